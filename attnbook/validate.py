@@ -209,7 +209,7 @@ def check_values(
     low, high = (end.item() for end in values.detach().aminmax())
     if (least is not None and low < least) or (most is not None and high > most):
         expected = f"at least {least}" if most is None else f"between {least} and {most}"
-        came = " to ".join(str(v) if isinstance(v, int) else f"{v:.6g}" for v in (low, high))
+        came = " to ".join(str(v) if isinstance(v, int) else f"{v:.3g}" for v in (low, high))
         raise ValueError(f"{name} must be {expected}, got numbers from {came}")
 
 

@@ -31,19 +31,19 @@ def test_neighbours_are_independent():
     """Four elements come from one random word: no pair of the four, nor of neighbouring words,
     knows of the other.
     """
-    kept = (drawn(0.5) != 0).double() - 0.5
+    saved = (drawn(0.5) != 0).double() - 0.5
     for distance in (1, 2, 3, 4, 5, 8, 312, 624):  # 624: the state of the generator
-        correlation = (kept[:-distance] * kept[distance:]).mean().item() * 4
+        correlation = (saved[:-distance] * saved[distance:]).mean().item() * 4
         assert abs(correlation) < 4.5 / math.sqrt(N)
     for place in range(4):
-        assert abs(kept[place::4].mean().item()) < 4.5 * 0.5 / math.sqrt(N / 4)
+        assert abs(saved[place::4].mean().item()) < 4.5 * 0.5 / math.sqrt(N / 4)
 
 
 def test_runs_of_each_length_come_as_often_as_they_should():
-    kept = drawn(0.3)[: N // 8 * 8].view(-1, 8).ne(0).sum(1)
+    saved = drawn(0.3)[: N // 8 * 8].view(-1, 8).ne(0).sum(1)
     q, rows = Dropout(0.3).keep, N // 8
     chi = sum(
-        (int((kept == k).sum()) - rows * w) ** 2 / (rows * w)
+        (int((saved == k).sum()) - rows * w) ** 2 / (rows * w)
         for k in range(9)
         for w in [math.comb(8, k) * q**k * (1 - q) ** (8 - k)]
     )
@@ -146,7 +146,7 @@ def test_the_statistics_reject_known_wrong_versions(mistake):
     deviation = math.sqrt(p * (1 - p) / N)
     mean_off = abs(out.mean().item() - 1) > 4.5 * deviation / (1 - p)
     scale_off = abs(out.max().item() - 1 / Dropout(p).keep) > 1e-3
-    kept = (out != 0).double()
-    kept = (kept - kept.mean()).flatten()
-    linked = abs((kept[:-1] * kept[1:]).mean().item() / kept.var().item()) > 4.5 / math.sqrt(N)
+    saved = (out != 0).double()
+    saved = (saved - saved.mean()).flatten()
+    linked = abs((saved[:-1] * saved[1:]).mean().item() / saved.var().item()) > 4.5 / math.sqrt(N)
     assert mean_off or scale_off or linked

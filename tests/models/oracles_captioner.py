@@ -57,7 +57,7 @@ def sigmoid(x):
 def regions_by_hand(model, picture):
     """The features of one picture: each region from its own 8 × 8 pixels, row by row."""
     w, (rows, columns) = numbers(model), model.encoder.grid
-    found = []
+    result = []
     for row, column in itertools.product(range(rows), range(columns)):
         x = 2 * picture.numpy()[:, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8] - 1
         for stage in (0, 2, 4):
@@ -80,8 +80,8 @@ def regions_by_hand(model, picture):
                 x = np.maximum(x, 0)
         place = np.array([-1 + 2 * column / (columns - 1), -1 + 2 * row / (rows - 1)])
         inner = np.maximum(x[:, 0, 0] + w["encoder.place.weight"] @ place, 0)
-        found.append(np.maximum(w["encoder.mix.weight"] @ inner + w["encoder.mix.bias"], 0))
-    return np.stack(found)
+        result.append(np.maximum(w["encoder.mix.weight"] @ inner + w["encoder.mix.bias"], 0))
+    return np.stack(result)
 
 
 def caption_by_hand(model, picture, ids, attention):

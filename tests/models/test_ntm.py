@@ -65,12 +65,12 @@ def walk(net, x):
 
 
 def differences(net, x, wrong=None):
-    found = walk(net, x)
+    result = walk(net, x)
     return [
         max(
             float(np.abs(mine[b].numpy() - theirs).max())
             for b in range(len(x))
-            for mine, theirs in [(found[k], Machine(net, wrong).run(x[b].numpy())[k])]
+            for mine, theirs in [(result[k], Machine(net, wrong).run(x[b].numpy())[k])]
         )
         for k in range(3)
     ]
@@ -150,9 +150,9 @@ def test_the_gradient_by_hand_is_the_gradient(readers, writers):
     for mine, plain in zip(run(memory_step, *raw), run(plain_memory_step, *raw)):
         torch.testing.assert_close(mine, plain, **EXACT)
         ways = torch.randn_like(mine)
-        found = torch.autograd.grad(mine, raw, ways, retain_graph=True, allow_unused=True)
+        result = torch.autograd.grad(mine, raw, ways, retain_graph=True, allow_unused=True)
         for a, b in zip(
-            found, torch.autograd.grad(plain, raw, ways, retain_graph=True, allow_unused=True)
+            result, torch.autograd.grad(plain, raw, ways, retain_graph=True, allow_unused=True)
         ):
             torch.testing.assert_close(a, torch.zeros_like(a) if b is None else b, **EXACT)
     assert torch.autograd.gradcheck(lambda *given: run(memory_step, *given), raw)
@@ -357,10 +357,10 @@ def test_a_cell_that_was_replaced_is_the_one_that_runs(kind):
         return own(x, state)
 
     net.cell = cell
-    found = net(inputs(), need_weights=True)
+    result = net(inputs(), need_weights=True)
     assert calls == [2] * 6
-    torch.testing.assert_close(found.logits, expected.logits, **EXACT)
-    torch.testing.assert_close(found.weights, expected.weights, **EXACT)
+    torch.testing.assert_close(result.logits, expected.logits, **EXACT)
+    torch.testing.assert_close(result.weights, expected.weights, **EXACT)
 
 
 @pytest.mark.parametrize("kind", KINDS[::5], ids=words)
@@ -391,9 +391,9 @@ def test_compile_compiles_one_step_for_all_steps(kind):
         return graph.forward
 
     net.compile(fullgraph=True, backend=backend)
-    found = net(inputs(steps=6), need_weights=True)
-    torch.testing.assert_close(found.logits, expected.logits, **EXACT)
-    torch.testing.assert_close(found.weights, expected.weights, **EXACT)
+    result = net(inputs(steps=6), need_weights=True)
+    torch.testing.assert_close(result.logits, expected.logits, **EXACT)
+    torch.testing.assert_close(result.weights, expected.weights, **EXACT)
     made = len(graphs)
     net(inputs(steps=9))
     # the first step, from a state that asks for no gradient, and the others
@@ -433,10 +433,10 @@ def test_a_compiled_machine_gives_the_same(kind, how):
     plain = [p.grad.clone() for p in net.parameters()]
     net.zero_grad()
     how(net)
-    found = net(x, need_weights=True)
-    found.logits.square().sum().backward()
-    torch.testing.assert_close(found.logits, expected.logits, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(found.weights, expected.weights, atol=1e-5, rtol=1e-4)
+    result = net(x, need_weights=True)
+    result.logits.square().sum().backward()
+    torch.testing.assert_close(result.logits, expected.logits, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(result.weights, expected.weights, atol=1e-5, rtol=1e-4)
     for p, grad in zip(net.parameters(), plain):
         torch.testing.assert_close(p.grad, grad, atol=1e-3, rtol=1e-3)
 
@@ -464,10 +464,10 @@ def test_no_tensor_is_made_on_another_device_than_the_machine_s(kind, monkeypatc
 def test_a_gpu_gives_what_the_cpu_gives(kind):
     net = machine(**kind)
     expected = net(inputs(), need_weights=True)
-    found = net.cuda()(inputs().cuda(), need_weights=True)
-    torch.testing.assert_close(found.logits.cpu(), expected.logits, **EXACT)
-    torch.testing.assert_close(found.weights.cpu(), expected.weights, **EXACT)
-    found.logits.sum().backward()
+    result = net.cuda()(inputs().cuda(), need_weights=True)
+    torch.testing.assert_close(result.logits.cpu(), expected.logits, **EXACT)
+    torch.testing.assert_close(result.weights.cpu(), expected.weights, **EXACT)
+    result.logits.sum().backward()
 
 
 @pytest.mark.parametrize(
@@ -495,7 +495,7 @@ def test_the_number_of_parameters_that_the_docstring_names(controller, expected)
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: NTM(4, 3, controller="gru"), "^controller must"),
         (lambda: NTM(4, 3, shift="left"), "^shift must"),
@@ -544,6 +544,6 @@ def test_the_number_of_parameters_that_the_docstring_names(controller, expected)
         ),
     ],
 )
-def test_bad_arguments_are_named(call, said):
-    with pytest.raises(ValueError, match=said):
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
         call()

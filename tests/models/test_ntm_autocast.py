@@ -16,7 +16,7 @@ def arguments():
     """Memory, previous weights and what the heads say, all in float32."""
     torch.manual_seed(0)
     heads = READERS + WRITERS
-    said = HeadParameters(
+    message = HeadParameters(
         torch.randn(BATCH, heads, WIDTH),
         torch.randn(BATCH, heads).exp(),
         torch.rand(BATCH, heads),
@@ -26,16 +26,18 @@ def arguments():
         torch.randn(BATCH, WRITERS, WIDTH),
     )
     given = torch.randn(BATCH, SLOTS, WIDTH), torch.randn(BATCH, heads, SLOTS).softmax(-1)
-    return *(t.requires_grad_() for t in given), HeadParameters(*(t.requires_grad_() for t in said))
+    return *(t.requires_grad_() for t in given), HeadParameters(
+        *(t.requires_grad_() for t in message)
+    )
 
 
 def assert_same_under_autocast(call):
     with torch.autocast("cpu", torch.bfloat16):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
         inside = call()
-    for found, expected in zip(inside, call(), strict=True):
-        assert found.dtype == torch.float32
-        torch.testing.assert_close(found, expected, **NEAR)
+    for result, expected in zip(inside, call(), strict=True):
+        assert result.dtype == torch.float32
+        torch.testing.assert_close(result, expected, **NEAR)
 
 
 @pytest.mark.parametrize("step", [memory_step, plain_memory_step])

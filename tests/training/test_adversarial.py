@@ -428,7 +428,7 @@ def test_evaluate_is_called_in_evaluation_mode_and_changes_nothing():
 
 @pytest.mark.parametrize("name, step", [("discriminator", 0), ("generator", 1)])
 def test_a_loss_that_is_not_finite_stops_before_the_weights_change(name, step):
-    both, kept, calls = nets(), {}, []
+    both, saved, calls = nets(), {}, []
 
     def poisoned(part, own):
         def loss(*scores):
@@ -436,7 +436,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(name, step):
             if part == name:
                 calls.append(0)
                 if len(calls) > step:
-                    kept.update(weights(own))
+                    saved.update(weights(own))
                     return value * math.nan
             return value
 
@@ -449,7 +449,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(name, step):
         train(
             both, loss=AdversarialLoss(poisoned("discriminator", own), poisoned("generator", own))
         )
-    assert all(torch.equal(a, kept[n]) for n, a in weights(own).items())
+    assert all(torch.equal(a, saved[n]) for n, a in weights(own).items())
     assert all(p.requires_grad for net in both for p in net.parameters())
 
 

@@ -142,12 +142,12 @@ def slope_of_the_return(model, step=1e-6):
     for p in weights_of_the_policy(model):
         flat = p.data.view(-1)
         for i in range(len(flat)):
-            kept = float(flat[i])
-            flat[i] = kept + step
+            stored = float(flat[i])
+            flat[i] = stored + step
             up = expected_return(model)
-            flat[i] = kept - step
+            flat[i] = stored - step
             slopes.append((up - expected_return(model)) / (2 * step))
-            flat[i] = kept
+            flat[i] = stored
     return np.array(slopes)
 
 
@@ -157,11 +157,11 @@ def mean_gradient(model, loss):
     p = chances(model).detach()
     choice = model(inputs)
     total = (p * loss(choice, actions, rewards)).sum()
-    found = torch.autograd.grad(total, weights_of_the_policy(model), allow_unused=True)
+    result = torch.autograd.grad(total, weights_of_the_policy(model), allow_unused=True)
     return np.concatenate(
         [
             np.zeros(w.numel()) if g is None else g.numpy().ravel()
-            for g, w in zip(found, weights_of_the_policy(model))
+            for g, w in zip(result, weights_of_the_policy(model))
         ]
     )
 
@@ -266,14 +266,14 @@ def agents():
 @pytest.mark.parametrize("name", ["lstm", "snail"])
 def test_acting_with_a_cache_equals_the_whole_pass(name):
     model, inputs = agents()[name], torch.randn(4, 9, 6, dtype=torch.float64)
-    whole, state = model(inputs), model.start(4)
+    complete, state = model(inputs), model.start(4)
     for t in range(9):
         choice, state = model.step(inputs[:, t], state)
-        assert torch.allclose(choice.logits, whole.logits[:, t], atol=1e-10) and torch.allclose(
-            choice.values, whole.values[:, t], atol=1e-10
+        assert torch.allclose(choice.logits, complete.logits[:, t], atol=1e-10) and torch.allclose(
+            choice.values, complete.values[:, t], atol=1e-10
         )
         shorter = model(inputs[:, : t + 1])
-        assert torch.allclose(shorter.logits[:, -1], whole.logits[:, t], atol=1e-10)
+        assert torch.allclose(shorter.logits[:, -1], complete.logits[:, t], atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["lstm", "snail"])
@@ -442,9 +442,9 @@ def test_while_it_is_the_policy_that_acted_the_gradient_is_the_plain_one():
         logits, values, actions, rewards, discount=0.9, trace=0.8, value_weight=0.0
     )
     before = logits.detach().log_softmax(-1).gather(-1, actions[..., None])[..., 0]
-    found = advantages(rewards, values, 0.9, 0.8)
+    result = advantages(rewards, values, 0.9, 0.8)
     clipped = clipped_policy_loss(
-        logits, values, actions, before, found, found + values, value_weight=0.0
+        logits, values, actions, before, result, result + values, value_weight=0.0
     )
     torch.testing.assert_close(
         *(torch.autograd.grad(loss.sum(), logits)[0] for loss in (plainly, clipped)),

@@ -54,9 +54,9 @@ def trained(task, folder, read=lambda given: given.target_in):
     )
     average_checkpoints(net, folder)
     batch = collate(task.test, task.source_vocab, task.target_vocab)
-    found = greedy(net, batch.source, batch.lengths, 12).tokens
+    result = greedy(net, batch.source, batch.lengths, 12).tokens
     return sum(history.losses[-20:]) / 20, exact_match(
-        found, [task.target_vocab.encode(pair.target) for pair in task.test]
+        result, [task.target_vocab.encode(pair.target) for pair in task.test]
     )
 
 

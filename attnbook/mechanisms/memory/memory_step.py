@@ -90,51 +90,17 @@ class _MemoryStep(torch.autograd.Function):
                 stages.append(stages[-2] * stages[-1])
             after = torch.baddbmm(stages[-1], writing, add)
             reads = torch.bmm(reading, after)
-        ctx.save_for_backward(
-            previous,
-            strength,
-            gate,
-            kernel,
-            gamma,
-            erase,
-            add,
-            key_length,
-            slot_length,
-            unit,
-            cosine,
-            content,
-            gated,
-            shifted,
-            logs,
-            weights,
-            after,
-            *stages[:-1],
-        )
+        inputs = previous, strength, gate, kernel, gamma, erase, add
+        steps = key_length, slot_length, unit, cosine, content, gated, shifted, logs, weights, after
+        ctx.save_for_backward(*inputs, *steps, *stages[:-1])
         return after, reads, weights
 
     @staticmethod
     def backward(ctx, to_memory, to_reads, to_weights):
         check_once("memory_step", "take plain_memory_step")
-        (
-            previous,
-            strength,
-            gate,
-            kernel,
-            gamma,
-            erase,
-            add,
-            key_length,
-            slot_length,
-            unit,
-            cosine,
-            content,
-            gated,
-            shifted,
-            logs,
-            weights,
-            after,
-            *stages,
-        ) = ctx.saved_tensors
+        previous, strength, gate, kernel, gamma, erase, add, *steps = ctx.saved_tensors
+        key_length, slot_length, unit, cosine, content, gated, *steps = steps
+        shifted, logs, weights, after, *stages = steps
         readers = weights.shape[1] - add.shape[1]
         reading, writing = weights[:, :readers], weights[:, readers:]
         with without_autocast(to_memory):

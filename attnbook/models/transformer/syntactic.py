@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import nn
 
 from ...mechanisms import padding_mask
 from ...mechanisms.attention.multi_head import MultiHeadAttention
-from ...mechanisms.layers.residual import ResidualConnection
 from ...mechanisms.positions.syntactic import (
     StructuralPositions,
     SyntacticMultiHeadAttention,
@@ -19,29 +16,19 @@ from ...mechanisms.positions.syntactic import (
 from ...validate import check_integer, require
 from ..rnn.common import Decoded
 from ..rnn.lstm_language_model import check_text
-from .layers import LayerOutput
+from .layers import EncoderLayer, LayerOutput
 from .parts import Parts, paper_parts
 
 __all__ = ["SyntacticEncoderLayer", "SyntacticEncoderModel"]
 
 
-class SyntacticEncoderLayer(nn.Module):
+class SyntacticEncoderLayer(EncoderLayer):
     """A block whose attention is also given the offsets in the tree: :class:`EncoderLayer`
     otherwise.
 
     Shapes: x ``(batch, n, d)``, offset ``(batch, n, n)``, mask broadcastable to ``(batch, n, n)`` →
     :class:`LayerOutput`.
     """
-
-    def __init__(
-        self,
-        attention: SyntacticMultiHeadAttention,
-        feed_forward: nn.Module,
-        residual: Callable[[], ResidualConnection],
-    ) -> None:
-        super().__init__()
-        self.attention, self.around_attention = attention, residual()
-        self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
     def forward(
         self,

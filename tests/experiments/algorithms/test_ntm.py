@@ -170,11 +170,7 @@ def test_the_optimizer_is_what_was_asked_for(monkeypatch):
     assert seen[0][0] == "adam" and seen[0][1] == 0.5 and seen[0][2](10**6) < 1e-6
     paper = seen[1][0]
     assert isinstance(paper, GravesRMSProp) and seen[1][1:] == (None, None)
-    assert (paper.defaults["lr"], paper.defaults["clip"], paper.defaults["momentum"]) == (
-        3e-5,
-        10.0,
-        0.9,
-    )
+    assert (paper.defaults["lr"], paper.defaults["clip"]) == (3e-5, 10.0)
     with pytest.raises(ValueError, match="optimizer must be one of 'adam', 'rmsprop', got 'sgd'"):
         experiments.algorithm(experiments.AlgorithmSettings(optimizer="sgd"))
 

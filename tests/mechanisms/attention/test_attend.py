@@ -104,7 +104,7 @@ MASKS = {
 
 def both_ways(score, query, key, value, mask):
     """Context and gradients with weights and without, also where the problem is small."""
-    found = []
+    result = []
     for need_weights in (True, False):
         q, k, v = (t.detach().clone().requires_grad_() for t in (query, key, value))
         context, weights = attend(score, q, k, v, mask, need_weights=need_weights)
@@ -113,8 +113,8 @@ def both_ways(score, query, key, value, mask):
             context * torch.linspace(-1, 2, context.numel(), dtype=context.dtype).view_as(context)
         ).sum()
         grads = torch.autograd.grad(loss, [q, k, v, *score.parameters()], allow_unused=True)
-        found.append([context, *grads])
-    for stored, lean in zip(*found):
+        result.append([context, *grads])
+    for stored, lean in zip(*result):
         if stored is None or lean is None:
             assert stored is None or not stored.any()
             assert lean is None or not lean.any()

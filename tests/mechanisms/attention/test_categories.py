@@ -14,28 +14,28 @@ BIB = (Path(__file__).resolve().parents[3] / "references.bib").read_text(encodin
 
 
 def faults(category: Category) -> list[str]:
-    said = []
+    message = []
     for name in category.names:
         module, _, attribute = name.rpartition(".")
         try:
-            found = getattr(importlib.import_module(module), attribute)
+            result = getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError, ValueError):
-            said.append(f"{name} does not exist")
+            message.append(f"{name} does not exist")
             continue
         if (
-            not callable(found)
-            or not found.__doc__
-            or (found.__module__, found.__name__) != (module, attribute)
+            not callable(result)
+            or not result.__doc__
+            or (result.__module__, result.__name__) != (module, attribute)
         ):
-            said.append(f"{name} is not a documented class or function of that module")
-    said += [
+            message.append(f"{name} is not a documented class or function of that module")
+    message += [
         f"{source} is not in the bibliography"
         for source in category.sources
         if not re.search(rf"^@\w+{{{re.escape(source)},", BIB, flags=re.MULTILINE)
     ]
     if not category.names or not category.sources or len(category.definition) < 40:
-        said.append("an entry needs names, sources and a definition")
-    return said
+        message.append("an entry needs names, sources and a definition")
+    return message
 
 
 def test_the_list_holds_the_three_kinds_of_the_literature():
@@ -48,7 +48,7 @@ def test_every_entry_points_at_something(name):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"names": ("attnbook.mechanisms.attention.multi_head.Absent",)}, "does not exist"),
         ({"names": ("attnbook.absent.Thing",)}, "does not exist"),
@@ -59,6 +59,6 @@ def test_every_entry_points_at_something(name):
         ({"definition": "soft"}, "needs names"),
     ],
 )
-def test_a_planted_fault_is_seen(change, said):
-    found = faults(CATEGORIES["self-attention"]._replace(**change))
-    assert len(found) == 1 and said in found[0]
+def test_a_planted_fault_is_seen(change, message):
+    result = faults(CATEGORIES["self-attention"]._replace(**change))
+    assert len(result) == 1 and message in result[0]

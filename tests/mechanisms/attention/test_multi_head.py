@@ -244,14 +244,14 @@ def test_the_score_s_own_projection_of_the_keys_is_made_once_as_well():
 def test_with_a_cache_every_score_is_what_it_is_for_the_whole_text(kind, make):
     torch.manual_seed(0)
     made, x, cache = kind(D, H, score=make()).double(), tensors()[1], None
-    whole = made(x, mask=causal_mask(N))
+    complete = made(x, mask=causal_mask(N))
     for t in range(N):
         own = made.project(x[:, t : t + 1])
         cache = own if cache is None else cache.extend(own)
         step = made(x[:, t : t + 1], projected=cache)
-        torch.testing.assert_close(step.context[:, 0], whole.context[:, t], **EXACT)
+        torch.testing.assert_close(step.context[:, 0], complete.context[:, t], **EXACT)
         torch.testing.assert_close(
-            step.weights[:, :, 0], whole.weights[:, :, t, : step.weights.shape[-1]], **EXACT
+            step.weights[:, :, 0], complete.weights[:, :, t, : step.weights.shape[-1]], **EXACT
         )
 
 
@@ -358,12 +358,12 @@ def test_self_attention_is_equivariant_and_its_weights_are_shares(n, heads, seed
 
 def test_leading_dimensions_are_free():
     made, (query, key, value) = layer(), tensors()
-    whole = made(query, key, value, masks()["(batch, m, n)"]).context
+    complete = made(query, key, value, masks()["(batch, m, n)"]).context
     torch.testing.assert_close(
-        made(query[0], key[0], value[0], masks()["(batch, m, n)"][0]).context, whole[0], **EXACT
+        made(query[0], key[0], value[0], masks()["(batch, m, n)"][0]).context, complete[0], **EXACT
     )
     more = made(query[:, None], key[:, None], value[:, None], masks()["(batch, m, n)"][:, None])
-    torch.testing.assert_close(more.context[:, 0], whole, **EXACT)
+    torch.testing.assert_close(more.context[:, 0], complete, **EXACT)
     assert more.weights.shape == (B, 1, H, M, N)
     shared = made(query[0], key, value)  # the same queries for every source
     torch.testing.assert_close(shared.context[1], made(query[0], key[1], value[1]).context, **EXACT)
@@ -529,10 +529,10 @@ def test_an_empty_batch_has_an_empty_result_in_every_kind(kind):
 @pytest.mark.parametrize("kind", OTHERS)
 def test_a_mask_may_have_fewer_dimensions_in_every_kind(kind, allowed):
     made, x = OTHERS[kind]().double(), tensors()[1]
-    whole = made(x, mask=torch.full((1, N), allowed))
+    complete = made(x, mask=torch.full((1, N), allowed))
     for mask in (torch.tensor(allowed), torch.full((1,), allowed), torch.full((N,), allowed)):
-        for found, expected in zip(made(x, mask=mask), whole):
-            torch.testing.assert_close(found, expected, **EXACT)
+        for result, expected in zip(made(x, mask=mask), complete):
+            torch.testing.assert_close(result, expected, **EXACT)
 
 
 def test_the_default_score_is_scaled_dot_and_the_paper_s_layer_has_no_bias():

@@ -88,10 +88,10 @@ def oracle(
         s = s / math.sqrt(len(f)) if root else s
         e = np.exp(s - s.max())
         beta = e / e.sum(0, keepdims=True) if axis == "attended" else e / e.sum(1, keepdims=True)
-        found = np.array(
+        result = np.array(
             [v @ sum(beta[i, j] * values[i] for i in range(len(keys))) for j in range(len(queries))]
         )
-        y = (grid.reshape(-1, c) if add else 0) + (gamma if scale else 1.0) * found
+        y = (grid.reshape(-1, c) if add else 0) + (gamma if scale else 1.0) * result
         results.append(y.reshape(height, width, c).transpose(2, 0, 1))
         betas.append(beta.T)
     return torch.tensor(np.array(results)), torch.tensor(np.array(betas))

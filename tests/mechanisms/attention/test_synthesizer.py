@@ -85,13 +85,13 @@ def test_context_and_weights_equal_the_definition(kind, mix):
     layer, x = build(kind, mix), x_of(5)
     mask = causal_mask(5).clone()
     mask[2] = False  # a row that may see nothing
-    found = layer(x, mask=mask)
+    result = layer(x, mask=mask)
     for row in range(2):
         context, weights = oracle(layer, x[row], mask.numpy())
-        np.testing.assert_allclose(found.context[row].detach(), context, atol=1e-10)
-        np.testing.assert_allclose(found.weights[row].detach(), weights, atol=1e-10)
+        np.testing.assert_allclose(result.context[row].detach(), context, atol=1e-10)
+        np.testing.assert_allclose(result.weights[row].detach(), weights, atol=1e-10)
     torch.testing.assert_close(
-        layer(x, mask=mask, need_weights=False).context, found.context, **EXACT
+        layer(x, mask=mask, need_weights=False).context, result.context, **EXACT
     )
 
 
@@ -99,13 +99,13 @@ def test_context_and_weights_equal_the_definition(kind, mix):
 @pytest.mark.parametrize("kind", KINDS)
 def test_step_by_step_with_a_cache_is_the_same(kind, mix):
     layer, x = build(kind, mix), x_of(6)
-    whole, cache = layer(x, mask=causal_mask(6)), None
+    full, cache = layer(x, mask=causal_mask(6)), None
     for t in range(6):
         own = layer.project(x[:, t : t + 1])
         cache = own if cache is None else cache.extend(own)
         step = layer(x[:, t : t + 1], projected=cache)
-        torch.testing.assert_close(step.context[:, 0], whole.context[:, t], **EXACT)
-        torch.testing.assert_close(step.weights[..., 0, :], whole.weights[..., t, : t + 1], **EXACT)
+        torch.testing.assert_close(step.context[:, 0], full.context[:, t], **EXACT)
+        torch.testing.assert_close(step.weights[..., 0, :], full.weights[..., t, : t + 1], **EXACT)
 
 
 @pytest.mark.parametrize("mix", [None, "plus"])
@@ -115,8 +115,8 @@ def test_leading_dimensions_broadcast(q, k, kind, mix):
     layer, query, key = build(kind, mix), torch.randn(*q, D).double(), torch.randn(*k, D).double()
     random = torch.rand(4, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.7
     for mask in (random, None):
-        whole = layer(query.expand(4, 3, D), key.expand(4, 5, D), mask=mask)
-        for ours, expected in zip(layer(query, key, mask=mask), whole):
+        full = layer(query.expand(4, 3, D), key.expand(4, 5, D), mask=mask)
+        for ours, expected in zip(layer(query, key, mask=mask), full):
             torch.testing.assert_close(ours, expected, **EXACT)
 
 

@@ -57,14 +57,14 @@ def compressed_oracle(made, x, mask, first=0, see=all):
     n, starts = x.shape[1], range(first, x.shape[1] - made.kernel_size + 1, made.stride)
 
     def squeeze(rows, layer):
-        found = [
+        outcome = [
             layer.bias
             + sum(rows[:, s + i] @ layer.weight[:, :, i].T for i in range(made.kernel_size))
             for s in starts
         ]
         return (
-            torch.stack(found, 1).view(len(x), -1, H, W).transpose(1, 2)
-            if found
+            torch.stack(outcome, 1).view(len(x), -1, H, W).transpose(1, 2)
+            if outcome
             else rows.new_zeros(len(x), H, 0, W)
         )
 
@@ -139,16 +139,16 @@ def test_a_query_sees_whole_stretches_of_its_past_alone_and_the_first_ones_see_n
 def test_a_text_in_pieces_is_the_text_at_once(pieces, size, seed):
     n, made = sum(pieces), compressed(*size, seed=seed)
     x = torch.randn(1, n, D, dtype=torch.float64)
-    whole, cache, start = made(x, mask=causal_mask(n)), None, 0
+    full, cache, start = made(x, mask=causal_mask(n)), None, 0
     for m in pieces:
         part = x[:, start : start + m]
         cache = made.project(part) if cache is None else cache.extend(made.project(part))
         start += m
-        found = made(part, mask=causal_mask(m, start), projected=cache)
-        torch.testing.assert_close(found.context, whole.context[:, start - m : start], **EXACT)
+        outcome = made(part, mask=causal_mask(m, start), projected=cache)
+        torch.testing.assert_close(outcome.context, full.context[:, start - m : start], **EXACT)
         torch.testing.assert_close(
-            found.weights,
-            whole.weights[:, :, start - m : start, : found.weights.shape[-1]],
+            outcome.weights,
+            full.weights[:, :, start - m : start, : outcome.weights.shape[-1]],
             **EXACT,
         )
     assert cache.length == n
@@ -183,9 +183,9 @@ def test_other_widths_scores_leading_dimensions_and_bfloat16():
         D, H, d_head=5, d_head_value=2, score=GeneralScore(5, 5)
     ).double()
     x = torch.randn(2, 3, N, D).double()
-    found = made(x, mask=causal_mask(N))
-    assert found.context.shape == (2, 3, N, D) and found.weights.shape == (2, 3, H, N, 2)
-    torch.testing.assert_close(found.context[1], made(x[1], mask=causal_mask(N)).context, **EXACT)
+    outcome = made(x, mask=causal_mask(N))
+    assert outcome.context.shape == (2, 3, N, D) and outcome.weights.shape == (2, 3, H, N, 2)
+    torch.testing.assert_close(outcome.context[1], made(x[1], mask=causal_mask(N)).context, **EXACT)
     low = MemoryCompressedAttention(D, H)
     x = torch.randn(B, N, D)
     with torch.autocast("cpu", torch.bfloat16):
@@ -236,12 +236,12 @@ def test_a_head_that_sees_half_of_a_stretch_sees_nothing_of_it_whatever_the_othe
     halves = torch.tensor(
         [[True, False, False, True], [False, True, True, False], [True, False, True, False]]
     )[:, None].repeat(1, 4, 1)
-    found = made(x, mask=halves[None])
-    assert found.weights.abs().max() == 0 and found.context.abs().max() == 0
+    outcome = made(x, mask=halves[None])
+    assert outcome.weights.abs().max() == 0 and outcome.context.abs().max() == 0
     halves[1, 2] = True  # all of both stretches, for one query in one head
-    found = made(x, mask=halves[None])
-    assert (found.weights != 0).any(-1).nonzero().tolist() == [[0, 1, 2]]
-    assert (found.context != 0).any(-1).tolist() == [[False, False, True, False]]
+    outcome = made(x, mask=halves[None])
+    assert (outcome.weights != 0).any(-1).nonzero().tolist() == [[0, 1, 2]]
+    assert (outcome.context != 0).any(-1).tolist() == [[False, False, True, False]]
     # no stretch at all
     assert made(x[:, :1], mask=torch.ones(1, H, 1, 1, dtype=torch.bool)).context.abs().max() == 0
 
@@ -269,7 +269,7 @@ def linformer_oracle(made, x, words):
     """Equation 7 with loops over heads and mixtures; words (B, n) says which positions are
     there.
     """
-    outputs, kept = [], []
+    outputs, saved = [], []
     for b in range(len(x)):
         q, k, v = (
             heads(layer, x[b])
@@ -297,9 +297,9 @@ def linformer_oracle(made, x, words):
             per_head.append(weights @ values), per_weight.append(weights)
         (
             outputs.append(made.output_projection(torch.cat(per_head, -1)) * bool(words[b].any())),
-            kept.append(torch.stack(per_weight)),
+            saved.append(torch.stack(per_weight)),
         )
-    return torch.stack(outputs), torch.stack(kept)
+    return torch.stack(outputs), torch.stack(saved)
 
 
 @pytest.mark.parametrize("sharing", ["none", "headwise", "key-value", "layerwise"])
@@ -348,9 +348,9 @@ def test_padding_has_no_influence_and_no_gradient(n, seed, sharing):
     made = linformer(seed, sharing=sharing)
     x = torch.randn(1, 8, D, dtype=torch.float64, requires_grad=True)
     mask = padding_mask(torch.tensor([n]), 8)[:, None]
-    found = made(x, mask=mask).context[:, :n]
-    torch.testing.assert_close(found, made(x[:, :n]).context, **EXACT)
-    (grad,) = torch.autograd.grad(found.sum(), x)
+    outcome = made(x, mask=mask).context[:, :n]
+    torch.testing.assert_close(outcome, made(x[:, :n]).context, **EXACT)
+    (grad,) = torch.autograd.grad(outcome.sum(), x)
     assert (grad[0, n:] == 0).all() and grad[0, :n].any(-1).all()
     weights = made(x, mask=mask).weights
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, H, 8).double(), **EXACT)
@@ -423,11 +423,11 @@ def test_a_projection_for_other_heads_is_named():
 
 
 def test_memory_of_linformer_grows_with_the_length():
-    def kept(n):
+    def saved(n):
         made = LinformerAttention(D, H, length=n, rank=4)
         return sum(saved_bytes(lambda: made(torch.randn(1, n, D))).values())
 
-    assert kept(800) < 2.1 * kept(400)
+    assert saved(800) < 2.1 * saved(400)
 
 
 # Known wrong versions of Linformer

@@ -81,20 +81,20 @@ def test_value_and_gradient_equal_the_whole_matrix_with_the_blocks_cut_out(
 def test_queries_with_a_cache_are_the_last_positions(m, n, length, seed, need_weights):
     n = max(m, n)
     made, x = layer(length, seed), torch.randn(1, n, D, dtype=torch.float64)
-    whole = made(x, mask=causal_mask(n))
+    full = made(x, mask=causal_mask(n))
     last = made(
         x[:, n - m :], projected=made.project(x), mask=causal_mask(m, n), need_weights=need_weights
     )
-    torch.testing.assert_close(last.context, whole.context[:, n - m :], **EXACT)
+    torch.testing.assert_close(last.context, full.context[:, n - m :], **EXACT)
     if need_weights:
-        torch.testing.assert_close(last.weights, whole.weights[:, :, n - m :], **EXACT)
+        torch.testing.assert_close(last.weights, full.weights[:, :, n - m :], **EXACT)
     cache = (
         made.project(x[:, : n - m]).extend(made.project(x[:, n - m :]))
         if n > m
         else made.project(x)
     )
     torch.testing.assert_close(
-        made(x[:, -1:], projected=cache).context, whole.context[:, -1:], **EXACT
+        made(x[:, -1:], projected=cache).context, full.context[:, -1:], **EXACT
     )
 
 

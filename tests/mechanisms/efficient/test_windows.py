@@ -316,7 +316,7 @@ def test_second_derivatives_are_those_of_a_gather_and_of_finite_differences():
         torch.randn(*shape).double().requires_grad_() for shape in ((3, 4), (9, 4), (4, 4))
     )
     position = torch.tensor([0.3, 4.2, 7.9]).double().requires_grad_()
-    score, found = attnbook.DotScore(), []
+    score, result = attnbook.DotScore(), []
 
     def together(key):
         return attend_window(score, query, key, position, 2, sigma=1.0).context
@@ -333,14 +333,14 @@ def test_second_derivatives_are_those_of_a_gather_and_of_finite_differences():
     for way in (together, in_steps, lambda key: gathered(query, key, position, 2, 1.0)):
         context = way(x @ w)  # something to learn in front of the source
         first = torch.autograd.grad(context.square().sum(), (x, query, position), create_graph=True)
-        found.append(
+        result.append(
             [
                 context,
                 *first,
                 *torch.autograd.grad(sum(g.square().sum() for g in first), (x, w, query, position)),
             ]
         )
-    for ours, again, expected in zip(*found):
+    for ours, again, expected in zip(*result):
         torch.testing.assert_close(ours, expected, **EXACT)
         torch.testing.assert_close(again, expected, **EXACT)
     assert torch.autograd.gradgradcheck(

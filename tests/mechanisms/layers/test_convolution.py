@@ -69,16 +69,16 @@ def oracle(layer, x, mask):
 def test_context_and_weights_equal_the_definition(kind, causal, k):
     layer, x = build(kind, k, causal), x_of(5)
     for mask in (None, causal_mask(5), padding_mask(torch.tensor([3, 5]), 5)[:, None]):
-        found = layer(x, mask)
+        result = layer(x, mask)
         for row in range(2):
             allowed = (
                 torch.ones(5, 5, dtype=torch.bool) if mask is None else mask.expand(2, 5, 5)[row]
             )
             context, weights = oracle(layer, x[row], allowed.numpy())
-            np.testing.assert_allclose(found.context[row].detach(), context, atol=1e-10)
-            np.testing.assert_allclose(found.weights[row].detach(), weights, atol=1e-10)
+            np.testing.assert_allclose(result.context[row].detach(), context, atol=1e-10)
+            np.testing.assert_allclose(result.weights[row].detach(), weights, atol=1e-10)
         torch.testing.assert_close(
-            layer(x, mask, need_weights=False).context, found.context, **EXACT
+            layer(x, mask, need_weights=False).context, result.context, **EXACT
         )
 
 
@@ -94,17 +94,17 @@ def test_the_lightweight_one_is_a_grouped_convolution():
 @given(n=st.integers(1, 8), k=st.integers(1, 6), seed=st.integers(0, 9), dynamic=st.booleans())
 def test_step_by_step_with_a_cache_is_the_same_and_nothing_later_is_read(n, k, seed, dynamic):
     layer, x = build(KINDS[dynamic], k, causal=True, seed=seed), x_of(n, seed=seed)
-    whole, cache = layer(x, causal_mask(n)), None
+    full, cache = layer(x, causal_mask(n)), None
     for t in range(n):
         own = layer.project(x[:, t : t + 1])
         cache = own if cache is None else cache.extend(own)
         torch.testing.assert_close(
-            layer(x[:, t : t + 1], projected=cache).context[:, 0], whole.context[:, t], **EXACT
+            layer(x[:, t : t + 1], projected=cache).context[:, 0], full.context[:, t], **EXACT
         )
     changed = x.clone()
     changed[:, -1] += 1
     torch.testing.assert_close(
-        layer(changed, causal_mask(n)).context[:, :-1], whole.context[:, :-1], **EXACT
+        layer(changed, causal_mask(n)).context[:, :-1], full.context[:, :-1], **EXACT
     )
 
 
@@ -118,23 +118,23 @@ def test_the_weights_are_those_before_dropout_and_the_context_is_made_of_those_a
             return 2 * kernel
 
     layer.dropout = Doubled()
-    found = layer(x, mask)
-    torch.testing.assert_close(found.weights, expected.weights, **EXACT)
+    result = layer(x, mask)
+    torch.testing.assert_close(result.weights, expected.weights, **EXACT)
     bias = layer.output_projection.bias
-    torch.testing.assert_close(found.context - bias, 2 * (expected.context - bias), **EXACT)
+    torch.testing.assert_close(result.context - bias, 2 * (expected.context - bias), **EXACT)
 
 
 def test_padding_has_no_weight_and_no_gradient_and_adds_nothing():
     layer, x = build(DynamicConvolution, 5), x_of(6).requires_grad_()
     mask = padding_mask(torch.tensor([4, 6]), 6)[:, None]
-    found = layer(x, mask)
-    found.context[0, :4].square().sum().backward()
+    result = layer(x, mask)
+    result.context[0, :4].square().sum().backward()
     assert (
         x.grad[0, 4:].abs().max() == 0
         and x.grad[0, :4].abs().min(-1).values.min() > 0
-        and found.weights[0, :, :, 4:].abs().max() == 0
+        and result.weights[0, :, :, 4:].abs().max() == 0
     )
-    torch.testing.assert_close(found.context[0, :4], layer(x[:1, :4]).context[0], **EXACT)
+    torch.testing.assert_close(result.context[0, :4], layer(x[:1, :4]).context[0], **EXACT)
 
 
 @pytest.mark.parametrize("kind", KINDS)

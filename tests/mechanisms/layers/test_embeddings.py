@@ -84,9 +84,9 @@ def test_an_adaptive_embedding_looks_up_each_word_in_its_band(factor):
 def test_embeddings_start_with_variance_one_and_padding_at_zero():
     torch.manual_seed(0)
     for layer in (FactorisedEmbedding(2000, 64, 16), AdaptiveEmbedding(2000, 64, (500, 1000))):
-        found = layer(torch.arange(2000))
-        assert found[0].abs().max() == 0
-        for part in (found[1:500], found[500:1000], found[1000:]):
+        result = layer(torch.arange(2000))
+        assert result[0].abs().max() == 0
+        for part in (result[1:500], result[500:1000], result[1000:]):
             assert 0.8 < part.var() < 1.2
 
 

@@ -82,19 +82,19 @@ def dense_switch(made, x, training):
         if training and made.capacity_factor
         else len(rows)
     )
-    asked = [0] * E
+    requested = [0] * E
     for row in rows:
         e = (made.router.weight @ row).exp()
         p.append(e / e.sum())
         i = int(p[-1].argmax())
-        asked[i] += 1
+        requested[i] += 1
         taken[i] += 1
         ys.append(
             p[-1][i] * made.experts[i](row[None])[0]
             if taken[i] <= limit
             else torch.zeros(D).double()
         )
-    shares = sum(a / len(rows) * m for a, m in zip(asked, torch.stack(p).mean(0)))
+    shares = sum(a / len(rows) * m for a, m in zip(requested, torch.stack(p).mean(0)))
     return torch.stack(ys).view(x.shape), made.balance_weight * E * shares
 
 

@@ -51,11 +51,11 @@ def oracle(memory, x):
 @given(seed=st.integers(0, 99), top_k=st.integers(1, K))
 def test_it_finds_the_best_of_all_slots(seed, top_k):
     memory, x = build(seed, top_k), x_of(2, 3, seed=seed)
-    found, (slots, weights) = memory(x), memory.find(x)
+    result, (slots, weights) = memory(x), memory.find(x)
     for row in range(2):
         for t in range(3):
             total, best = oracle(memory, x[row, t])
-            np.testing.assert_allclose(found[row, t].detach(), total, atol=1e-10)
+            np.testing.assert_allclose(result[row, t].detach(), total, atol=1e-10)
             assert [set(s) for s in slots[row, t].tolist()] == [set(b.tolist()) for b in best]
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, HEADS).double(), **EXACT)
 

@@ -41,16 +41,16 @@ def test_every_weight_has_norm_1_attention_too():
     x = torch.randn(2, 3, 4, 4)
     for _ in range(60):
         made(x)
-    found = largest_singular_values(made)
-    assert set(found) == {"0", "1.key", "1.query", "1.value", "1.output", "2", "4"}
-    assert list(found.values()) == pytest.approx([1.0] * 7, abs=2e-3)
+    result = largest_singular_values(made)
+    assert set(result) == {"0", "1.key", "1.query", "1.value", "1.output", "2", "4"}
+    assert list(result.values()) == pytest.approx([1.0] * 7, abs=2e-3)
     made.eval()
     for name, layer in (("0", made[0]), ("1.key", made[1].key), ("2", made[2]), ("4", made[4])):
         weight, outputs = raw[f"{name}.weight"], int(name == "2")
         torch.testing.assert_close(
             layer.weight, (weight / sigma(weight, outputs)).float(), atol=2e-3, rtol=2e-3
         )
-        assert found[name] == pytest.approx(sigma(layer.weight, outputs), rel=1e-5)
+        assert result[name] == pytest.approx(sigma(layer.weight, outputs), rel=1e-5)
         np.testing.assert_array_equal(
             weight_matrix(layer).detach().numpy(),
             np.moveaxis(layer.weight.detach().numpy(), outputs, 0).reshape(

@@ -110,10 +110,10 @@ def oracle(block, x):
 @pytest.mark.parametrize("kind", MAKE)
 def test_the_output_is_that_of_the_formula(kind, n):
     block, x = build(kind), x_of(n)
-    found = block(x).output
-    assert found.shape == (2, n, block.d_out)
+    result = block(x).output
+    assert result.shape == (2, n, block.d_out)
     for row in range(2):
-        np.testing.assert_allclose(found[row].detach(), oracle(block, x[row]), atol=1e-10)
+        np.testing.assert_allclose(result[row].detach(), oracle(block, x[row]), atol=1e-10)
     single = build(kind, dtype=torch.float32)(x.float()).output
     torch.testing.assert_close(
         single.double(),
@@ -157,12 +157,12 @@ def test_the_weights_are_those_of_the_formula_and_sum_to_one():
 )
 def test_piece_by_piece_is_the_same(cuts, kind, seed):
     block, x = build(kind, seed), x_of(sum(cuts), seed=seed)
-    whole, past, pieces = block(x).output, None, []
+    full, past, pieces = block(x).output, None, []
     for piece in x.split(cuts, dim=1):
-        found = block(piece, past)
-        past = found.past
-        pieces.append(found.output)
-    torch.testing.assert_close(torch.cat(pieces, dim=1), whole, **EXACT)
+        result = block(piece, past)
+        past = result.past
+        pieces.append(result.output)
+    torch.testing.assert_close(torch.cat(pieces, dim=1), full, **EXACT)
 
 
 def later_moves_it(block, x) -> bool:
@@ -246,7 +246,7 @@ def dilate(patch, block, dilations):
 
 def exchange(patch, block):
     read = block.convolution.read
-    patch(block.convolution, "read", lambda whole: torch.cat(read(whole).chunk(2, -1)[::-1], -1))
+    patch(block.convolution, "read", lambda full: torch.cat(read(full).chunk(2, -1)[::-1], -1))
 
 
 BREAKS = {
@@ -287,8 +287,8 @@ def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
     block, x = build(kind), x_of(7)
     right = [oracle(block, row) for row in x]
     spoil(monkeypatch.setattr, block)
-    found = block(x).output
-    assert max(np.abs(found[row].detach().numpy() - right[row]).max() for row in range(2)) > 1e-3
+    result = block(x).output
+    assert max(np.abs(result[row].detach().numpy() - right[row]).max() for row in range(2)) > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -330,10 +330,10 @@ def test_half_precision_runs():
     for kind in MAKE:
         block, x = build(kind, dtype=torch.float32), x_of(5).float()
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = block(x)
-            more = block(x[:, :1], found.past)
+            result = block(x)
+            more = block(x[:, :1], result.past)
         assert (
-            found.output.float() - block(x).output
+            result.output.float() - block(x).output
         ).abs().max() < 0.2 and more.output.isfinite().all()
 
 

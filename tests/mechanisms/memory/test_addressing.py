@@ -58,7 +58,7 @@ def addressed(p):
 @pytest.mark.parametrize("seed", range(3))
 def test_all_four_stages_equal_the_formulas(seed):
     p = problem(seed)
-    found = addressed(p)
+    result = addressed(p)
     for b in range(B):
         for h in range(H):
             content = oracle.content(
@@ -67,7 +67,7 @@ def test_all_four_stages_equal_the_formulas(seed):
             gated = oracle.interpolate(content, p["previous"][b, h].numpy(), float(p["gate"][b, h]))
             shifted = oracle.shift(gated, p["kernel"][b, h].numpy())
             sharp = oracle.sharpen(shifted, float(p["gamma"][b, h]))
-            for mine, theirs in zip(found, (content, gated, shifted, sharp)):
+            for mine, theirs in zip(result, (content, gated, shifted, sharp)):
                 np.testing.assert_allclose(mine[b, h].numpy(), theirs, atol=1e-10, rtol=0)
     assert attnbook.address is A.address
 
@@ -110,11 +110,11 @@ def test_wrong_content_weights_are_told_apart(wrong):
     torch.testing.assert_close(
         A.cosine_similarity(p["key"], p["memory"]), cosine, atol=1e-7, rtol=0
     )
-    found = A.content_weights(p["key"], p["strength"], p["memory"])
+    result = A.content_weights(p["key"], p["strength"], p["memory"])
     torch.testing.assert_close(
-        found, (p["strength"][..., None] * cosine).softmax(-1), atol=1e-7, rtol=0
+        result, (p["strength"][..., None] * cosine).softmax(-1), atol=1e-7, rtol=0
     )
-    assert (found - WRONG_CONTENT[wrong](p, cosine)).abs().max() > 1e-2
+    assert (result - WRONG_CONTENT[wrong](p, cosine)).abs().max() > 1e-2
 
 
 def test_reading_and_writing_equal_the_formulas_and_erase_after_add_does_not():
@@ -154,8 +154,8 @@ def test_a_kernel_of_one_shift_moves_nothing():
     p = problem()
     alone = torch.ones(B, H, 1, dtype=torch.float64)
     torch.testing.assert_close(A.shift(p["previous"], alone), p["previous"], **EXACT)
-    found = addressed({**p, "kernel": alone})
-    torch.testing.assert_close(found.shifted, found.gated, **EXACT)
+    result = addressed({**p, "kernel": alone})
+    torch.testing.assert_close(result.shifted, result.gated, **EXACT)
 
 
 def test_a_scalar_shift_is_the_paper_s_example():
@@ -229,10 +229,10 @@ EXTREME = st.sampled_from([0.0, 1e-6, 1.0, 1e3, 1e6])
     gamma=EXTREME,
     gate=st.sampled_from([0.0, 0.5, 1.0]),
     one=st.booleans(),
-    whole=st.booleans(),
+    complete=st.booleans(),
 )
 def test_every_stage_is_a_distribution_and_no_gradient_is_nan(
-    seed, dtype, key, memory, strength, gamma, gate, one, whole
+    seed, dtype, key, memory, strength, gamma, gate, one, complete
 ):
     p = problem(seed)
     p["key"] = p["key"] * key
@@ -241,17 +241,17 @@ def test_every_stage_is_a_distribution_and_no_gradient_is_nan(
     p["gate"] = p["gate"] * 0 + gate
     if one:
         p["previous"] = torch.eye(N, dtype=torch.float64)[:H].expand(B, -1, -1)
-    if whole:
+    if complete:
         p["kernel"] = torch.eye(2 * R + 1, dtype=torch.float64)[:H].expand(B, -1, -1)
     p = {name: part.to(dtype).detach().requires_grad_() for name, part in p.items()}
-    found = addressed(p)
+    result = addressed(p)
     # what comes in sums to 1 as exactly as its dtype can say
     tolerance = 2e-2 if dtype == torch.bfloat16 else 1e-4
-    for stage in found:
+    for stage in result:
         assert stage.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
         assert (stage >= 0).all() and (stage.sum(-1) - 1).abs().max() < tolerance
     way = torch.arange(N, dtype=stage.dtype)
-    ((found.weights * way).sum() + A.read(p["memory"], found.weights).tanh().sum()).backward()
+    ((result.weights * way).sum() + A.read(p["memory"], result.weights).tanh().sum()).backward()
     for name in ("memory", "previous", "key", "strength", "gate", "kernel", "gamma"):
         assert p[name].grad.isfinite().all(), name
 
@@ -321,10 +321,10 @@ def test_gradients_are_those_of_finite_differences(call, names):
 
 def test_leading_dimensions_are_free_and_may_be_none():
     p = problem()
-    found = addressed(p)
+    result = addressed(p)
     deep = addressed({name: part.view(1, B, 1, *part.shape[1:]) for name, part in p.items()})
     flat = addressed({name: part[0] for name, part in p.items()})
-    for mine, more, less in zip(found, deep, flat):
+    for mine, more, less in zip(result, deep, flat):
         torch.testing.assert_close(more.view_as(mine), mine, **EXACT)
         torch.testing.assert_close(less, mine[0], **EXACT)
     written = A.write(
@@ -354,7 +354,7 @@ P = problem()
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: A.read([1.0], P["previous"]), "^memory must"),
         (lambda: A.read(P["memory"], P["previous"][..., 1:]), "^weights must"),
@@ -422,6 +422,6 @@ P = problem()
         ),
     ],
 )
-def test_bad_arguments_are_named(call, said):
-    with pytest.raises(ValueError, match=said):
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
         call()

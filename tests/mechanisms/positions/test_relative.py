@@ -76,15 +76,15 @@ def test_value_and_gradient_equal_the_oracle(kind, options, need_weights):
 
 def test_queries_with_a_cache_are_the_last_positions():
     made, x = layer(), torch.randn(B, N, D).double()
-    whole = made(x, mask=causal_mask(N)).context
+    complete = made(x, mask=causal_mask(N)).context
     cache = made.project(x[:, :3])
     for t in range(3, N):
         cache = cache.extend(made.project(x[:, t : t + 1]))
         torch.testing.assert_close(
-            made(x[:, t : t + 1], projected=cache).context, whole[:, t : t + 1], **EXACT
+            made(x[:, t : t + 1], projected=cache).context, complete[:, t : t + 1], **EXACT
         )
     several = made(x[:, 4:], projected=made.project(x), mask=causal_mask(N - 4, N)).context
-    torch.testing.assert_close(several, whole[:, 4:], **EXACT)
+    torch.testing.assert_close(several, complete[:, 4:], **EXACT)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_leading_dimensions_broadcast(q, k):
     made, query, key = layer(), torch.randn(*q, D).double(), torch.randn(*k, D).double()
     batch = torch.broadcast_shapes(q[:-1], k[:-1])
     mask = torch.rand(*batch, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.7
-    whole = made(query.expand(*batch, 3, D), key.expand(*batch, 5, D), mask=mask)
-    for ours, expected in zip(made(query, key, mask=mask), whole):
+    complete = made(query.expand(*batch, 3, D), key.expand(*batch, 5, D), mask=mask)
+    for ours, expected in zip(made(query, key, mask=mask), complete):
         torch.testing.assert_close(ours, expected, **EXACT)
 
 

@@ -91,7 +91,7 @@ def test_additive_in_blocks_equals_the_formula_in_value_and_gradient(
 
     monkeypatch.setattr(block_sizes, "BLOCK_ELEMENTS", elements)
     score = AdditiveScore(6, 6, 5).double()
-    found = []
+    result = []
     for way in (
         score,
         lambda q, k: score.vector(
@@ -106,8 +106,8 @@ def test_additive_in_blocks_equals_the_formula_in_value_and_gradient(
         loss = (
             scores * torch.linspace(-1, 2, scores.numel(), dtype=torch.float64).view_as(scores)
         ).sum()
-        found.append([scores, *torch.autograd.grad(loss, (query, key, *score.parameters()))])
-    for a, b in zip(*found):
+        result.append([scores, *torch.autograd.grad(loss, (query, key, *score.parameters()))])
+    for a, b in zip(*result):
         torch.testing.assert_close(a, b, **EXACT)
 
 
@@ -185,12 +185,12 @@ def test_content_with_however_small_an_eps_stays_finite_around_a_vector_of_norm_
     # about where squares and cubes end
     for size in (0.0, smallest, smallest**0.5, smallest**0.4, smallest**0.35, smallest**0.3):
         query = torch.full((1, 1, 4), size, dtype=dtype, requires_grad=True)
-        found = ContentScore(eps)(query, key)
-        found.sum().backward()
+        result = ContentScore(eps)(query, key)
+        result.sum().backward()
         assert (
-            found.isfinite().all()
+            result.isfinite().all()
             and query.grad.isfinite().all()
-            and (size > 0 or (found == 0).all())
+            and (size > 0 or (result == 0).all())
         )
     query = torch.randn(1, 2, 4, generator=torch.Generator().manual_seed(1)).to(dtype)
     torch.testing.assert_close(ContentScore(eps)(query, key), ContentScore()(query, key))
@@ -203,9 +203,9 @@ def test_content_in_half_precision_is_the_cosine_whatever_the_length(size):
     half = ContentScore()(query.half().requires_grad_(), key.half())
     torch.testing.assert_close(half.float(), ContentScore()(query, key), atol=2e-3, rtol=0)
     zero = torch.zeros(1, 1, 4, dtype=torch.float16, requires_grad=True)
-    found = ContentScore()(zero, key.half())
-    found.sum().backward()
-    assert (found == 0).all() and torch.isfinite(zero.grad).all() and (zero.grad != 0).all()
+    result = ContentScore()(zero, key.half())
+    result.sum().backward()
+    assert (result == 0).all() and torch.isfinite(zero.grad).all() and (zero.grad != 0).all()
 
 
 def test_scaled_dot_has_variance_one_where_dot_has_variance_d():

@@ -68,12 +68,12 @@ def test_layers_alternate():
 @pytest.mark.parametrize("name", VARIANTS)
 def test_with_a_cache_a_text_goes_on_as_without(name, prompt):
     model = build(name)
-    whole = model(TEXT).logits
+    complete = model(TEXT).logits
     memory = model.encode(TEXT[:, :prompt], torch.full((3,), prompt))
     state = model.start(memory)
     for t in range(prompt, TEXT.shape[1]):
         logits, state, _ = model.step(TEXT[:, t], state, memory)
-        torch.testing.assert_close(logits, whole[:, t], **EXACT)
+        torch.testing.assert_close(logits, complete[:, t], **EXACT)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -105,7 +105,7 @@ def test_greedy_and_beam_work_on_the_caches(name):
     model = build(name)
     source, lengths = TEXT[:, :7], torch.full((3,), 7)
     with torch.no_grad():
-        found = greedy(model, source, lengths, 6)
+        result = greedy(model, source, lengths, 6)
         for b, beams in enumerate(beam_search(model, source, lengths, beam_size=3, max_length=6)):
             for h in beams:
                 tokens = torch.tensor(
@@ -118,7 +118,7 @@ def test_greedy_and_beam_work_on_the_caches(name):
                     .gather(1, tokens[0, 1:, None])[7:]
                 )
                 assert h.log_prob == pytest.approx(scores.sum().item(), abs=1e-9)
-    assert len(found.tokens) == 3
+    assert len(result.tokens) == 3
 
 
 def test_linformer_in_an_encoder_and_not_in_a_decoder():

@@ -168,8 +168,8 @@ def _forgets_u(model, monkeypatch):
     attend = _module().attend
 
     def spoilt(score, query, key, value, mask):
-        found = attend(score, query, key, value, mask)
-        return found._replace(context=found.context - query)  # u + o becomes o
+        result = attend(score, query, key, value, mask)
+        return result._replace(context=result.context - query)  # u + o becomes o
 
     monkeypatch.setattr(_module(), "attend", spoilt)
 
@@ -277,7 +277,7 @@ def test_two_hops_find_two_facts_that_one_hop_cannot_join():
     from attnbook.training import fit
 
     vocab, generator = questions.vocabulary(), random.Random(0)
-    told, held = (
+    noticed, held = (
         [questions.draw("two facts", generator, (4, 7)) for _ in range(n)] for n in (4000, 400)
     )
     batch, right = questions.collate_stories(held, vocab), {}
@@ -292,7 +292,7 @@ def test_two_hops_find_two_facts_that_one_hop_cannot_join():
         model = MemoryNetwork(len(vocab), d_embed=32, hops=hops, max_memories=7, init_std=0.4)
         fit(
             model,
-            questions.QuestionBatches(told, vocab, 64),
+            questions.QuestionBatches(noticed, vocab, 64),
             loss,
             steps=350,
             learning_rate=5e-3,

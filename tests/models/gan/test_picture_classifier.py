@@ -40,7 +40,7 @@ def test_it_learns_what_there_is_to_learn():
     pictures = 0.3 * torch.randn(256, 1, 16, 16, generator=generator)
     for k, (row, column) in enumerate(((0, 0), (0, 8), (8, 0), (8, 8))):
         pictures[labels == k, :, row : row + 8, column : column + 8] += 0.5
-    told = []
+    noticed = []
     for wanted in (labels, labels[torch.randperm(256, generator=generator)]):
         torch.manual_seed(0)
         net = PictureClassifier(16, 1, 4, channels=4, d_feature=8)
@@ -51,8 +51,10 @@ def test_it_learns_what_there_is_to_learn():
             optimizer.zero_grad()
             (total / count).backward()
             optimizer.step()
-        told.append(float((net.eval()(pictures[192:]).argmax(-1) == labels[192:]).float().mean()))
-    assert told[0] > 0.95 and told[1] < 0.6
+        noticed.append(
+            float((net.eval()(pictures[192:]).argmax(-1) == labels[192:]).float().mean())
+        )
+    assert noticed[0] > 0.95 and noticed[1] < 0.6
 
 
 @pytest.mark.parametrize(

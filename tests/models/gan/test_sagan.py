@@ -111,7 +111,7 @@ def test_inserts_are_modules_that_are_passed_in_and_the_rest_stays():
         kind: {n for n, _ in pair(**options).generator.named_parameters() if ".insert." not in n}
         for kind, options in kinds.items()
     }
-    assert len({frozenset(found) for found in names.values()}) == 1
+    assert len({frozenset(result) for result in names.values()}) == 1
     # γ is 0 at the start: a network with attention is the network without it, as long as its other
     # weights are the same.
     plain = pair(attention_at=None, spectral_norm=False).generator

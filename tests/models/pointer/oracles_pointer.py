@@ -123,7 +123,7 @@ def dictionary(network, inputs, lengths, targets):
     numbers = {name: p.detach().double().numpy() for name, p in network.named_parameters()}
     x_all, targets = inputs.double().numpy(), targets.tolist()
     batch, n, _ = x_all.shape
-    found = np.zeros((batch, len(targets[0]), n + 1))
+    result = np.zeros((batch, len(targets[0]), n + 1))
     for b, length in enumerate(lengths.tolist()):
         h, c, e = np.zeros(network.hidden_size), np.zeros(network.hidden_size), []
         for j in range(length):
@@ -163,6 +163,6 @@ def dictionary(network, inputs, lengths, targets):
             if network.ends:
                 rows[n] = logits[-1]
             for j, u_j in rows.items():
-                found[b, i, j] = np.exp(u_j) / sum(np.exp(u) for u in rows.values())
+                result[b, i, j] = np.exp(u_j) / sum(np.exp(u) for u in rows.values())
             used.add(target)
-    return found
+    return result

@@ -87,14 +87,14 @@ def test_single_precision_stays_within_a_hundred_thousandth(kind):
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_reading_is_told_apart(wrong):
     """Each known breakage moves the probabilities of at least one kind of answer."""
-    found = []
+    result = []
     for options, targets in KINDS.values():
         net, x = network(**options), points()
         with np.errstate(all="ignore"):
             _, broken = pointer(net, x, LENGTHS, targets, wrong)
         mine = probabilities(net(x, LENGTHS, targets).logits, targets)
-        found.append(np.abs(mine - broken).max())
-    assert max(found) > 1e-2
+        result.append(np.abs(mine - broken).max())
+    assert max(result) > 1e-2
 
 
 def test_the_loss_is_that_of_scores_and_not_of_probabilities():
@@ -227,17 +227,17 @@ def test_it_trains_under_bf16_autocast():
     net, batch = PointerNetwork(1, 16, ends=False), PointBatches("sorting", (3, 6), 16).batch(0)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         total, _ = pointing_loss(net, batch)
-        found = point_greedy(net, batch.inputs, batch.lengths, rule=permutation)
+        result = point_greedy(net, batch.inputs, batch.lengths, rule=permutation)
     total.backward()
     assert total.dtype == torch.float32 and all(p.grad.isfinite().all() for p in net.parameters())
-    assert [sorted(row) for row in found.positions] == [sorted(row) for row in answers(batch)]
+    assert [sorted(row) for row in result.positions] == [sorted(row) for row in answers(batch)]
 
 
 def test_it_learns_to_sort_what_a_pointer_one_position_off_does_not():
     """The right column, but the key of the position before it: it has read everything except the
     number it stands for.
     """
-    held, found = PointBatches("sorting", 5, 400, seed=1).batch(0), {}
+    held, result = PointBatches("sorting", 5, 400, seed=1).batch(0), {}
     for broken in (False, True):
         torch.manual_seed(0)
         net = PointerNetwork(1, 32, ends=False, d_embed=16)
@@ -255,8 +255,8 @@ def test_it_learns_to_sort_what_a_pointer_one_position_off_does_not():
             progress=False,
         )
         right = point_greedy(net, held.inputs, held.lengths, rule=permutation).positions
-        found[broken] = sum(mine == other for mine, other in zip(right, answers(held))) / 400
-    assert found[False] > 0.75 and found[True] < 0.4, found
+        result[broken] = sum(mine == other for mine, other in zip(right, answers(held))) / 400
+    assert result[False] > 0.75 and result[True] < 0.4, result
 
 
 @pytest.mark.parametrize(

@@ -109,10 +109,10 @@ def memory_tape(layer, x):
 def differences(layer, x, wrong=None):
     """The largest difference of hidden tape, memory tape and weights from the equations."""
     hidden, weights = layer(x, need_weights=True)
-    found = hidden, memory_tape(layer, x), weights
+    result = hidden, memory_tape(layer, x), weights
     return [
         float(np.abs(mine.detach().numpy() - theirs).max())
-        for mine, theirs in zip(found, cheng(layer, x, wrong))
+        for mine, theirs in zip(result, cheng(layer, x, wrong))
     ]
 
 
@@ -236,10 +236,10 @@ def test_a_row_that_is_hidden_might_as_well_not_be_there():
         assert weights[b, row] == 0
     # fewer dimensions, or 1 for some
     for few in (allowed[0], allowed[:1], torch.tensor([False]), torch.tensor(True)):
-        for found, expected in zip(
+        for result, expected in zip(
             built.step(x[:, 0], tapes, few), built.step(x[:, 0], tapes, few.expand(BATCH, N - 1))
         ):
-            torch.testing.assert_close(found, expected, **EXACT)
+            torch.testing.assert_close(result, expected, **EXACT)
     with pytest.raises(
         ValueError,
         match=r"mask must be broadcastable to \(batch, rows of the tapes\) = \(3, 5\), got shape "
@@ -301,8 +301,8 @@ def test_a_gpu_gives_what_the_cpu_gives():
     torch.manual_seed(0)
     model = LSTMN(8, d_embed=D_X, hidden_size=D_H).double()
     expected = model(TOKENS, LENGTHS, need_weights=True)
-    found = model.cuda()(TOKENS.cuda(), LENGTHS, need_weights=True)
-    for mine, theirs in zip(found, expected):
+    result = model.cuda()(TOKENS.cuda(), LENGTHS, need_weights=True)
+    for mine, theirs in zip(result, expected):
         torch.testing.assert_close(mine.cpu(), theirs, **EXACT)
 
 

@@ -345,13 +345,13 @@ def test_bfloat16_autocast_stays_near_float32(attention, feed):
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_greedy_and_beam_search_decode_and_agree_on_the_best(attention):
     model = build(attention, feed=True)
-    found = greedy(model, SOURCE, LENGTHS, 6)
+    result = greedy(model, SOURCE, LENGTHS, 6)
     assert all(
-        w.shape == (len(t), n) for w, t, n in zip(found.weights, found.tokens, LENGTHS.tolist())
+        w.shape == (len(t), n) for w, t, n in zip(result.weights, result.tokens, LENGTHS.tolist())
     )
     beams = beam_search(model, SOURCE, LENGTHS, beam_size=3, max_length=6)
     one = beam_search(model, SOURCE, LENGTHS, beam_size=1, max_length=6)
-    assert [b[0].tokens for b in one] == found.tokens and all(
+    assert [b[0].tokens for b in one] == result.tokens and all(
         b[0].log_prob >= o[0].log_prob - 1e-9 for b, o in zip(beams, one)
     )
 

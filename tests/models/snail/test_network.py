@@ -21,7 +21,7 @@ from attnbook.models.snail.network import (
 EXACT = {"atol": 1e-10, "rtol": 0}
 SMALL = (AttentionPart(4, 3), TCPart(5), AttentionPart(6, 4), TCPart(5), AttentionPart(4, 4))
 KINDS = {
-    "whole": SMALL,
+    "full": SMALL,
     "no attention": (TCPart(5), TCPart(5)),
     "no TC": (AttentionPart(4, 3), AttentionPart(4, 4)),
 }
@@ -65,13 +65,13 @@ def test_no_output_depends_on_a_later_input_and_each_on_its_own(n, kind, seed):
 )
 def test_step_by_step_with_its_past_is_the_whole(cuts, kind):
     model, x = snail(KINDS[kind], max(2, sum(cuts))), x_of(sum(cuts))
-    whole, past, outputs = model(x, need_weights=True), None, []
+    full, past, outputs = model(x, need_weights=True), None, []
     for piece in x.split(cuts, dim=1):
-        found = model(piece, past, need_weights=True)
-        past = found.past
-        outputs.append(found.output)
-    torch.testing.assert_close(torch.cat(outputs, 1), whole.output, **EXACT)
-    for last, all_of_them in zip(found.weights, whole.weights):
+        result = model(piece, past, need_weights=True)
+        past = result.past
+        outputs.append(result.output)
+    torch.testing.assert_close(torch.cat(outputs, 1), full.output, **EXACT)
+    for last, all_of_them in zip(result.weights, full.weights):
         assert last is all_of_them is None or torch.allclose(
             last, all_of_them[:, -cuts[-1] :], atol=1e-10
         )
@@ -80,10 +80,10 @@ def test_step_by_step_with_its_past_is_the_whole(cuts, kind):
 def test_branches_share_a_past_and_do_not_know_of_each_other():
     model, x, ends = snail(), x_of(5), x_of(3, seed=2)
     past = model(x).past
-    found = model(ends.unsqueeze(2), SNAIL.branch(past, 3)).output[:, :, 0]
+    result = model(ends.unsqueeze(2), SNAIL.branch(past, 3)).output[:, :, 0]
     for k in range(3):
         torch.testing.assert_close(
-            found[:, k], model(torch.cat([x, ends[:, k : k + 1]], 1)).output[:, -1], **EXACT
+            result[:, k], model(torch.cat([x, ends[:, k : k + 1]], 1)).output[:, -1], **EXACT
         )
 
 
@@ -173,16 +173,16 @@ def one_by_one(model, support, labels, query, of_query=None):
 
 def test_queries_that_share_their_support_answer_as_if_alone():
     model, (support, labels, query, _) = few_shot(), episode()
-    found = model(support, labels, query, need_weights=True)
-    torch.testing.assert_close(found.logits, one_by_one(model, support, labels, query), **EXACT)
-    assert [None if w is None else tuple(w.shape) for w in found.weights] == [
+    result = model(support, labels, query, need_weights=True)
+    torch.testing.assert_close(result.logits, one_by_one(model, support, labels, query), **EXACT)
+    assert [None if w is None else tuple(w.shape) for w in result.weights] == [
         (2, 4, 7),
         None,
         (2, 4, 7),
         None,
         (2, 4, 7),
     ]
-    for w in found.weights[::2]:
+    for w in result.weights[::2]:
         torch.testing.assert_close(w.sum(-1), torch.ones(2, 4).double(), **EXACT)
     assert all(w is None for w in model(support, labels, query).weights)
 
@@ -199,9 +199,9 @@ def test_a_leak_of_the_query_s_label_would_be_seen():
 
 def leaves_its_arguments_alone(model) -> bool:
     batch = episode()
-    kept = [t.clone() for t in batch]
+    saved = [t.clone() for t in batch]
     few_shot_loss(model, batch)
-    return all(torch.equal(a, b) for a, b in zip(batch, kept))
+    return all(torch.equal(a, b) for a, b in zip(batch, saved))
 
 
 @pytest.mark.parametrize("make", [few_shot, lambda: Prototypes(Flat(), 3).double()])
@@ -252,18 +252,18 @@ def test_labels_of_any_whole_type_are_labels(make, dtype):
 def test_prototypes_are_means_and_distances():
     torch.manual_seed(0)
     model, (support, labels, query, _) = Prototypes(Flat(), 3).double(), episode()
-    found = model(support, labels, query).logits
+    result = model(support, labels, query).logits
     seen = model.embedding(support)
-    asked = model.embedding(query)
+    requested = model.embedding(query)
     for b in range(2):
         for q in range(4):
             for c in range(3):
                 mean = torch.stack([seen[b, i] for i in range(6) if labels[b, i] == c]).mean(0)
                 torch.testing.assert_close(
-                    found[b, q, c], -((asked[b, q] - mean) ** 2).sum(), **EXACT
+                    result[b, q, c], -((requested[b, q] - mean) ** 2).sum(), **EXACT
                 )
     same = model(support[:, [3, 1, 2, 0, 5, 4]], labels[:, [3, 1, 2, 0, 5, 4]], query).logits
-    torch.testing.assert_close(same, found, **EXACT)  # the order of the examples does not matter
+    torch.testing.assert_close(same, result, **EXACT)  # the order of the examples does not matter
 
 
 def test_the_loss_is_the_cross_entropy_of_the_queries():
@@ -306,10 +306,10 @@ def test_the_embedding_takes_bytes_and_any_leading_dimensions_and_keeps_pictures
     torch.manual_seed(0)
     model = PictureEmbedding(size=28, filters=8, d_output=6).eval()
     pictures = torch.randint(256, (2, 3, 28, 28), dtype=torch.uint8)
-    found = model(pictures)
-    assert found.shape == (2, 3, 6)
-    torch.testing.assert_close(found, model(pictures / 255))
-    torch.testing.assert_close(found[1, 2], model(pictures[1, 2]), atol=1e-5, rtol=1e-4)
+    result = model(pictures)
+    assert result.shape == (2, 3, 6)
+    torch.testing.assert_close(result, model(pictures / 255))
+    torch.testing.assert_close(result[1, 2], model(pictures[1, 2]), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

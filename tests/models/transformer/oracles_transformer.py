@@ -74,8 +74,8 @@ def model_pairs(ours, theirs):
 
 def copy_weights(pairs):
     with torch.no_grad():
-        for parts, whole in pairs:
-            whole.copy_(torch.cat(parts))
+        for parts, full in pairs:
+            full.copy_(torch.cat(parts))
     return pairs
 
 

@@ -86,8 +86,8 @@ def assert_agree(ours, theirs, run_ours, run_theirs, pairs, given):
     assert len(pairs) == len(list(theirs.parameters()))
     for result in results:
         (result * weight).sum().backward()
-    for parts_of, whole in pairs:
-        torch.testing.assert_close(torch.cat([p.grad for p in parts_of]), whole.grad, **EXACT)
+    for parts_of, full in pairs:
+        torch.testing.assert_close(torch.cat([p.grad for p in parts_of]), full.grad, **EXACT)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -150,9 +150,9 @@ def test_weights_of_a_decoder_layer_are_those_of_pytorch_s_attentions():
     of_target, of_source = ours(x, ours.project(memory), causal_mask(M), need_weights=True).weights
     attention = nn.MultiheadAttention(D, H, batch_first=True, dtype=torch.float64)
     copy_weights(attention_pairs(ours.attention, attention))
-    found, expected = attention(x, x, x, attn_mask=~causal_mask(M), average_attn_weights=False)
+    outcome, expected = attention(x, x, x, attn_mask=~causal_mask(M), average_attn_weights=False)
     torch.testing.assert_close(of_target, expected, **EXACT)
-    x = ours.around_attention.norm(x + found)
+    x = ours.around_attention.norm(x + outcome)
     copy_weights(attention_pairs(ours.cross_attention, attention))
     torch.testing.assert_close(
         of_source, attention(x, memory, memory, average_attn_weights=False)[1], **EXACT
@@ -196,9 +196,9 @@ def test_the_whole_model_equals_nn_transformer_between_embeddings_and_logits(nor
     expected[0][0], expected[1][0] = 0, 0  # the row of the padding does not learn
     for one, other in zip(grads[0], expected):
         torch.testing.assert_close(one, other, **EXACT)
-    found = iter(grads[0][3:])
-    for parts_of, whole in pairs:
-        torch.testing.assert_close(torch.cat([next(found) for _ in parts_of]), whole.grad, **EXACT)
+    outcome = iter(grads[0][3:])
+    for parts_of, full in pairs:
+        torch.testing.assert_close(torch.cat([next(outcome) for _ in parts_of]), full.grad, **EXACT)
 
 
 class Doubled(nn.Module):
@@ -392,18 +392,18 @@ def test_ties():
 def test_no_gradient_from_later_targets_nor_from_padding_and_some_from_all_else():
     for residual in (PostNorm, PreNorm, ReZero):
         model = build(residual=residual)
-        kept = []
+        saved = []
 
         def keep(module, given, out):
             out.retain_grad()
-            kept.append(out)
+            saved.append(out)
 
         (
             model.source_embedding.register_forward_hook(keep),
             model.target_embedding.register_forward_hook(keep),
         )
         model(SOURCE, LENGTHS, TARGET).logits[:, 1].square().sum().backward()
-        source, target = (t.grad.abs().sum(-1) for t in kept)
+        source, target = (t.grad.abs().sum(-1) for t in saved)
         assert (target[:, 2:] == 0).all() and (target[:, :2] > 0).all()
         for b in range(B):
             assert (source[b, : LENGTHS[b]] > 0).all() and (source[b, LENGTHS[b] :] == 0).all()
@@ -411,7 +411,7 @@ def test_no_gradient_from_later_targets_nor_from_padding_and_some_from_all_else(
 
 def test_a_batch_of_one_equals_a_row_and_more_padding_changes_nothing():
     model = build()
-    whole = model(SOURCE, LENGTHS, TARGET, need_weights=True)
+    full = model(SOURCE, LENGTHS, TARGET, need_weights=True)
     for b in range(B):
         alone = model(
             SOURCE[b : b + 1, : LENGTHS[b]],
@@ -419,11 +419,11 @@ def test_a_batch_of_one_equals_a_row_and_more_padding_changes_nothing():
             TARGET[b : b + 1],
             need_weights=True,
         )
-        torch.testing.assert_close(alone.logits[0], whole.logits[b], **EXACT)
-        for one, every in zip(alone.weights.cross, whole.weights.cross):
+        torch.testing.assert_close(alone.logits[0], full.logits[b], **EXACT)
+        for one, every in zip(alone.weights.cross, full.weights.cross):
             torch.testing.assert_close(one[0], every[b, :, :, : LENGTHS[b]], **EXACT)
     wider = torch.nn.functional.pad(SOURCE, (0, 3), value=6)
-    torch.testing.assert_close(model(wider, LENGTHS, TARGET).logits, whole.logits, **EXACT)
+    torch.testing.assert_close(model(wider, LENGTHS, TARGET).logits, full.logits, **EXACT)
 
 
 def test_weights_are_shares_of_what_may_be_seen():
@@ -455,13 +455,13 @@ def test_without_weights_memory_grows_with_the_length_and_not_with_its_square():
     """
     layer = parts().make_encoder(1).layers[0].double()
 
-    def kept(n):
+    def saved(n):
         x, mask = torch.randn(1, n, D, dtype=torch.float64), torch.ones(1, 1, n, dtype=torch.bool)
         mask[..., -1] = False
         sizes = saved_bytes(lambda: layer(x, mask)).values()
         return sum(sizes), max(sizes)
 
-    (short, _), (long, largest) = kept(300), kept(600)
+    (short, _), (long, largest) = saved(300), saved(600)
     assert long < 2.1 * short and largest < 8 * 600 * 600 / 4
 
 
@@ -482,10 +482,10 @@ def test_bfloat16_autocast_and_compile():
         torch.compile(encoder, backend="eager", fullgraph=True)(memory, words).x,
         encoder(memory, words).x,
     )
-    whole = torch.compile(decoder, backend="eager", fullgraph=True)(
+    full = torch.compile(decoder, backend="eager", fullgraph=True)(
         x, decoder.project(memory), causal_mask(M), words
     ).x
-    torch.testing.assert_close(whole, decoder(x, decoder.project(memory), causal_mask(M), words).x)
+    torch.testing.assert_close(full, decoder(x, decoder.project(memory), causal_mask(M), words).x)
 
 
 # Known wrong versions

@@ -105,11 +105,11 @@ def build(name, layers=2):
 def test_cached_equals_uncached_and_every_parameter_learns(name):
     model = build(name)
     memory = model.encode(SOURCE, LENGTHS)
-    state, whole = model.start(memory), model(SOURCE, LENGTHS, TARGET).logits
+    state, full = model.start(memory), model(SOURCE, LENGTHS, TARGET).logits
     for t in range(TARGET.shape[1]):
         logits, state, _ = model.step(TARGET[:, t], state, memory)
-        torch.testing.assert_close(logits, whole[:, t], **EXACT)
-    whole.square().sum().backward()
+        torch.testing.assert_close(logits, full[:, t], **EXACT)
+    full.square().sum().backward()
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
     assert len(greedy(model, SOURCE, LENGTHS, 4).tokens) == 3
 
@@ -117,18 +117,18 @@ def test_cached_equals_uncached_and_every_parameter_learns(name):
 @pytest.mark.parametrize("name", MODIFICATIONS)
 def test_nothing_is_read_from_padding_nor_from_the_future(name):
     model = build(name)
-    whole = model(SOURCE, LENGTHS, TARGET).logits
+    full = model(SOURCE, LENGTHS, TARGET).logits
     for row, n in enumerate(LENGTHS.tolist()):
         alone = model(
             SOURCE[row : row + 1, :n], LENGTHS[row : row + 1], TARGET[row : row + 1]
         ).logits
-        torch.testing.assert_close(whole[row : row + 1], alone, **EXACT)
+        torch.testing.assert_close(full[row : row + 1], alone, **EXACT)
     later = TARGET.clone()
     later[:, -1] = 7
-    torch.testing.assert_close(model(SOURCE, LENGTHS, later).logits[:, :-1], whole[:, :-1], **EXACT)
+    torch.testing.assert_close(model(SOURCE, LENGTHS, later).logits[:, :-1], full[:, :-1], **EXACT)
     other = SOURCE.clone()
     other[0, -1] = 3
-    assert (model(other, LENGTHS, TARGET).logits[0] - whole[0]).abs().max() > 1e-6
+    assert (model(other, LENGTHS, TARGET).logits[0] - full[0]).abs().max() > 1e-6
 
 
 def x_of(n=5, seed=3):
@@ -392,11 +392,11 @@ def test_the_evolved_decoder_block_equals_its_figure():
     cache = None
     # blocks of several positions, longer than a kernel
     for first, last in ((0, 1), (1, 4), (4, 13)):
-        found = layer(
+        result = layer(
             x[:, first:last], layer.project(memory), causal_mask(last - first, last), cache=cache
         )
-        torch.testing.assert_close(found.x, y[:, first:last], **EXACT)
-        cache = found.cache
+        torch.testing.assert_close(result.x, y[:, first:last], **EXACT)
+        cache = result.cache
 
 
 # Sizes

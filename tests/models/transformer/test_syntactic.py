@@ -70,23 +70,23 @@ def test_without_trees_it_is_the_plain_encoder_and_so_with_empty_tables():
         positions=NoPositions,
         attention=partial(RelativeMultiHeadAttention, D, H, max_distance=2),
     )
-    told = SyntacticEncoderModel(
+    noticed = SyntacticEncoderModel(
         V, relative, num_layers=2, depth=False, max_distance=2, max_tree_distance=3
     ).double()
     same = TransformerEncoderModel(V, relative, num_layers=2, tie=False).double()
     same.load_state_dict(
         {
             name.replace("layers.", "stack.layers.", 1): t
-            for name, t in told.state_dict().items()
+            for name, t in noticed.state_dict().items()
             if "offset" not in name
         }
     )
     with torch.no_grad():
-        for name, p in told.named_parameters():
+        for name, p in noticed.named_parameters():
             if "offset" in name:
                 p.zero_()
     torch.testing.assert_close(
-        told(TOKENS, HEADS, LENGTHS).logits, same(TOKENS, LENGTHS).logits, **EXACT
+        noticed(TOKENS, HEADS, LENGTHS).logits, same(TOKENS, LENGTHS).logits, **EXACT
     )
 
 

@@ -29,14 +29,14 @@ def read_block(model, tokens, state, memory, mask):
 
 def in_blocks(model, sizes, mask):
     memory = model.encode(SOURCE, LENGTHS)
-    state, found, start = model.start(memory), [], 0
+    state, result, start = model.start(memory), [], 0
     for m in sizes:
         logits, state = read_block(
             model, TARGET[:, start : start + m], state, memory, mask(m, start + m)
         )
-        found.append(logits)
+        result.append(logits)
         start += m
-    return torch.cat(found, 1), state
+    return torch.cat(result, 1), state
 
 
 @pytest.mark.parametrize("sizes", [(6,), (3, 3), (1, 4, 1), (2, 1, 3)])

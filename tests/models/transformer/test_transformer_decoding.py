@@ -101,10 +101,10 @@ def test_cached_equals_uncached_token_by_token(name):
     state = model.start(memory)
     for t in range(TARGET.shape[1]):
         logits, state, weights = model.step(TARGET[:, t], state, memory)
-        whole = model(source, lengths, TARGET[:, : t + 1])
-        torch.testing.assert_close(logits, whole.logits[:, t], **EXACT)
+        complete = model(source, lengths, TARGET[:, : t + 1])
+        torch.testing.assert_close(logits, complete.logits[:, t], **EXACT)
         torch.testing.assert_close(
-            whole.logits, model(source, lengths, TARGET).logits[:, : t + 1], **EXACT
+            complete.logits, model(source, lengths, TARGET).logits[:, : t + 1], **EXACT
         )
         if name != "convolution for self-attention":
             cross = model(source, lengths, TARGET[:, : t + 1], need_weights=True).weights.cross
@@ -157,16 +157,16 @@ def test_a_beam_that_holds_everything_is_exhaustive_search(alpha):
     targets = [(*body, EOS) for n in range(limit) for body in itertools.product((3, 4), repeat=n)]
     targets += list(itertools.product((3, 4), repeat=limit))
     with torch.no_grad():
-        found = beam_search(
+        outcome = beam_search(
             model, source, lengths, beam_size=len(targets), max_length=limit, length_penalty=alpha
         )
         for b in range(2):
             scores = {
                 t: log_prob(model, source[b, : lengths[b]], t) / len(t) ** alpha for t in targets
             }
-            produced = [(*h.tokens, EOS) if h.finished else tuple(h.tokens) for h in found[b]]
+            produced = [(*h.tokens, EOS) if h.finished else tuple(h.tokens) for h in outcome[b]]
             assert produced == sorted(targets, key=scores.get, reverse=True)
-            assert [h.score for h in found[b]] == pytest.approx(
+            assert [h.score for h in outcome[b]] == pytest.approx(
                 sorted(scores.values(), reverse=True), abs=1e-9
             )
 

@@ -71,24 +71,24 @@ def test_a_wide_beam_finds_what_exhaustive_search_finds(kind, seed):
     ends, repeats = "hulls" in kind, "unmasked" in kind
     net, x = network(ends, repeats, seed)
     rule = distinct(3) if ends else permutation
-    found = point_beam(net, x, LENGTHS, beam_size=200, rule=rule)
+    result = point_beam(net, x, LENGTHS, beam_size=200, rule=rule)
     for b, length in enumerate(LENGTHS.tolist()):
         every = hulls(length, 3) if ends else orders(length)
         scores = sorted(
             ((log_prob(net, x[b], length, answer), answer) for answer in every), reverse=True
         )
-        assert len(found[b]) == len(scores) and all(c.finished for c in found[b])
-        assert [c.positions for c in found[b]] == [answer for _, answer in scores]
-        assert all(abs(c.log_prob - value) < 1e-9 for c, (value, _) in zip(found[b], scores))
+        assert len(result[b]) == len(scores) and all(c.finished for c in result[b])
+        assert [c.positions for c in result[b]] == [answer for _, answer in scores]
+        assert all(abs(c.log_prob - value) < 1e-9 for c, (value, _) in zip(result[b], scores))
 
 
 def test_a_wide_beam_finds_every_list_of_triangles():
     net, x = network(True, True)
     x, lengths = x[:2], LENGTHS[:2]
-    found = point_beam(net, x, lengths, beam_size=60, rule=groups(3), max_steps=7)
+    result = point_beam(net, x, lengths, beam_size=60, rule=groups(3), max_steps=7)
     for b, length in enumerate(lengths.tolist()):
         every = triangles(length, 2)
-        done = {tuple(c.positions): c.log_prob for c in found[b] if c.finished}
+        done = {tuple(c.positions): c.log_prob for c in result[b] if c.finished}
         assert set(done) == {tuple(answer) for answer in every}
         assert all(abs(done[tuple(a)] - log_prob(net, x[b], length, a)) < 1e-9 for a in every)
 

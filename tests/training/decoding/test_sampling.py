@@ -36,11 +36,11 @@ def test_the_next_token_has_the_probability_that_the_model_gives(temperature):
         temperature=temperature,
         generator=torch.Generator().manual_seed(0),
     )
-    found = (
+    result = (
         torch.bincount(torch.tensor([row[0] if row else EOS for row in drawn]), minlength=SIZE)
         / number
     )
-    assert (found - wanted).abs().max() < 0.03 and (found[wanted == 0] == 0).all()
+    assert (result - wanted).abs().max() < 0.03 and (result[wanted == 0] == 0).all()
 
 
 def test_temperature_zero_is_greedy_whatever_the_lengths_of_the_prompts():

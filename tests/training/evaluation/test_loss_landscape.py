@@ -83,10 +83,10 @@ def test_a_quadratic_is_found_exactly_and_the_first_index_is_the_first_direction
     matrix = 2 * torch.stack(
         [torch.stack([one @ one, one @ two]), torch.stack([one @ two, two @ two])]
     )
-    found = curvatures(z, 0.5)
-    assert found.shape == (3, 3, 2)
+    result = curvatures(z, 0.5)
+    assert result.shape == (3, 3, 2)
     torch.testing.assert_close(
-        found, torch.linalg.eigvalsh(matrix).expand(3, 3, 2), rtol=1e-9, atol=1e-9
+        result, torch.linalg.eigvalsh(matrix).expand(3, 3, 2), rtol=1e-9, atol=1e-9
     )
 
 

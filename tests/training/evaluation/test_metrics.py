@@ -99,11 +99,11 @@ def _cider_by_hand(hypotheses, references):
 
     def grams(text, n):
         words = text.split()
-        found = {}
+        outcome = {}
         for i in range(len(words) - n + 1):
             gram = tuple(words[i : i + n])
-            found[gram] = found.get(gram, 0) + 1
-        return found
+            outcome[gram] = outcome.get(gram, 0) + 1
+        return outcome
 
     scores = []
     for hypothesis, reference in zip(hypotheses, references):

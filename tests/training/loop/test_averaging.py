@@ -48,7 +48,7 @@ def test_the_last_folders_of_a_run(tmp_path, monkeypatch):
         keep_checkpoints=3,
         device="cpu",
     )
-    kept = [read_checkpoint(path)[1]["model"] for path in checkpoints_in(tmp_path)]
+    saved = [read_checkpoint(path)[1]["model"] for path in checkpoints_in(tmp_path)]
     assert [path.name for path in checkpoints_in(tmp_path)] == [
         "step_000006",
         "step_000009",
@@ -58,7 +58,7 @@ def test_the_last_folders_of_a_run(tmp_path, monkeypatch):
     average_checkpoints(averaged, tmp_path)
     for name, tensor in averaged.state_dict().items():
         torch.testing.assert_close(
-            tensor, (sum(state[name].double() for state in kept) / 3).float(), atol=1e-7, rtol=0
+            tensor, (sum(state[name].double() for state in saved) / 3).float(), atol=1e-7, rtol=0
         )
     assert any(not torch.allclose(averaged.state_dict()[name], last[name]) for name in last)
 

@@ -469,12 +469,12 @@ def test_progress_goes_to_stderr_as_text_and_can_be_silenced(capfd, monkeypatch)
 
 
 def test_each_step_trains_on_its_own_batch():
-    asked = []
+    requested = []
 
     class Recorded(CopyBatches):
         def batch(self, step):
-            asked.append(step)
+            requested.append(step)
             return super().batch(step)
 
     fit(make_model(), Recorded(), partial(token_loss, label_smoothing=0.1), steps=4)
-    assert asked == [0, 1, 2, 3]
+    assert requested == [0, 1, 2, 3]

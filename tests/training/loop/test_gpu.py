@@ -106,9 +106,9 @@ def test_decoding_on_the_gpu_equals_the_cpu():
 
 def test_resume_on_the_gpu_keeps_the_dropout(tmp_path):
     options = {"learning_rate": 0.01, "precision": "bf16", "save_every": 4}
-    whole, parts = (make_model(dropout=0.4) for _ in range(2))
+    full, parts = (make_model(dropout=0.4) for _ in range(2))
     first = fit(
-        whole, CopyBatches(), token_loss, steps=12, checkpoint_dir=tmp_path / "whole", **options
+        full, CopyBatches(), token_loss, steps=12, checkpoint_dir=tmp_path / "full", **options
     )
     fit(parts, CopyBatches(), token_loss, steps=7, checkpoint_dir=tmp_path / "parts", **options)
     parts = make_model(1, dropout=0.4)

@@ -36,10 +36,10 @@ def copies(count=50):
 def test_a_model_that_guesses_pays_one_bit_a_bit_on_every_task():
     for kind in ntm_tasks.KINDS:
         batch = ntm_tasks.draw(kind, 30, torch.Generator().manual_seed(0))
-        found = score_bits(Constant(0.0, batch.targets.shape[2]), batch)
-        assert found["per_bit"] == pytest.approx(1.0, abs=1e-6)
+        result = score_bits(Constant(0.0, batch.targets.shape[2]), batch)
+        assert result["per_bit"] == pytest.approx(1.0, abs=1e-6)
         bits = batch.mask.sum(1).double().mean() * batch.targets.shape[2]
-        assert found["per_sequence"] == pytest.approx(float(bits), rel=1e-6)
+        assert result["per_sequence"] == pytest.approx(float(bits), rel=1e-6)
 
 
 def test_no_constant_pays_less_than_a_guess_on_fair_bits():
@@ -55,10 +55,10 @@ def test_costs_are_minus_the_log_of_the_probability_to_base_two_and_nothing_wher
     )
     costs = bit_costs(logits, batch.targets, batch.mask)
     p = 1 / (1 + (-logits).exp())
-    told = torch.where(batch.targets == 1, p, 1 - p)
+    noticed = torch.where(batch.targets == 1, p, 1 - p)
     for b, t in batch.mask.nonzero().tolist()[::7]:
         for j in range(8):
-            assert float(costs[b, t, j]) == pytest.approx(-math.log2(told[b, t, j]), rel=1e-9)
+            assert float(costs[b, t, j]) == pytest.approx(-math.log2(noticed[b, t, j]), rel=1e-9)
     assert (costs[~batch.mask] == 0).all()
 
 

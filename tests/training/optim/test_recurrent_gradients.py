@@ -73,10 +73,10 @@ def test_a_wide_limit_changes_nothing_and_a_narrow_one_only_gradients(controller
                 total.backward()
         return total.detach(), [p.grad.clone() for p in net.parameters()]
 
-    (plain, whole), (wide, same), (narrow, cut) = run(None), run(1e6), run(1e-3)
+    (plain, full), (wide, same), (narrow, cut) = run(None), run(1e6), run(1e-3)
     assert torch.allclose(plain, wide, atol=1e-10) and torch.allclose(plain, narrow, atol=1e-10)
-    assert all(torch.allclose(a, b, atol=1e-10) for a, b in zip(whole, same))
-    assert any(not torch.allclose(a, b, atol=1e-6) for a, b in zip(whole, cut))
+    assert all(torch.allclose(a, b, atol=1e-10) for a, b in zip(full, same))
+    assert any(not torch.allclose(a, b, atol=1e-6) for a, b in zip(full, cut))
     assert all(bool(torch.isfinite(g).all()) for g in cut)
 
 
