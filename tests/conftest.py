@@ -1,6 +1,9 @@
 """Markers and skips that hold for all tests."""
 
 import pytest
+from patience import patient_hypothesis
+
+patient_hypothesis()
 
 
 def pytest_configure(config):

@@ -27,6 +27,8 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PATIENCE = 3600
+"""Seconds after which JupyterLab or a cell hangs, and is not slow."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 IDLE = """() => {
@@ -82,9 +84,10 @@ def server(folder: Path, work: Path):
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     url = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(240):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
             with contextlib.suppress(urllib.error.URLError, OSError):
-                urllib.request.urlopen(f"{url}/api?token={token}", timeout=2).close()
+                urllib.request.urlopen(f"{url}/api?token={token}", timeout=PATIENCE).close()
                 break
             if process.poll() is not None:
                 raise RuntimeError(
@@ -102,30 +105,28 @@ def server(folder: Path, work: Path):
             process.kill()
 
 
-def in_browser(
-    chromium: str, url: str, token: str, name: str, timeout: int, picture: Path | None
-) -> None:
-    """Restart & Run All in JupyterLab, and save."""
+def in_browser(chromium: str, url: str, token: str, name: str, picture: Path | None = None) -> None:
+    """Restart & Run All in JupyterLab, and save. No cell may have run before."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         try:
             page = browser.new_page(viewport={"width": 1400, "height": 1000})
-            page.goto(f"{url}/lab/tree/{name}?token={token}&reset", timeout=120_000)
-            page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
+            page.set_default_timeout(PATIENCE * 1000)
+            page.goto(f"{url}/lab/tree/{name}?token={token}&reset")
+            page.wait_for_selector(".jp-Notebook .jp-Cell")
             # The toolbar says "idle" before there is a kernel, and a restart is then lost without a
             # word: ask the model.
-            page.wait_for_function(IDLE, timeout=120_000)
+            page.wait_for_function(IDLE)
             page.click('.lm-MenuBar-itemLabel:text-is("Run")')
             page.click('.lm-Menu-itemLabel:text("Restart Kernel and Run All Cells")')
             page.click(".jp-Dialog .jp-mod-accept")
-            page.wait_for_timeout(1000)
             # Cells that are off the screen are not in the page: ask the model again.
-            page.wait_for_function(DONE, timeout=timeout * 1000)
+            page.wait_for_function(DONE)
             page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
             page.wait_for_function(
-                "() => !window.jupyterapp.shell.currentWidget.context.model.dirty", timeout=60_000
+                "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
             )
             if picture is not None:
                 picture.parent.mkdir(parents=True, exist_ok=True)
@@ -134,14 +135,14 @@ def in_browser(
             browser.close()
 
 
-def through_kernels(path: Path, timeout: int) -> None:
+def through_kernels(path: Path) -> None:
     """The same without a browser: run the notebook in a kernel and save it."""
     import nbclient
     import nbformat
 
     nb = nbformat.read(path, as_version=4)
     nbclient.NotebookClient(
-        nb, timeout=timeout, allow_errors=True, resources={"metadata": {"path": str(path.parent)}}
+        nb, timeout=PATIENCE, allow_errors=True, resources={"metadata": {"path": str(path.parent)}}
     ).execute()
     nbformat.write(nb, path)
 
@@ -167,7 +168,7 @@ def verdict(path: Path) -> list[str]:
     )
 
 
-def headless(notebook: Path, timeout: int = 600, picture: Path | None = None) -> list[str]:
+def headless(notebook: Path, picture: Path | None = None) -> list[str]:
     """Run a copy of `notebook` in JupyterLab; returns what went wrong, an empty list when
     nothing did.
     """
@@ -183,13 +184,13 @@ def headless(notebook: Path, timeout: int = 600, picture: Path | None = None) ->
         copy.write_text(json.dumps(clean), encoding="utf-8")
         with server(folder, work) as (url, token):
             if chromium:
-                in_browser(chromium, url, token, notebook.name, timeout, picture)
+                in_browser(chromium, url, token, notebook.name, picture)
             else:
                 print(
                     "no Chromium here (bash tools/install_system.sh installs it): running in a "
                     "kernel, without the browser"
                 )
-                through_kernels(copy, timeout)
+                through_kernels(copy)
         return verdict(copy)
 
 

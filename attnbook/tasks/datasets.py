@@ -181,6 +181,7 @@ def fetch(
         retry_if_failed=ATTEMPTS - 1,
     )
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)  # pooch fails where another makes it, too
         # pooch types a downloader by other names of its arguments than it passes
         return Path(shelf.fetch(key, downloader=download))  # pyright: ignore[reportArgumentType]
     except ValueError as error:

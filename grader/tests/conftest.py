@@ -3,6 +3,9 @@
 import os
 
 import pytest
+from patience import patient_hypothesis
+
+patient_hypothesis()
 
 
 def pytest_runtest_setup(item):

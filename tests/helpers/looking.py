@@ -2,6 +2,8 @@
 
 from urllib.parse import urlsplit
 
+from patience import HANGS
+
 # Jupyter Book 1 loads its (switched off) live-code script twice; this one line is known and
 # harmless.
 KNOWN = "THEBE_JS_URL"
@@ -39,6 +41,7 @@ class Look:
         self.context = browser.new_context(
             color_scheme=scheme, viewport={"width": width, "height": height}
         )
+        self.context.set_default_timeout(HANGS * 1000)
         self.page = self.context.new_page()
         self.errors, self.outside, self.missing = [], [], []
         self.page.on("pageerror", lambda e: self._error(str(e)))
@@ -62,12 +65,18 @@ class Look:
 
     def open(self, url):
         """Load a page and wait until its equations are set."""
-        self.page.goto(url, wait_until="load", timeout=60_000)
+        self.page.goto(url, wait_until="load")
         self.page.evaluate(
             "() => window.MathJax && MathJax.startup ? MathJax.startup.promise.then(() => true) "
             ": true"
         )
         return self.page
+
+    def settle(self):
+        """Wait until the page has been laid out and drawn."""
+        self.page.evaluate(
+            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
 
     def faults(self):
         """Everything that went wrong so far, in words."""

@@ -2,6 +2,8 @@
 
 import time
 
+from hypothesis import HealthCheck, settings
+
 HANGS = 3600
 """Seconds after which something hangs, and is not slow."""
 PATIENT = {"seconds": HANGS, "startup": HANGS, "notebook": HANGS}
@@ -14,3 +16,15 @@ def eventually(true) -> bool:
     while not true() and time.monotonic() < end:
         time.sleep(0.02)
     return bool(true())
+
+
+def patient_hypothesis(**options) -> None:
+    """Let examples of Hypothesis take as long as they take.
+
+    Args:
+        options: other settings that hold from here on.
+    """
+    settings.register_profile(
+        "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], **options
+    )
+    settings.load_profile("patient")

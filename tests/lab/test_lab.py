@@ -40,7 +40,7 @@ def notebook(tmp_path):
 def test_a_notebook_runs_from_top_to_bottom(lab, notebook):
     picture = ROOT / "build" / "screenshots" / "lab.png"
     before = notebook.read_bytes()
-    assert lab.headless(notebook, picture=picture) == []
+    assert lab.headless(notebook, picture) == []
     assert notebook.read_bytes() == before, "the run is on a copy"
     assert picture.stat().st_size > 10_000
 

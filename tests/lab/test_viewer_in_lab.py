@@ -9,6 +9,7 @@ import nbformat
 import numpy as np
 import pytest
 from book import chromium_path
+from patience import HANGS
 
 from attnbook.figures import head_viewer
 
@@ -58,23 +59,24 @@ def test_it_works_where_it_ran_and_stays_readable_where_it_is_not_trusted(monkey
         nbformat.v4.new_notebook(cells=[stored], metadata=kernel), folder / "stored.ipynb"
     )
     with lab.server(folder, tmp_path) as (url, token):
-        lab.in_browser(path, url, token, "run.ipynb", 120, None)  # leaves the outputs in the file
+        lab.in_browser(path, url, token, "run.ipynb")  # leaves the outputs in the file
         assert "data-attnbook-heads" in (folder / "run.ipynb").read_text(encoding="utf-8")
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
             page = browser.new_page()
-            page.goto(f"{url}/lab/tree/stored.ipynb?token={token}&reset", timeout=120_000)
-            page.wait_for_selector(".jp-OutputArea table", timeout=120_000)
+            page.set_default_timeout(HANGS * 1000)
+            page.goto(f"{url}/lab/tree/stored.ipynb?token={token}&reset")
+            page.wait_for_selector(".jp-OutputArea table")
             assert (
                 page.evaluate(NUMBERS) == ["0.700", "0.200", "0.100"]
                 and page.locator(".jp-OutputArea select").count() == 0
             )
-            assert (
-                page.locator(".jp-OutputArea img").evaluate("i => i.naturalWidth") > 300
-                and page.locator(".jp-OutputArea img").is_visible()
+            page.wait_for_function(
+                "() => document.querySelector('.jp-OutputArea img').naturalWidth > 300"
             )
-            page.goto(f"{url}/lab/tree/run.ipynb?token={token}&reset", timeout=120_000)
-            page.wait_for_selector(".jp-OutputArea svg[role=img]", timeout=120_000)
+            assert page.locator(".jp-OutputArea img").is_visible()
+            page.goto(f"{url}/lab/tree/run.ipynb?token={token}&reset")
+            page.wait_for_selector(".jp-OutputArea svg[role=img]")
             page.get_by_role("combobox", name="Head").focus()
             page.keyboard.press("ArrowDown")
             page.get_by_role("combobox", name="Word that looks").focus()

@@ -29,7 +29,7 @@ def test_page_loads_renders_and_fits(browser, url, name):
             page.wait_for_function(f"document.documentElement.dataset.theme === '{scheme}'")
             for size, (width, height) in SIZES.items():
                 page.set_viewport_size({"width": width, "height": height})
-                page.wait_for_timeout(100)
+                look.settle()
                 seen = page.evaluate(JUDGE)
                 assert seen["overflow"] <= 1, f"{name} is {seen['overflow']} px wider than a {size}"
                 if KEEP_SHOTS:
@@ -61,8 +61,8 @@ def test_search_finds_alignment(browser, url):
         page.locator("button.search-button__button, button.search-button").first.click()
         page.locator("#search-input, input[name=q]").first.fill("alignment")
         page.keyboard.press("Enter")
-        page.wait_for_url("**/search.html?q=alignment**", timeout=30_000)
-        page.wait_for_selector("#search-results ul.search li a", timeout=30_000)
+        page.wait_for_url("**/search.html?q=alignment**")
+        page.wait_for_selector("#search-results ul.search li a")
         hits = page.locator("#search-results ul.search li a").evaluate_all(
             "links => links.map(a => a.getAttribute('href'))"
         )
@@ -110,7 +110,7 @@ def test_the_browser_tests_see_faults(browser, url, site):
     try:
         with Look(browser) as look:
             page = look.open(f"{url}/planted.html")
-            page.wait_for_timeout(200)
+            look.settle()
             seen = page.evaluate(JUDGE)
             said = " ".join(look.faults())
             assert "planted" in said and "outside request: https://example.org/x.png" in said

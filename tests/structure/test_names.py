@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import HANGS
 
 import attnbook
 
@@ -60,7 +61,7 @@ def test_the_package_can_be_imported_whole_by_a_new_interpreter():
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
     )
     assert done.stdout.split() == ["NTM", "setup"], done.stderr
 

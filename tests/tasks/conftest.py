@@ -10,13 +10,11 @@ from types import SimpleNamespace
 
 import pooch
 import pytest
-from hypothesis import settings
+from patience import HANGS, patient_hypothesis
 
 from attnbook.tasks import datasets
 
-# The same examples in every run, and no time limit on one: the machine may be busy.
-settings.register_profile("tasks", derandomize=True, deadline=None, max_examples=60)
-settings.load_profile("tasks")
+patient_hypothesis(derandomize=True, max_examples=60)  # the same examples in every run
 
 
 def entry_of(name, file, content, url="", blob_only=False):
@@ -103,7 +101,7 @@ class Server:
             return None
         handler.wfile.write(content[: len(content) // 2 if manner in ("cut", "slow") else None])
         if manner == "slow":
-            self.release.wait(10)
+            self.release.wait(HANGS)
         return None
 
     def serve(self, path, *plans):

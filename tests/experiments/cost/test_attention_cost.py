@@ -14,20 +14,23 @@ from attnbook.experiments.cost.attention_cost import (
 )
 
 
-def test_the_best_of_some_rounds_in_turn():
-    order = []
+def test_the_best_of_some_rounds_in_turn(monkeypatch):
+    order, now = [], 100.0
 
-    def busy(name, seconds):
-        order.append(name)
-        end = time.process_time() + seconds
-        while time.process_time() < end:
-            pass
+    def takes(name, *milliseconds):
+        def call():
+            nonlocal now
+            now += milliseconds[order.count(name)] / 1e3
+            order.append(name)
 
+        return call
+
+    monkeypatch.setattr(time, "process_time", lambda: now)
     found = best_milliseconds(
-        {"short": lambda: busy("short", 0.002), "long": lambda: busy("long", 0.02)}, rounds=3
+        {"short": takes("short", 1, 4, 3, 2), "long": takes("long", 5, 20, 30, 40)}, rounds=3
     )
     assert order == ["short", "long"] * 4
-    assert 2 <= found["short"] < 10 < 20 <= found["long"]
+    assert found == {"short": pytest.approx(2), "long": pytest.approx(20)}, "warm-up does not count"
 
 
 def test_operations_are_those_of_the_formulas():

@@ -32,7 +32,7 @@ def test_special_ids_and_size(subwords):
     assert subwords.decode([BOS, *ids, EOS, 9, PAD]) == "the tower"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(words=st.lists(st.text("thelowras.,'!é(", min_size=1, max_size=8), min_size=1, max_size=8))
 def test_joined_pieces_are_the_sentence(subwords, words):
     text = " ".join(words)
@@ -142,7 +142,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(words=st.lists(WORDS, min_size=1, max_size=10))
 def test_the_pieces_of_a_word_make_the_word(subwords, words):
     text, spans = join_words(words)

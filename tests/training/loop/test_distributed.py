@@ -10,6 +10,7 @@ import sys
 import distributed_script
 import pytest
 import torch
+from patience import HANGS
 from training_doubles import CopyBatches
 
 from attnbook.training import token_loss
@@ -52,7 +53,7 @@ def ranks(tmp_path_factory):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=HANGS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return [torch.load(place / f"rank_{rank}.pt") for rank in range(2)], place

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from patience import HANGS
 from training_doubles import CopyBatches, make_model
 
 from attnbook.training import fit, token_loss
@@ -89,7 +90,7 @@ def test_resume_after_kill_9_is_exact(tmp_path):
         [sys.executable, "-c", program, str(tmp_path / "killed")],
         env=environment,
         capture_output=True,
-        timeout=300,
+        timeout=HANGS,
     )
     assert done.returncode in (-KILL, KILL), done.stderr.decode()
     assert names(tmp_path / "killed") == ["step_000004", "step_000008"]
