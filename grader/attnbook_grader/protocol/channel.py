@@ -33,7 +33,7 @@ class Channel:
     """
 
     def __init__(self, read: int, write: int):
-        self.deadline = None
+        self.deadline: float | None = None
         self._read, self._write = read, write
         for descriptor in (read, write):
             os.set_blocking(descriptor, False)
