@@ -207,14 +207,8 @@ class Session:
 
     def _lost(self, broken, what):
         """Why the sandbox is gone, in words; it is closed."""
-        process = self._started.process
-        if broken.kind == "ended" and not self._started.why:
-            for _ in range(50):  # the watch may be a moment behind
-                if self._started.why or process.poll() is not None:
-                    break
-                time.sleep(0.01)
-        elif broken.kind == "garbled":  # by a hundred processes that share the pipe, perhaps
-            self._started.look()
+        if broken.kind in ("ended", "garbled"):
+            self._started.look()  # perhaps a hundred processes share the pipe, and broke it
         why, late = self._started.why, time.monotonic() >= self._end
         self._close()
         if why:
