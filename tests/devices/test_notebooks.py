@@ -39,7 +39,7 @@ def notebook(folder, *cells):
 
 TRAIN = """
 import torch
-import attnbook.experiments.translation.length
+import attnbook.experiments.common
 from attnbook.training import fit
 
 class Batches:
@@ -49,7 +49,7 @@ class Batches:
 loss = lambda model, batch: (model(batch).square().sum(), len(batch))
 seen = [f(torch.nn.Linear(1, 1), Batches(), loss, steps=100, device="cpu",
           evaluate=lambda model: 0.0, evaluate_every=50)
-        for f in (fit, attnbook.experiments.translation.length.fit)]
+        for f in (fit, attnbook.experiments.common.fit)]
 """
 
 

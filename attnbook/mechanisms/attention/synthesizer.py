@@ -69,7 +69,7 @@ class _FactorisedRandom(nn.Module):
 
 
 class _Unread(nn.Module):
-    """Placeholder for the query projection where the scores ignore the queries: the right shape,
+    """Takes the part of the query projection where the scores ignore the queries: the right shape,
     without parameters or cost.
     """
 
