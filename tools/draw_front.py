@@ -50,6 +50,7 @@ def main() -> None:
             break
     else:
         raise SystemExit("the model translates none of the phrases: it has not learned")
+    assert found.weights is not None
     figures.style()
     picture = figures.alignment(found.weights[0], pair.source, pair.target, gold=pair.alignment)
     part = TARGET.with_name("front.partial.png")

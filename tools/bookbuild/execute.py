@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any, cast
 
 from nbformat import NotebookNode
 
@@ -69,7 +70,7 @@ def execute(nb: NotebookNode, folder: Path, timeout: int = 3600) -> dict[str, fl
 
     def watch(**_):
         if not watcher:
-            watcher.append(PeakMemory(manager.provisioner.pid))
+            watcher.append(PeakMemory(cast(Any, manager.provisioner).pid))  # a local one has it
             watcher[0].__enter__()
 
     client.on_cell_start = watch

@@ -126,7 +126,7 @@ class Taint:
             self.names.discard(name)
 
     @staticmethod
-    def _parameters(node: ast.AST) -> set[str]:
+    def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> set[str]:
         if isinstance(node, ast.ClassDef):
             return set()
         a = node.args

@@ -132,7 +132,7 @@ def _cut(source: str, markers: tuple[str, str], stub: str | None) -> str:
                 raise ValueError(f"{begin} inside {begin}: {source[:80]!r}")
             inside = True
             if stub is not None:
-                lines.append(re.match(r"\s*", line).group() + stub)
+                lines.append(line[: len(line) - len(line.lstrip())] + stub)
         elif end in line:
             if not inside:
                 raise ValueError(f"{end} without {begin}: {source[:80]!r}")

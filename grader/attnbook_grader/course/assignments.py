@@ -307,10 +307,10 @@ def _read_assignment(path, entry, parts):
 def _assignment(name, title, parts, ids, due=None):
     parts = [part for part in parts if any(task.id in ids for task in part.tasks)]
     tasks = tuple(task for part in parts for task in part.tasks if task.id in ids)
-    points = {
-        task.id: tuple(float(test.metadata.nbgrader.points) for test in task.tests)
-        for task in tasks
-    }
+    points = {}
+    for task in tasks:
+        visible, hidden = (float(test.metadata.nbgrader.points) for test in task.tests)
+        points[task.id] = visible, hidden
     cells = {
         cell.source.strip()
         for part in parts

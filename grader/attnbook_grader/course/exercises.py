@@ -163,6 +163,8 @@ def _read(path: Path) -> Section:
         re.MULTILINE,
     )
     setup = next((cell for cell in nb.cells if cell.cell_type == "code"), None)
+    if setup is None:
+        raise ValueError(f"{path}: has no code cell")
     tasks, keys = [], {task.key: task.id for task in exercises().values()}
     cells = [cell for cell in nb.cells if source.GATE not in cell.metadata.get("tags", [])]
     for place, cell in enumerate(cells):

@@ -78,6 +78,7 @@ def _imported(folder: Path) -> dict:
     spec = importlib.util.spec_from_file_location(
         name, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
+    assert spec is not None and spec.loader is not None, folder
     sys.modules[name] = package = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
     return package.WRONG

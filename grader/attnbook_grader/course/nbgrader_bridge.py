@@ -39,11 +39,8 @@ def add_assignments(folder: Path, assignments) -> None:
             nbformat.write(one.notebook(), target / f"{one.name}.ipynb")
             result = grader.generate_assignment(one.name, force=True, create=True)
             if not result.get("success"):
-                lines = (
-                    (result.get("error") or result.get("log") or "no reason given")
-                    .strip()
-                    .splitlines()
-                )
+                reason = str(result.get("error") or result.get("log") or "no reason given")
+                lines = reason.strip().splitlines()
                 raise NbgraderFailed(f"making the assignment {one.name}: {lines[-1]}")
 
 

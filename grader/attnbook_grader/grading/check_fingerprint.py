@@ -28,7 +28,7 @@ def _of_files() -> str:
     files = [
         path
         for package in (checks, answers, protocol)
-        for path in sorted(Path(package.__file__).parent.rglob("*.py"))
+        for path in sorted(Path(package.__path__[0]).rglob("*.py"))
     ]
     return hashlib.sha256(
         b"\0".join(path.read_bytes().replace(b"\r\n", b"\n") for path in files)

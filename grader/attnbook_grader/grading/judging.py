@@ -94,7 +94,7 @@ def _judge(job):
         twice = {task.id for task in wanted if answered_twice(given, task)}
         nb, remarks = restore(given, job.assignment)
     except Unreadable as error:
-        return [Outcome(task.id, False, False, printable(error)) for task in wanted]
+        return [Outcome(task.id, False, False, printable(str(error))) for task in wanted]
     found, stopped, overall = {}, {}, ""
     by_check = {f"{task.key}-check": (task, 0) for task in wanted}
     by_check |= {
@@ -208,11 +208,12 @@ def _verdict(session, task, seed, before, stopped):
 
 def _outcome(task, found, stopped, remarks, nb, assignment):
     visible, hidden = (found.get(f"{task.key}{part}") for part in ("-check", "-hidden"))
-    passed = [isinstance(one, Verdict) and one.passed for one in (visible, hidden)]
+    passed = isinstance(visible, Verdict) and visible.passed
+    passed_hidden = isinstance(hidden, Verdict) and hidden.passed
     note = ""
     for one, right, before in (
-        (visible, passed[0], ""),
-        (hidden, passed[1], "with other inputs: "),
+        (visible, passed, ""),
+        (hidden, passed_hidden, "with other inputs: "),
     ):
         if not right and not note:
             note = before + printable(
@@ -230,8 +231,9 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
     own = cells_before_judging(nb, task)
     return Outcome(
         task.id,
-        *passed,
-        remarks.get(task.id) or note if not all(passed) else "",
+        passed,
+        passed_hidden,
+        "" if passed and passed_hidden else remarks.get(task.id) or note,
         remark="too much code to look through it for the book's own implementation"
         if sum(map(len, own)) > LONGEST
         else "",

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import TypeVar, cast
 
 from ..sandbox.session import ATTEMPTS
 from .check_fingerprint import CHECKS
@@ -26,9 +27,12 @@ _GRACE = 60
 _CONNECT = 30
 
 
+Key = TypeVar("Key")
+
+
 def judge_all(
-    jobs: Iterable[tuple[object, Job]], *, count: int | None = None, scheduler: str | None = None
-) -> Iterator[tuple[object, list[Outcome]]]:
+    jobs: Iterable[tuple[Key, Job]], *, count: int | None = None, scheduler: str | None = None
+) -> Iterator[tuple[Key, list[Outcome]]]:
     """Judge the notebooks; yields (key, outcomes) in the order in which they are done.
 
     count: processes; default one for each core
@@ -81,7 +85,14 @@ def _here(jobs, count):
         yield key, outcomes
 
 
-def _window(submit, waiting, width, running, died=BrokenProcessPool, goes_on=False):
+def _window(
+    submit,
+    waiting,
+    width,
+    running,
+    died: type[Exception] = BrokenProcessPool,
+    goes_on: bool = False,
+):
     """Keep `width` jobs under way; yields (key, job, outcomes), None for those whose process died.
     Then nothing more is begun, unless there are other processes to go on with."""
     open_ = True
@@ -121,6 +132,7 @@ def _begin():
 
     torch.set_num_threads(1)
     parent = multiprocessing.parent_process()
+    assert parent is not None
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
@@ -155,7 +167,8 @@ def _on_cluster(jobs, address):
     except (OSError, ValueError) as error:
         raise ValueError(f"scheduler: no Dask scheduler answers at {address!r} ({error})") from None
     with client:
-        width = 2 * max(1, sum(client.nthreads().values()))
+        threads = cast("dict[str, int]", client.nthreads())  # of a client that is not asynchronous
+        width = 2 * max(1, sum(threads.values()))
         submit, suspects = (
             functools.partial(client.get_executor(pure=False).submit, _exclusively, CHECKS),
             [],

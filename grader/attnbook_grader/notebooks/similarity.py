@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from typing import cast
 
 from ..course.exercises import Task
 from .scopes import Bindings, outer
@@ -81,7 +82,8 @@ def uses_library(answer: str, cells: list[str], task: Task) -> str:
     allowed = set(_imported(_parse(task.solution.source)))
     names, queue, tricks = Bindings("attnbook"), [], {}
     for code in cells if answer in cells else (*cells, answer):
-        statements = names.add(trees[code]) if trees[code] is not None else ()
+        tree = trees[code]
+        statements = names.add(tree) if tree is not None else ()
         if code == answer:
             queue += [(statement, until, trees[code]) for statement, until in statements]
     queue.append((ast.Name(task.function, ast.Load()), names.end, None))
@@ -195,7 +197,7 @@ def _dotted(node):
     while isinstance(node, ast.Attribute):
         rest.append(f".{node.attr}")
         node = node.value
-    return node.id, "".join(reversed(rest))
+    return cast(ast.Name, node).id, "".join(reversed(rest))
 
 
 def _hidden(text):

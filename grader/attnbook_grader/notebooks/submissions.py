@@ -7,6 +7,7 @@ import codecs
 import json
 import re
 import warnings
+from typing import cast
 
 import nbformat
 from nbformat import NotebookNode
@@ -54,7 +55,8 @@ def parse_submission(content: bytes) -> NotebookNode:
         cells = _cells(content)
     except ValueError as error:
         raise Unreadable(f"the file is not a Jupyter notebook ({error})") from None
-    return nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+    return cast(NotebookNode, nbformat.from_dict(notebook))
 
 
 def decoded(content: bytes) -> str:
@@ -193,20 +195,17 @@ def definitions(code: str) -> str:
 
 
 def _constant(node):
-    targets = (
-        node.targets
-        if isinstance(node, ast.Assign)
-        else [node.target]
-        if isinstance(node, ast.AnnAssign) and node.value
-        else []
-    )
+    if isinstance(node, ast.Assign):
+        targets, value = node.targets, node.value
+    elif isinstance(node, ast.AnnAssign) and node.value:
+        targets, value = [node.target], node.value
+    else:
+        return False
     kinds = (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.expr_context)
-    if not targets or not all(
-        isinstance(part, kinds) for target in targets for part in ast.walk(target)
-    ):
+    if not all(isinstance(part, kinds) for target in targets for part in ast.walk(target)):
         return False
     try:
-        ast.literal_eval(node.value)
+        ast.literal_eval(value)
     except (ValueError, TypeError):
         return False
     return True

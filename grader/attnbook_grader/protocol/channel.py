@@ -34,7 +34,8 @@ class Channel:
 
     def __init__(self, read: int, write: int):
         self.deadline: float | None = None
-        self._read, self._write = read, write
+        self._read: int | None = read
+        self._write: int | None = write
         for descriptor in (read, write):
             os.set_blocking(descriptor, False)
 
@@ -48,9 +49,9 @@ class Channel:
         self.may_send(len(message))
         rest = memoryview(len(message).to_bytes(8, "little") + message)
         while rest:
-            self._wait(self._write, write=True)
+            descriptor = self._wait(self._write, write=True)
             try:
-                rest = rest[os.write(self._write, rest[: 1 << 16]) :]
+                rest = rest[os.write(descriptor, rest[: 1 << 16]) :]
             except BlockingIOError:
                 continue
             except OSError as error:
@@ -65,16 +66,17 @@ class Channel:
 
     def close(self) -> None:
         """Close both pipes; a second time does nothing."""
-        for descriptor in {self._read, self._write} - {None}:
-            os.close(descriptor)
+        for descriptor in {self._read, self._write}:
+            if descriptor is not None:
+                os.close(descriptor)
         self._read = self._write = None
 
     def _exactly(self, size):
         parts = bytearray()
         while len(parts) < size:
-            self._wait(self._read, write=False)
+            descriptor = self._wait(self._read, write=False)
             try:
-                part = os.read(self._read, min(size - len(parts), 1 << 20))
+                part = os.read(descriptor, min(size - len(parts), 1 << 20))
             except BlockingIOError:
                 continue
             except OSError as error:
@@ -84,7 +86,8 @@ class Channel:
             parts += part
         return bytes(parts)
 
-    def _wait(self, descriptor, write):
+    def _wait(self, descriptor: int | None, write: bool) -> int:
+        """The descriptor, once it can be used."""
         if descriptor is None:
             raise Ended("the pipe was closed")
         poll = select.poll()
@@ -92,3 +95,4 @@ class Channel:
         left = None if self.deadline is None else self.deadline - time.monotonic()
         if left is not None and left <= 0 or not poll.poll(None if left is None else left * 1000):
             raise OutOfTime("no answer in time")
+        return descriptor

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from importlib import import_module
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -57,11 +58,13 @@ class Cells:
         self.shell = shell = InteractiveShell.instance(
             colors="NoColor", **{"history_length": 0, "history_load_length": 0}
         )
-        shell.history_manager.enabled = False
-        shell.system = shell.system_raw = shell.system_piped = lambda command: None
-        shell.getoutput = lambda *command, **options: []
+        if shell.history_manager is not None:
+            shell.history_manager.enabled = False
+        silent = dict.fromkeys(("system", "system_raw", "system_piped"), lambda command: None)
+        for name, function in {**silent, "getoutput": lambda *command, **options: []}.items():
+            setattr(shell, name, function)
         for name in ("pip", "conda", "mamba", "micromamba", "uv"):
-            shell.register_magic_function(lambda line: None, "line", name)
+            shell.magics_manager.register_function(lambda line: None, "line", name)
         sys.meta_path.append(_Colab())  # last: other packages may lie in `google`
         if "matplotlib" not in sys.modules:
             # the backend is agg; loading it takes a second
@@ -98,7 +101,7 @@ class _Silent(ModuleType):
         return lambda *given, **named: {} if name == "upload" else "" if name == "get" else None
 
 
-class _Colab:
+class _Colab(Loader):
     """Finds stand-ins for what only Colab has: drive.mount("/content/drive") is nothing here, but
     the rest of its cell matters.
 

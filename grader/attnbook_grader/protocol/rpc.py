@@ -241,7 +241,7 @@ class Peer:
         if not self._watch:  # the check's own function: it may look later at what it has returned
             self._returned[head.get("id")] = result
             return result, {}
-        more = {"counts": [one.count for one in counts]}
+        more: dict[str, object] = {"counts": [one.count for one in counts]}
         if spoiled("", before, given):
             more["after"] = given
         changed = {id: now for id, (now, then) in self._received.items() if spoiled("", then, now)}

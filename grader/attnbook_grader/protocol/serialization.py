@@ -74,7 +74,7 @@ def encode(value, keep, function, depth: int = 0):
     if kind is float:
         return {"float": value.hex()}
     if kind is range and len(value) <= _RANGE:
-        value, kind = list(value), list
+        return {"list": [inner(entry) for entry in value]}
     if kind in _CONTAINERS.values():
         return {kind.__name__: [inner(entry) for entry in value]}
     if isinstance(value, dict):  # an OrderedDict, as of state_dict, is one to the checks as well

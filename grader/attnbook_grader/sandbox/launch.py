@@ -199,15 +199,12 @@ class SandboxProcess:
             0,
         )
         self._looking, self._over = threading.Lock(), 0
-        told_read, told_write = os.pipe() if told else (None, None)
-        if told:
-            command = [command[0], "--info-fd", str(told_write), *command[1:]]
-        with (
-            _filtered(command) if told else contextlib.nullcontext((command, ())) as (
-                command,
-                passed,
-            )
-        ):
+        pipe = os.pipe() if told else None
+        with contextlib.ExitStack() as stack:
+            passed = ()
+            if pipe:
+                command = [command[0], "--info-fd", str(pipe[1]), *command[1:]]
+                command, passed = stack.enter_context(_filtered(command))
             self.process = subprocess.Popen(
                 command,
                 env=env,
@@ -216,18 +213,17 @@ class SandboxProcess:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 start_new_session=True,
-                pass_fds=(told_write, *passed) if told else (),
+                pass_fds=(pipe[1], *passed) if pipe else (),
             )
-        self.write, self.read = (
-            os.dup(self.process.stdin.fileno()),
-            os.dup(self.process.stdout.fileno()),
-        )
+        assert self.process.stdin and self.process.stdout
+        self.write = os.dup(self.process.stdin.fileno())
+        self.read = os.dup(self.process.stdout.fileno())
         self.process.stdin.close()
         self.process.stdout.close()
         self.stderr_tail = b""
-        if told:
-            os.close(told_write)
-            with os.fdopen(told_read) as file, contextlib.suppress(ValueError, KeyError):
+        if pipe:
+            os.close(pipe[1])
+            with os.fdopen(pipe[0]) as file, contextlib.suppress(ValueError, KeyError):
                 self._root = json.loads(file.read())["child-pid"]
         self._proc = f"/proc/{self._root}/root/proc" if self._root else "/proc"
         self._threads = [
@@ -273,6 +269,7 @@ class SandboxProcess:
 
     def _drain(self):
         """Throw away what it prints, and count."""
+        assert self.process.stderr
         with self.process.stderr as pipe:
             while part := pipe.read(1 << 16):
                 self.stderr_tail = (self.stderr_tail + part)[-2000:]

@@ -14,7 +14,7 @@ from attnbook.checks.verdict import MISTAKE, STOPPED, Mistake, Verdict
 from ..protocol.channel import Channel
 from ..protocol.rpc import ConnectionLost, Peer, RemoteFunction
 from . import resource_limits
-from .launch import Limits, NoSandbox, start
+from .launch import Limits, NoSandbox, SandboxProcess, start
 
 __all__ = ["Session", "SandboxEnded", "StartFailed"]
 
@@ -55,7 +55,9 @@ class Session:
 
     def __init__(self, kind: str, limits: Limits, image: str | None = None):
         self._kind, self._limits, self._image = kind, limits, image
-        self._started, self._peer, self._cells, self._starts = None, None, [], 0
+        self._started: SandboxProcess | None = None
+        self._peer: Peer | None = None
+        self._cells, self._starts = [], 0
         self._end = time.monotonic() + limits.notebook
 
     def __enter__(self):
@@ -100,11 +102,11 @@ class Session:
         try:
             with self._bounded():
                 verdict = judge(id, answer, seed)
-            if verdict.status == STOPPED and (why := self._started.look()):
+            if verdict.status == STOPPED and (why := self._process.look()):
                 self._close()
                 raise SandboxEnded(why)
             self._ask({"do": "forget"}, "your function")
-            self._peer.forget()
+            self._connection.forget()
             return verdict
         except ConnectionLost as broken:
             raise self._lost(broken, "your function") from None
@@ -120,6 +122,16 @@ class Session:
                 f"the check could not read what your function returned ({type(error).__name__})",
             )
 
+    @property
+    def _process(self) -> SandboxProcess:
+        assert self._started is not None
+        return self._started
+
+    @property
+    def _connection(self) -> Peer:
+        assert self._peer is not None
+        return self._peer
+
     def _ask(self, head, what):
         self._ready()
         return self._request(head, what)
@@ -128,7 +140,7 @@ class Session:
         self._limit(self._limits.seconds)
         try:
             with self._bounded():
-                return self._peer.request(head)
+                return self._connection.request(head)
         except ConnectionLost as broken:
             raise self._lost(broken, what) from None
         except StudentError as error:  # the cell has left something that cannot be handed over
@@ -189,8 +201,10 @@ class Session:
     @contextlib.contextmanager
     def _bounded(self):
         """The limits of time and memory for the grader's own work, until the channel's deadline."""
+        deadline = self._connection.channel.deadline
+        assert deadline is not None
         with (
-            resource_limits.time_limit(self._peer.channel.deadline - time.monotonic() + 0.1, _Late),
+            resource_limits.time_limit(deadline - time.monotonic() + 0.1, _Late),
             resource_limits.memory_limit(self._limits.memory),
         ):
             yield
@@ -203,13 +217,13 @@ class Session:
                 f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped",
                 overall=True,
             )
-        self._peer.channel.deadline = time.monotonic() + min(seconds, left)
+        self._connection.channel.deadline = time.monotonic() + min(seconds, left)
 
     def _lost(self, broken, what):
         """Why the sandbox is gone, in words; it is closed."""
         if broken.kind in ("ended", "garbled"):
-            self._started.look()  # perhaps a hundred processes share the pipe, and broke it
-        why, late = self._started.why, time.monotonic() >= self._end
+            self._process.look()  # perhaps a hundred processes share the pipe, and broke it
+        why, late = self._process.why, time.monotonic() >= self._end
         self._close()
         if why:
             return SandboxEnded(why)

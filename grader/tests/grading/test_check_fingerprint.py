@@ -47,7 +47,7 @@ def test_a_worker_with_other_checks_judges_nothing():
 def test_files_that_differ_give_another_word(tmp_path, monkeypatch):
     assert check_fingerprint._of_files() == check_fingerprint.CHECKS
     (tmp_path / "a.py").write_text("x = 1\n")
-    monkeypatch.setattr(check_fingerprint.checks, "__file__", str(tmp_path / "a.py"))
+    monkeypatch.setattr(check_fingerprint.checks, "__path__", [str(tmp_path)])
     one = check_fingerprint._of_files()
     (tmp_path / "a.py").write_bytes(b"x = 1\r\n")
     assert check_fingerprint._of_files() == one != check_fingerprint.CHECKS
