@@ -143,6 +143,13 @@ def test_what_a_dead_process_left_is_removed(tmp_path):
     assert names(tmp_path) == ["step_000004"]
 
 
+def test_other_files_and_folders_are_no_checkpoints(tmp_path):
+    (tmp_path / "step_000003").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "step_000007").write_text("a file")
+    assert resume.checkpoints_in(tmp_path) == [tmp_path / "step_000003"]
+
+
 def test_a_run_in_two_parts_equals_one(tmp_path):
     whole = train(tmp_path / "whole", schedule=None)
     train(tmp_path / "parts", steps=5, schedule=None, evaluate_every=5)
