@@ -6,6 +6,7 @@ The library of the book "Attention, Cell by Cell".
 from typing import TYPE_CHECKING
 
 from . import mechanisms, models
+from .double_backward import double_backward
 from .mechanisms import *  # noqa: F403
 from .models import *  # noqa: F403
 from .version import __version__
@@ -13,7 +14,7 @@ from .version import __version__
 if TYPE_CHECKING:
     from .notebook import setup
 
-__all__ = ["__version__", "setup"]
+__all__ = ["__version__", "double_backward", "setup"]
 __all__ += mechanisms.__all__
 __all__ += models.__all__
 

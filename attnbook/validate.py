@@ -14,7 +14,6 @@ __all__ = [
     "check_ids",
     "check_lengths",
     "check_mask",
-    "check_once",
     "check_integer",
     "check_number",
     "check_range",
@@ -25,6 +24,7 @@ __all__ = [
     "check_whole",
     "common_shape",
     "describe",
+    "is_transforming",
     "may_look",
 ]
 
@@ -249,18 +249,6 @@ def check_mask(
     return mask
 
 
-def check_once(what: str, instead: str) -> None:
-    """Raise a ``RuntimeError`` if the backward pass that calls this, of ``what``, is to be
-    differentiated again.
-
-    PyTorch's ``once_differentiable`` says so only where the gradient that comes in needs a gradient
-    itself; else the result would silently be a constant."""
-    if torch.is_grad_enabled():  # in a backward pass under create_graph=True alone
-        raise RuntimeError(
-            f"{what} can be differentiated once, and create_graph=True asks for more: {instead}"
-        )
-
-
 def common_shape(*shapes: torch.Size) -> torch.Size:
     """What ``torch.broadcast_shapes`` gives, without its cost where all are equal, as at every step
     of a decoder."""
@@ -272,5 +260,18 @@ def common_shape(*shapes: torch.Size) -> torch.Size:
 
 
 def may_look(tensor: torch.Tensor) -> bool:
-    """Whether a check may read values: on a GPU that would synchronise, and a compiler has none."""
-    return tensor.device.type == "cpu" and not torch.compiler.is_compiling() and tensor.numel() > 0
+    """Whether a check may read values: on a GPU that would synchronise, and neither a compiler nor
+    the transforms of ``torch.func`` have any.
+    """
+    return (
+        tensor.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+        and tensor.numel() > 0
+        and not is_transforming()
+    )
+
+
+def is_transforming() -> bool:
+    """Whether a transform of ``torch.func`` (``vmap``, ``grad``, …) is under way."""
+    # PyTorch has no public name for it
+    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from ..validate import check_number
+from ..validate import check_number, is_transforming
 
 __all__ = ["Dropout"]
 
@@ -23,7 +22,7 @@ class Dropout(nn.Module):
     PyTorch draws the b_i on a CPU one after the other, which takes a third of the training step of
     a small Transformer. Here 16 bits of a random word are compared with a threshold, so that q is
     the multiple of 2⁻¹⁶ nearest to 1 − p, and it is this q that ``y`` is divided by: the mean is
-    exact. Elsewhere than on a CPU, and where PyTorch compiles, this is
+    exact. Elsewhere than on a CPU, where PyTorch compiles and under ``torch.func``, this is
     ``torch.nn.functional.dropout``. The random numbers are those of PyTorch's generator: a seed
     repeats them.
 
@@ -33,7 +32,7 @@ class Dropout(nn.Module):
     Attributes:
         keep: q, exactly as it is used on a CPU.
 
-    Shapes: any → the same; floating point. Differentiable once.
+    Shapes: any → the same; floating point.
 
     Raises:
         ValueError: if p is out of range.
@@ -49,7 +48,7 @@ class Dropout(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training or self.p == 0:
             return x
-        if x.device.type != "cpu" or torch.compiler.is_compiling():
+        if x.device.type != "cpu" or torch.compiler.is_compiling() or is_transforming():
             return F.dropout(x, self.p)
         return _Drop.apply(x, self.keep)
 
@@ -71,7 +70,6 @@ class _Drop(torch.autograd.Function):
         return (x * keep_mask).mul_(1 / keep)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad):
         (keep_mask,) = ctx.saved_tensors
         return (grad * keep_mask).mul_(1 / ctx.keep), None

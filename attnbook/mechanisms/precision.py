@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-__all__ = ["autocast_as", "autocast_state", "wide_dtype", "without_autocast"]
+__all__ = ["autocast_as", "autocast_state", "wide_dtype", "wide_product", "without_autocast"]
 
 
 def wide_dtype(*tensors: torch.Tensor) -> torch.dtype:
@@ -18,6 +18,17 @@ def without_autocast(tensor: torch.Tensor) -> AbstractContextManager:
     """Return a context in which products are taken in the dtype that they are given in."""
     kind = tensor.device.type
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+
+
+def wide_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return ``a @ b``, in float32 at least: the scores of vectors that float16 holds go beyond its
+    65,504, and a softmax needs their differences.
+    """
+    if a.dtype.itemsize >= 4 and not torch.is_autocast_enabled(a.device.type):
+        return a @ b
+    wide = wide_dtype(a, b)
+    with without_autocast(a):
+        return a.to(wide) @ b.to(wide)
 
 
 def autocast_state(tensor: torch.Tensor) -> tuple[str, bool, torch.dtype]:

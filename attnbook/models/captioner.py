@@ -161,6 +161,7 @@ class HardAttention(SoftAttention):
     ) -> Glimpse:
         # (batch, L)
         weights = masked_softmax(self.score.compare(query[:, None], regions.projected))[:, 0]
+        weights = weights.to(regions.features.dtype)
         if self.training:
             chosen = torch.multinomial(weights.detach().float(), 1)  # (batch, 1)
         else:

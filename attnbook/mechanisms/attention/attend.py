@@ -7,7 +7,15 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_dtypes, check_mask, check_value, common_shape, require
+from ...double_backward import is_wanted
+from ...validate import (
+    check_dtypes,
+    check_mask,
+    check_value,
+    common_shape,
+    is_transforming,
+    require,
+)
 from ..scores.base import Score, check_projected_width, check_score
 from .fused import fused_attention, has_fused_kernel
 from .masks import softmax_over_allowed
@@ -55,10 +63,12 @@ def attend(
             nothing gets zero weights and a zero context, with zero gradients.
         need_weights: when False the weights are not returned and no matrix of m×n is stored: memory
             grows with m + n (and with the mask you give), but for a constant of a few MB, see
-            :data:`STORED_WEIGHTS`. The backward pass recomputes the scores (once differentiable).
-            The context is the same up to rounding. A score that is an inner product goes through
-            PyTorch's ``scaled_dot_product_attention``, any other, if the problem is large, through
-            :func:`~attnbook.mechanisms.attention.streaming.stream_attention`.
+            :data:`STORED_WEIGHTS`. The context is the same up to rounding. A score that is an inner
+            product goes through PyTorch's ``scaled_dot_product_attention``, any other, if the
+            problem is large, through
+            :func:`~attnbook.mechanisms.attention.streaming.stream_attention`. The backward pass
+            recomputes the scores and is no graph itself; under :func:`attnbook.double_backward` and
+            the transforms of ``torch.func`` the weights are stored after all.
         projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many
             times.
         dropout: what the weights go through before they meet the values, such as
@@ -106,8 +116,13 @@ def attend_unchecked(
     """:func:`attend` without its checks, for layers that have checked their own arguments."""
     if not getattr(dropout, "training", True):
         dropout = None
-    # the weights of a single query are no larger than the keys
-    if not need_weights and dropout is None and query.shape[-2] != 1:
+    # The weights of a single query are no larger than the keys; and what stores no weights can
+    # neither be differentiated twice nor be transformed.
+    if (
+        not (need_weights or is_wanted() or is_transforming())
+        and dropout is None
+        and query.shape[-2] != 1
+    ):
         batch = common_shape(query.shape[:-2], projected_keys.shape[:-2], value.shape[:-2])
         large = batch.numel() * query.shape[-2] * projected_keys.shape[-2] > STORED_WEIGHTS
         product = score.shortcut("inner_product")(query) if has_fused_kernel(value) else None
@@ -119,6 +134,7 @@ def attend_unchecked(
             return Attended(fused_attention(transformed, projected_keys, value, mask, scale), None)
         if large:
             return Attended(stream_attention(score, query, projected_keys, value, mask), None)
-    weights = softmax_over_allowed(score.compare(query, projected_keys), mask)
+    # scores of half precision are kept in float32
+    weights = softmax_over_allowed(score.compare(query, projected_keys), mask).to(value.dtype)
     context = (weights if dropout is None else dropout(weights)) @ value
     return Attended(context, weights if need_weights else None)

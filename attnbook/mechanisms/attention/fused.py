@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from ...validate import common_shape
+from ...double_backward import check_once
+from ...validate import common_shape, is_transforming
 from .masks import rows_that_see
 
 __all__ = ["fused_attention", "has_fused_kernel"]
@@ -44,7 +45,7 @@ def fused_attention(
 
     Returns:
         Context ``(…, m, d_v)``; zeros, with zero gradients, for a query that may attend to nothing.
-        Differentiable once.
+        Differentiable once: ``create_graph=True`` is a ``RuntimeError``.
 
     Source: the kernel after Dao et al. 2022.
     """
@@ -66,7 +67,13 @@ def fused_attention(
     context = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)[..., :d_value]
     if alive is not None:
         context = context.masked_fill(~alive, 0.0)
+    if context.requires_grad and not (torch.compiler.is_compiling() or is_transforming()):
+        context.register_hook(_differentiated_once)
     return context.reshape(*batch, m, d_value)
+
+
+def _differentiated_once(_: torch.Tensor) -> None:
+    check_once("attention with need_weights=False")
 
 
 def _padded(tensor, width):

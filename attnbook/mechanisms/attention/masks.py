@@ -6,7 +6,15 @@ from __future__ import annotations
 
 import torch
 
-from ...validate import check_integer, check_mask, check_values, check_whole, describe, require
+from ...validate import (
+    check_integer,
+    check_mask,
+    check_values,
+    check_whole,
+    describe,
+    may_look,
+    require,
+)
 
 __all__ = ["padding_mask", "causal_mask", "masked_softmax", "rows_that_see", "softmax_over_allowed"]
 
@@ -109,6 +117,6 @@ def rows_that_see(mask: torch.Tensor | None) -> torch.Tensor | None:
     if mask is None:
         return None
     seeing = mask.any(-1)
-    if mask.device.type == "cpu" and not torch.compiler.is_compiling() and bool(seeing.all()):
+    if may_look(mask) and bool(seeing.all()):
         return None
     return seeing

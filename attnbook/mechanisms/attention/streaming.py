@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import torch
 
-from ...validate import check_once
+from ...double_backward import check_once
 from ..block_sizes import blocks
 from ..precision import autocast_as, autocast_state, wide_dtype, without_autocast
 
@@ -112,7 +112,7 @@ class _Stream(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_context):
-        check_once("attention with need_weights=False", "take need_weights=True")
+        check_once("attention with need_weights=False")
         query, projected, value, context, lse, *parameters = ctx.saved_tensors
         wide = lse.dtype
         grad_query = torch.zeros_like(query) if ctx.needs_input_grad[3] else None

@@ -177,6 +177,6 @@ class SynthesizerAttention(MultiHeadAttention):
             share = None if self.share is None else self.share.sigmoid()
             scores = compared + scores if share is None else (1 - share) * compared + share * scores
         batch = common_shape(query.shape[:-2], scores.shape[:-2], source.value.shape[:-2])
-        weights = softmax_over_allowed(scores.expand(*batch, m, n), mask)
+        weights = softmax_over_allowed(scores.expand(*batch, m, n), mask).to(source.value.dtype)
         dropped = weights if self.dropout is None else self.dropout(weights)
         return Attended(dropped @ source.value, weights if need_weights else None)

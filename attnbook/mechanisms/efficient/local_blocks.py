@@ -86,9 +86,7 @@ class LocalAttention(MultiHeadAttention):
         if weights is None:
             return Attended(context, None)
         # (…, h, blocks, L, L) -> (…, h, m, n): the blocks on the diagonal of a matrix of zeros
-        full = weights.new_zeros(*weights.shape[:-3], blocks, length, blocks, length)
-        which = torch.arange(blocks, device=weights.device)
-        full[..., which, :, which, :] = weights.movedim(-3, 0)
+        full = torch.diag_embed(weights.movedim(-3, -1)).movedim((-2, -1), (-4, -2))
         full = full.flatten(-4, -3).flatten(-2)[..., before : before + m, : n - first]
         return Attended(context, F.pad(full, (first, 0)))
 

@@ -16,6 +16,7 @@ from ...validate import (
     check_value,
     check_whole,
     describe,
+    is_transforming,
     may_look,
     require,
 )
@@ -212,7 +213,7 @@ class WindowedSource:
         values = keys if self._projected is self._values else self._values.take(row)
         # one query a window: (…, m, w)
         scores = score.compare(query.unsqueeze(-2), keys).squeeze(-2)
-        weights = softmax_over_allowed(scores, allowed)
+        weights = softmax_over_allowed(scores, allowed).to(values.dtype)
         # the offset in the dtype of the position: half precision cannot count to 4,096
         if sigma is not None:
             offset = index - position.unsqueeze(-1)
@@ -290,7 +291,7 @@ class _Rows:
         self.shape, self.batch = source.shape, source.shape[:-2]
         n, d = self.shape[-2:]
         flat, self._buffer = source.reshape(-1, d), None
-        if flat.requires_grad and torch.is_grad_enabled():
+        if flat.requires_grad and torch.is_grad_enabled() and not is_transforming():
             self._buffer = _Buffer()
             flat = _Open.apply(flat, self._buffer)
         self.flat = flat

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_once
+from ...double_backward import check_once, is_wanted
+from ...validate import is_transforming
 from ..precision import without_autocast
 from .addressing_math import SHORTEST, _around, _convolve, _read, _scores, _sharpen, _shift
 
@@ -32,16 +33,16 @@ def memory_step(memory: torch.Tensor, previous: torch.Tensor, heads: HeadParamet
 
     The same as :func:`plain_memory_step`. A step is many small operations, and PyTorch's own
     backward pass spends more time between them than in them; one written by hand takes half as
-    long. A compiler does that by itself, and gets the plain one.
+    long. A compiler does that by itself, and gets the plain one; so does who asks for
+    :func:`attnbook.double_backward`.
 
     Shapes: memory ``(batch, N, M)``, previous ``(batch, H, N)``, float32 or float64.
 
     Returns:
         The new memory ``(batch, N, M)``, what was read ``(batch, read heads, M)``, the weights
-        ``(batch, H, N)``. They can be differentiated once: ``create_graph=True`` is a
-        ``RuntimeError``.
+        ``(batch, H, N)``. ``create_graph=True`` is a ``RuntimeError`` without that switch.
     """
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or is_wanted() or is_transforming():
         return plain_memory_step(memory, previous, heads)
     return _MemoryStep.apply(memory, previous, *heads)
 
@@ -97,7 +98,7 @@ class _MemoryStep(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, to_memory, to_reads, to_weights):
-        check_once("memory_step", "take plain_memory_step")
+        check_once("memory_step")
         previous, strength, gate, kernel, gamma, erase, add, *steps = ctx.saved_tensors
         key_length, slot_length, unit, cosine, content, gated, *steps = steps
         shifted, logs, weights, after, *stages = steps

@@ -11,7 +11,7 @@ from ...validate import check_integer, require
 from ..attention.attend import Attended
 from ..attention.masks import softmax_over_allowed
 from ..attention.multi_head import MultiHeadAttention, ProjectedSource
-from ..precision import wide_dtype
+from ..precision import wide_dtype, wide_product
 
 __all__ = ["RelativeMultiHeadAttention", "relative_index"]
 
@@ -114,15 +114,15 @@ def attend_with_relations(
             tables for keys ``(R, d_head)`` and for values ``(R, d_head_value)``. Several kinds add
             up.
     """
-    scores = query @ source.key.transpose(-1, -2)  # (…, h, m, n)
+    scores = wide_product(query, source.key.mT)  # (…, h, m, n)
     # sums over many pairs are kept in it: a GPU rounds them after each addition
     wide = wide_dtype(scores)
     for index, keys, _ in relations:
-        by_relation = (query @ keys.T).expand(*scores.shape[:-1], -1)  # (…, h, m, R)
+        by_relation = wide_product(query, keys.T).expand(*scores.shape[:-1], -1)  # (…, h, m, R)
         # Its gradient is such a sum.
         picked = by_relation.to(wide).gather(-1, index.expand(scores.shape))
         scores = scores + picked.to(scores.dtype)
-    weights = softmax_over_allowed(scores, mask)
+    weights = softmax_over_allowed(scores, mask).to(source.value.dtype)
     used = weights if dropout is None else dropout(weights)
     context = used @ source.value  # (…, h, m, d_head_value)
     for index, _, values in relations:

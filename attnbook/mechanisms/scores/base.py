@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from ...validate import check_choice, check_tensor, require
+from ..precision import wide_product
 
 __all__ = ["SCORES", "BlockKernel", "Score", "check_projected_width", "check_score", "make_score"]
 
@@ -59,7 +60,9 @@ class Score(nn.Module):
         return key
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        """Score queries ``(…, m, d_q)`` against projected keys ``(…, n, width)``: ``(…, m, n)``."""
+        """Score queries ``(…, m, d_q)`` against projected keys ``(…, n, width)``: ``(…, m, n)``, in
+        float32 where query and keys are of half precision.
+        """
         product = self.inner_product(query)
         if product is None:
             raise NotImplementedError(
@@ -67,7 +70,7 @@ class Score(nn.Module):
             )
         query, scale = product
         check_projected_width(query.shape[-1], projected)
-        return (query if scale == 1.0 else query * scale) @ projected.transpose(-1, -2)
+        return wide_product(query if scale == 1.0 else query * scale, projected.mT)
 
     def shortcut(self, name: str) -> Callable:
         """Return the method of that name, :meth:`inner_product` or :meth:`block_kernel`, or the one

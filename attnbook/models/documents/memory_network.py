@@ -4,7 +4,7 @@ it has read before.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import nn
@@ -154,11 +154,8 @@ class MemoryNetwork(nn.Module):
             u = u + o[:, 0]
             weights.append(p[:, 0])
             keys = values  # A_{k+1} = C_k
-        # W: a row per word, from C_K
-        return Answered(
-            nn.functional.linear(u, self.embeddings[-1].get_parameter("weight")),
-            torch.stack(weights, 1),
-        )
+        words = cast(torch.Tensor, self.embeddings[-1].weight)  # W: a row per word, from C_K
+        return Answered(nn.functional.linear(u, words), torch.stack(weights, 1))
 
     def _check(self, story: torch.Tensor, question: torch.Tensor) -> None:
         check_ids("story", story, self.vocabulary_size, "(batch, sentences, words)")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from ...validate import check_number
+from ...double_backward import check_once, is_wanted
+from ...validate import check_number, may_look
 
 __all__ = ["smoothed_cross_entropy"]
 
@@ -27,8 +27,8 @@ def smoothed_cross_entropy(
     which is the sum of −(1 − ε) log p_t,y_t − ε · mean_v log p_tv, as in
     `torch.nn.functional.cross_entropy`. On a CPU that function goes over the (rows, V) matrix about
     ten times and keeps a second one for the way back; here rows go through in blocks that fit the
-    cache, nothing but the logits is kept, and the gradient p − q is made block by block. Elsewhere
-    it is that function.
+    cache, nothing but the logits is kept, and the gradient p − q is made block by block. Elsewhere,
+    and under :func:`attnbook.double_backward`, it is that function.
 
     Args:
         logits: z, (rows, V), floating point.
@@ -37,7 +37,7 @@ def smoothed_cross_entropy(
         ignore_index: rows with this target count nothing and get a gradient of zero.
 
     Returns:
-        The sum, of shape (), in nats, in the dtype of the logits. Differentiable once.
+        The sum, of shape (), in nats, in the dtype of the logits.
 
     Raises:
         ValueError: when ε is out of range or the shapes do not fit.
@@ -51,7 +51,7 @@ def smoothed_cross_entropy(
             "logits and target must have shapes (rows, V) and (rows,), got "
             f"{tuple(logits.shape)} and {tuple(target.shape)}"
         )
-    if logits.device.type != "cpu" or torch.compiler.is_compiling() or logits.numel() == 0:
+    if not may_look(logits) or is_wanted():
         return F.cross_entropy(
             logits,
             target,
@@ -88,8 +88,8 @@ class _Smoothed(torch.autograd.Function):
         return loss.masked_fill_(~counted, 0.0).sum()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad):
+        check_once("smoothed_cross_entropy")
         logits, target, counted = ctx.saved_tensors
         share = (grad * counted)[:, None]  # (rows, 1)
         result = torch.empty_like(logits)

@@ -1,0 +1,154 @@
+"""What holds for every public module of the library, in each of its numbers."""
+
+import inspect
+import re
+
+import catalogue
+import pytest
+import torch
+from torch import nn
+
+import attnbook
+
+PUBLIC = {
+    name
+    for name in attnbook.__all__
+    if inspect.isclass(kind := getattr(attnbook, name)) and issubclass(kind, nn.Module)
+}
+
+
+NEAR = {"rtol": 1e-3, "atol": 1e-5}  # of a difference quotient
+
+
+def test_every_public_module_stands_in_the_catalogue():
+    assert PUBLIC == set(catalogue.MAKE) | set(catalogue.UNUSUAL)
+    for name in catalogue.MAKE:
+        if not name.startswith(("NoResidual", "PostNorm", "PreNorm", "ReZero")):  # around a layer
+            assert isinstance(catalogue.make(name).module, getattr(attnbook, name)), name
+
+
+def leaves_of(entry):
+    """The numbers that the output depends on, as leaves: inputs first, then parameters."""
+    inputs = [x for x in entry.inputs if isinstance(x, torch.Tensor) and x.is_floating_point()]
+    return [x.requires_grad_() for x in inputs] + list(entry.module.parameters())
+
+
+def in_float64(name):
+    entry = catalogue.make(name)
+    inputs = tuple(
+        x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+        for x in entry.inputs
+    )
+    return entry._replace(module=entry.module.double().eval(), inputs=inputs)
+
+
+def curvature(entry, leaves, ways):
+    """Σ (∂/∂leaf of the slope along `ways`): a Hessian-vector product, by double backward."""
+    slopes = torch.autograd.grad(entry(), leaves, create_graph=True, allow_unused=True)
+    along = sum((s * w).sum() for s, w in zip(slopes, ways) if s is not None and s.requires_grad)
+    if not isinstance(along, torch.Tensor):
+        return [torch.zeros_like(leaf) for leaf in leaves]
+    return torch.autograd.grad(along, leaves, allow_unused=True, materialize_grads=True)
+
+
+def measured_curvature(entry, leaves, ways, step=1e-7):
+    """The same by differences of first derivatives."""
+    slopes = []
+    for sign in (1, -1):
+        with torch.no_grad():
+            for leaf, way in zip(leaves, ways):
+                leaf += sign * step * way
+        slopes.append(
+            torch.autograd.grad(entry(), leaves, allow_unused=True, materialize_grads=True)
+        )
+        with torch.no_grad():
+            for leaf, way in zip(leaves, ways):
+                leaf -= sign * step * way
+    return [(ahead - behind) / (2 * step) for ahead, behind in zip(*slopes)]
+
+
+@pytest.mark.parametrize("name", catalogue.MAKE)
+def test_gradients_can_be_differentiated_again_under_double_backward(name):
+    entry = in_float64(name)
+    leaves = leaves_of(entry)
+    ways = [torch.randn_like(leaf) for leaf in leaves]
+    with attnbook.double_backward():
+        found = curvature(entry, leaves, ways)
+    for mine, measured in zip(found, measured_curvature(entry, leaves, ways)):
+        torch.testing.assert_close(mine, measured, **NEAR)
+
+
+@pytest.mark.parametrize("name", catalogue.MAKE)
+def test_without_it_they_are_right_or_an_error_names_it(name):
+    entry = in_float64(name)
+    leaves = leaves_of(entry)
+    ways = [torch.randn_like(leaf) for leaf in leaves]
+    try:
+        found = curvature(entry, leaves, ways)
+    except RuntimeError as error:
+        assert "run the forward pass under `with attnbook.double_backward():`" in str(error)
+        return
+    for mine, measured in zip(found, measured_curvature(entry, leaves, ways)):
+        torch.testing.assert_close(mine, measured, **NEAR)
+
+
+PYTORCH_TRANSFORMS = {  # what PyTorch's own transforms cannot do yet, by the words of its error
+    "recurrent networks": "doesn't have storage|calling .item|lstm_cell|gru_cell",
+    "routes by value": "dynamic shape",
+    "pooling of pictures": "is_contiguous inside of vmap",
+}
+
+
+def per_parameters(entry):
+    """A function of the parameters and the inputs, for `torch.func`."""
+    buffers = dict(entry.module.named_buffers())
+
+    def run(parameters, *inputs):
+        state = (parameters, buffers)
+        return catalogue.total_of(
+            torch.func.functional_call(entry.module, state, inputs, entry.options)
+        )
+
+    return run, dict(entry.module.named_parameters())
+
+
+def pytorch_may_refuse(compute):
+    """What it gives; where PyTorch itself cannot, the test is expected to fail."""
+    try:
+        return compute()
+    except RuntimeError as error:
+        for reason, words in PYTORCH_TRANSFORMS.items():
+            if re.search(words, str(error)):
+                return pytest.xfail(f"PyTorch's transforms: {reason}")
+        raise
+
+
+@pytest.mark.parametrize("name", catalogue.MAKE)
+def test_torch_func_takes_gradients_with_respect_to_parameters(name):
+    entry = in_float64(name)
+    run, parameters = per_parameters(entry)
+    if not parameters:
+        return
+    found = pytorch_may_refuse(lambda: torch.func.grad(run)(parameters, *entry.inputs))
+    right = torch.autograd.grad(
+        entry(), [*parameters.values()], allow_unused=True, materialize_grads=True
+    )
+    for mine, theirs in zip(found.values(), right):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", catalogue.MAKE)
+def test_vmap_over_inputs_or_parameters_equals_one_after_the_other(name):
+    entry = in_float64(name)
+    run, parameters = per_parameters(entry)
+    real = [isinstance(x, torch.Tensor) and x.is_floating_point() for x in entry.inputs]
+    inputs = [torch.stack([x, x.flip(0)]) if r else x for x, r in zip(entry.inputs, real)]
+    over, many = None, parameters
+    if not any(real):
+        over, many = 0, {key: torch.stack([p, 1.1 * p]) for key, p in parameters.items()}
+    dims = [0 if r else None for r in real]
+    found = pytorch_may_refuse(lambda: torch.func.vmap(run, (over, *dims))(many, *inputs))
+    for i in range(2):
+        mine = many if over is None else {key: p[i] for key, p in many.items()}
+        alone = run(mine, *(x[i] if r else x for x, r in zip(inputs, real)))
+        torch.testing.assert_close(found[i], alone, rtol=1e-10, atol=1e-10)
