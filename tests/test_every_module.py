@@ -1,5 +1,6 @@
 """What holds for every public module of the library, in each of its numbers."""
 
+import copy
 import inspect
 import re
 
@@ -152,3 +153,55 @@ def test_vmap_over_inputs_or_parameters_equals_one_after_the_other(name):
         mine = many if over is None else {key: p[i] for key, p in many.items()}
         alone = run(mine, *(x[i] if r else x for x, r in zip(inputs, real)))
         torch.testing.assert_close(found[i], alone, rtol=1e-10, atol=1e-10)
+
+
+COMPILED_EVERY_DAY = (
+    "MultiHeadAttention RelativeMultiHeadAttention LinformerAttention PictureAttention BatchNorm "
+    "MixtureOfExperts MemoryNetwork Prototypes SNAIL TransformerLM"
+).split()
+
+
+def without_chance(name, training):
+    """A module whose two passes are equal: dropout and its draws are tested elsewhere."""
+    entry = catalogue.make(name)
+    for part in entry.module.train(training).modules():
+        if isinstance(part, attnbook.Dropout | nn.Dropout):
+            part.p = 0.0
+        if isinstance(part, attnbook.MixtureOfExperts):
+            nn.init.zeros_(part.noise)  # as much noise on all gates, of one seed
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("name", "training"),
+    [
+        pytest.param(
+            name, training, marks=[pytest.mark.nightly][training and name in COMPILED_EVERY_DAY :]
+        )
+        for name in catalogue.MAKE
+        for training in (True, False)
+    ],
+)
+def test_one_graph_is_compiled_on_the_cpu_and_gives_the_same(name, training):
+    entry = without_chance(name, training)
+    other = copy.deepcopy(entry)
+    torch.compiler.reset()
+    backend = "aot_eager" if training and name in COMPILED_EVERY_DAY else "inductor"
+    compiled = torch.compile(other.module, fullgraph=True, backend=backend)
+    torch.manual_seed(1)
+    try:
+        found = catalogue.total_of(compiled(*other.inputs, **other.options))
+    except torch._dynamo.exc.Unsupported as error:
+        if "RNN, GRU, or LSTM" in str(error):
+            pytest.xfail("PyTorch compiles no recurrent networks of its own")
+        raise
+    torch.manual_seed(1)
+    right = entry()
+    torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-4)
+    if right.requires_grad:
+        for mine, theirs in zip(
+            torch.autograd.grad(found, leaves_of(other)[-1:], allow_unused=True),
+            torch.autograd.grad(right, leaves_of(entry)[-1:], allow_unused=True),
+        ):
+            if theirs is not None:
+                torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)

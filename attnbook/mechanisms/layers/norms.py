@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_mask, check_number, check_tensor, require
+from ...validate import check_integer, check_mask, check_number, check_tensor, may_look, require
 
 __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 
@@ -135,26 +135,32 @@ class BatchNorm(_Norm):
     def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         check_tensor("x", x, width=self.d_model)
         check_mask(mask, x.shape[:-1], axes="(…, positions)", true="counts")
-        flat = x.reshape(-1, self.d_model)
-        counted = (
-            flat
-            if mask is None or not self.training
-            else flat[mask.expand(x.shape[:-1]).reshape(-1)]
-        )
         if self.training:
-            require(
-                len(counted) > 1,
-                f"x must have two positions that count at least while training, got {len(counted)}",
-            )
-            variance, mean = torch.var_mean(
-                counted.float() if counted.dtype.itemsize < 4 else counted, dim=0, correction=0
-            )
-            with torch.no_grad():
-                self.running_mean.lerp_(mean.to(self.running_mean), self.momentum)
-                self.running_var.lerp_(
-                    (variance * (len(counted) / (len(counted) - 1))).to(self.running_var),
-                    self.momentum,
-                )
+            variance, mean = self._moments(x.reshape(-1, self.d_model), mask, x.shape[:-1])
         else:
             variance, mean = self.running_var, self.running_mean
         return ((x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias).to(x.dtype)
+
+    def _moments(
+        self, rows: torch.Tensor, mask: torch.Tensor | None, shape: torch.Size
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Variance and mean of the rows that count, which move the running ones."""
+        rows = rows.float() if rows.dtype.itemsize < 4 else rows
+        if mask is None:
+            count = torch.tensor(len(rows))
+            variance, mean = torch.var_mean(rows, dim=0, correction=0)
+        else:  # sums instead of a choice of rows, whose number a GPU would have to tell
+            counts = mask.expand(shape).reshape(-1, 1)
+            count = counts.sum()
+            mean = rows.where(counts, 0).sum(0) / count
+            variance = (rows - mean).where(counts, 0).square().sum(0) / count
+        if may_look(count):
+            require(
+                int(count) > 1,
+                f"x must have two positions that count at least while training, got {int(count)}",
+            )
+        with torch.no_grad():
+            self.running_mean.lerp_(mean.to(self.running_mean), self.momentum)
+            unbiased = (variance * count / (count - 1)).to(self.running_var)
+            self.running_var.lerp_(unbiased, self.momentum)
+        return variance, mean

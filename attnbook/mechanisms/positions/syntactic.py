@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_integer, check_tensor, check_whole, require
+from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
 from ..attention.attend import Attended
 from ..attention.multi_head import ProjectedSource
 from ..precision import without_autocast
@@ -120,23 +120,26 @@ def _above(heads: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
         lengths = torch.full(heads.shape[:-1], n, device=heads.device)
     check_whole("lengths", lengths)
     require(
-        lengths.shape == heads.shape[:-1] and bool(((lengths > 0) & (lengths <= n)).all()),
-        f"lengths must be {tuple(heads.shape[:-1])} numbers from 1 to {n}, got {lengths.tolist()}",
+        lengths.shape == heads.shape[:-1],
+        f"lengths must have the shape {tuple(heads.shape[:-1])}, one number a sentence, got "
+        f"{tuple(lengths.shape)}",
     )
+    check_values("lengths", lengths, 1, n)
     lengths = lengths.to(heads.device)
     place = torch.arange(n, device=heads.device)
     real = place < lengths[..., None]
     root = (heads == -1) & real
-    roots = root.sum(-1)
-    require(
-        bool((roots == 1).all()), f"heads must have one root (−1) a sentence, got {roots.tolist()}"
-    )
-    inside = (heads >= 0) & (heads < lengths[..., None])
-    require(
-        bool((inside | root | ~real).all()),
-        "heads must be positions of words of the same sentence, or −1 for the root, got "
-        f"{heads[real & ~inside & ~root].tolist()} in sentences of lengths {lengths.tolist()}",
-    )
+    if may_look(heads):
+        roots, inside = root.sum(-1), (heads >= 0) & (heads < lengths[..., None])
+        require(
+            bool((roots == 1).all()),
+            f"heads must have one root (−1) a sentence, got {roots.tolist()}",
+        )
+        require(
+            bool((inside | root | ~real).all()),
+            "heads must be positions of words of the same sentence, or −1 for the root, got "
+            f"{heads[real & ~inside & ~root].tolist()} in sentences of lengths {lengths.tolist()}",
+        )
     child = real & ~root
     above = (heads.where(child, place)[..., None] == place) | torch.eye(
         n, dtype=torch.bool, device=heads.device
@@ -144,11 +147,12 @@ def _above(heads: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
     with without_autocast(heads):
         for _ in range((n - 1).bit_length()):  # 1, 2, 4, … branches up
             above = (above.float() @ above.float()) > 0
-    rooted = (above & root[..., None, :]).any(-1) | ~real
-    require(
-        bool(rooted.all()),
-        f"heads must lead to the root, got words in a ring: {(~rooted).nonzero().tolist()}",
-    )
+    if may_look(heads):
+        rooted = (above & root[..., None, :]).any(-1) | ~real
+        require(
+            bool(rooted.all()),
+            f"heads must lead to the root, got words in a ring: {(~rooted).nonzero().tolist()}",
+        )
     return above & real[..., None]
 
 

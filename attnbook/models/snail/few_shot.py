@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_values, check_whole, describe, require
+from ...validate import check_integer, check_values, check_whole, describe, may_look, require
 from .network import SNAIL
 
 __all__ = ["Answers", "FewShotSNAIL", "PictureEmbedding", "Prototypes", "few_shot_loss"]
@@ -197,7 +197,7 @@ class Prototypes(nn.Module):
         examples = support.shape[1]
         embedded = self.embedding(torch.cat([support, query], dim=1))
         one_hot = F.one_hot(labels, self.ways).to(embedded.dtype)
-        if labels.device.type == "cpu":
+        if may_look(labels):
             missing = (one_hot.sum(1) == 0).nonzero().tolist()
             require(
                 not missing,

@@ -268,8 +268,8 @@ def test_it_learns_to_sort_what_a_pointer_one_position_off_does_not():
         (dict(lengths=torch.tensor([5, 3])), "^lengths must"),
         (dict(lengths=torch.tensor([5.0, 3.0, 4.0])), "^lengths must"),
         (dict(lengths=torch.ones(3, dtype=torch.bool)), "^lengths must"),
-        (dict(lengths=torch.tensor([5, 0, 4])), "lengths must lie in 1 … 5"),
-        (dict(lengths=torch.tensor([6, 3, 4])), "lengths must lie in 1 … 5"),
+        (dict(lengths=torch.tensor([5, 0, 4])), "lengths must be between 1 and 5"),
+        (dict(lengths=torch.tensor([6, 3, 4])), "lengths must be between 1 and 5"),
         (dict(targets=ONCE[:2]), r"targets must be positions \(3, m\)"),
         (dict(targets=ONCE.double()), r"targets must be positions \(3, m\)"),
         (
