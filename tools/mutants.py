@@ -163,8 +163,8 @@ def mutants_of(path: Path) -> list[Mutant]:
 
 
 def tests_of(path: str) -> list[str]:
-    """The tests that touch a module, as pytest's arguments: the files that name it, else those of
-    its folder.
+    """The tests that touch a module, as pytest's arguments: the files that name it and those of the
+    folder that mirrors its own, else those of its part of the library.
     """
     module = path.removesuffix(".py").replace("/", ".")
     part, stem, only = path.split("/")[1], Path(path).stem, []
@@ -174,15 +174,14 @@ def tests_of(path: str) -> list[str]:
         for f in files
         if f.stem.startswith(f"test_{stem}") or module in f.read_text(encoding="utf-8")
     ]
-    mine = [f for f in hits if f.relative_to(ROOT).parts[1] == part]
+    part_files = [f for f in files if f.relative_to(ROOT).parts[1] == part]
     if part == "checks":  # answers to the exercises of this module, or everything that is judged
-        mine = [f for f in files if f.relative_to(ROOT).parts[1] == part]
+        hits = part_files
         text = (ROOT / path).read_text(encoding="utf-8")
         if exercises := re.findall(r'"\d\d\.(\w+)"', text):
             only = ["-k", " or ".join(dict.fromkeys(exercises))]
     folder = ROOT / "tests" / part / Path(path).parent.name
-    chosen = mine or [f for f in files if f.is_relative_to(folder)]
-    chosen = chosen or [f for f in files if f.relative_to(ROOT).parts[1] == part]
+    chosen = [f for f in files if f in hits or f.parent == folder] or part_files
     return [f.relative_to(ROOT).as_posix() for f in chosen] + only
 
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PY = sys.executable
 TESTS = [PY, "-m", "pytest", "-n", "2", "--dist", "loadfile"]
 STEPS = {
-    "mutants": [PY, "tools/mutants.py", "--count", "300", "--out", "results/mutants.json"],
+    "mutants": [PY, "tools/mutants.py", "--count", "340", "--out", "results/mutants.json"],
     "class-of-500": [PY, "benchmarks/big_class.py", "--students", "500"],
     "newest": ["make", "test-newest"],
     "oldest": ["make", "test-oldest"],

@@ -19,6 +19,7 @@ from ...validate import (
 from ..scores.base import Score, check_projected_width, check_score
 from .fused import fused_attention, has_fused_kernel
 from .masks import softmax_over_allowed
+from .nonfinite import attend_despite
 from .streaming import stream_attention
 
 __all__ = ["STORED_WEIGHTS", "Attended", "attend", "attend_unchecked"]
@@ -60,7 +61,9 @@ def attend(
         key: ``(…, n, d_k)`` with n ≥ 1.
         value: ``(…, n, d_v)``; the keys themselves when not given.
         mask: boolean, broadcastable to ``(…, m, n)``; True = may attend. A query that may attend to
-            nothing gets zero weights and a zero context, with zero gradients.
+            nothing gets zero weights and a zero context, with zero gradients. What a query may not
+            attend to has no influence on it, in value or gradient, even if it is NaN or infinite;
+            on a GPU and under a compiler that holds for what no query may attend to, as padding.
         need_weights: when False the weights are not returned and no matrix of m×n is stored: memory
             grows with m + n (and with the mask you give), but for a constant of a few MB, see
             :data:`STORED_WEIGHTS`. The context is the same up to rounding. A score that is an inner
@@ -99,9 +102,15 @@ def attend(
     if projected_keys is not None:
         score.check_projected(key, projected_keys)
     check_dtypes(query, key if projected_keys is None else projected_keys, value)
-    if projected_keys is None:
-        projected_keys = score.project_keys(key)
-    return attend_unchecked(score, query, projected_keys, value, mask, need_weights, dropout)
+
+    def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
+        projected = score.project_keys(key) if projected_keys is None else key
+        return attend_unchecked(score, query, projected, value, mask, need_weights, dropout)
+
+    source = key if projected_keys is None else projected_keys
+    if mask is None:
+        return run(query, source, value)
+    return attend_despite(run, query, source, value, mask)
 
 
 def attend_unchecked(

@@ -13,6 +13,7 @@ from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
 from .attend import Attended, attend_unchecked
 from .masks import rows_that_see
+from .nonfinite import attend_despite
 
 __all__ = ["MultiHeadAttention", "ProjectedSource"]
 
@@ -183,35 +184,59 @@ class MultiHeadAttention(nn.Module):
             projected is None or (key is None and value is None),
             "give key and value, or projected, not both",
         )
-        if projected is None:
-            key = query if key is None else key
-            projected = self.project(key, value)
-        require(
-            projected.length >= 1,
-            "key must have at least one position, got shape "
-            f"{tuple((projected.key if key is None else key).shape)}: an empty source",
-        )
+        if projected is not None:
+            leading = projected.key.shape[:-3]
+            mask, dims = self._check_mask(query, leading, projected.length, mask)
+            return self._run(query, projected, mask, need_weights, dims)
+        key = query if key is None else key
+        value = self._check_source(key, value)
+        mask, dims = self._check_mask(query, key.shape[:-2], key.shape[-2], mask)
+
+        def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
+            return self._run(query, self.project(key, value), mask, need_weights, dims)
+
+        if mask is None:
+            return run(query, key, value)
+        return attend_despite(run, query, key, value, mask)
+
+    def _check_mask(
+        self, query: torch.Tensor, leading: torch.Size, n: int, mask: torch.Tensor | None
+    ) -> tuple[torch.Tensor | None, int]:
+        """The mask for a source of n positions, with two dimensions at least, and the number of
+        leading dimensions of the problem; or a ``ValueError``.
+        """
+        require(n >= 1, f"key must have at least one position, got {n}: an empty source")
         try:
-            batch = common_shape(query.shape[:-2], projected.key.shape[:-3])
+            batch = common_shape(query.shape[:-2], leading)
         except RuntimeError:
             raise ValueError(
                 "query and key must have leading dimensions that broadcast, got "
-                f"{tuple(query.shape[:-2])} and {tuple(projected.key.shape[:-3])}"
+                f"{tuple(query.shape[:-2])} and {tuple(leading)}"
             ) from None
-        m, n = query.shape[-2], projected.length
+        m = query.shape[-2]
         with_heads = isinstance(mask, torch.Tensor) and mask.dim() == len(batch) + 3
         check_mask(mask, (*batch, self.num_heads, m, n) if with_heads else (*batch, m, n))
-        if mask is not None and mask.dim() < 2:
-            mask = torch.atleast_2d(mask)
-        # (…, 1, m, n)
-        everywhere = mask if mask is None or with_heads or mask.dim() < 3 else mask.unsqueeze(-3)
+        return mask if mask is None or mask.dim() > 1 else torch.atleast_2d(mask), len(batch)
+
+    def _run(
+        self,
+        query: torch.Tensor,
+        source: ProjectedSource,
+        mask: torch.Tensor | None,
+        need_weights: bool,
+        leading: int,
+    ) -> Attended:
+        """:meth:`forward` for arguments that are checked, with so many leading dimensions."""
+        m, n, everywhere = query.shape[-2], source.length, mask
+        if mask is not None and 3 <= mask.dim() <= leading + 2:  # the same for all heads
+            everywhere = mask.unsqueeze(-3)  # (…, 1, m, n)
         context, weights = self._attend(
-            self._split(self.query_projection(query)), projected, everywhere, need_weights
+            self._split(self.query_projection(query)), source, everywhere, need_weights
         )
         output = self._join(context)
         if self._joined_zeros_differ:
             some = self._rows_that_see(mask, m, n)
-            if some is not None and some.dim() > len(batch) + 1:  # (…, h, m)
+            if some is not None and some.dim() > leading + 1:  # (…, h, m)
                 some = some.any(-2)
             output = output if some is None else output.masked_fill(~some.unsqueeze(-1), 0.0)
         return Attended(output, weights)

@@ -22,6 +22,7 @@ from ...validate import (
 )
 from ..attention.attend import Attended
 from ..attention.masks import softmax_over_allowed
+from ..attention.nonfinite import attend_despite
 from ..precision import wide_dtype
 from ..scores.base import Score, check_score
 
@@ -257,7 +258,7 @@ def attend_window(
         half_width: D, at least 1.
         value: ``(…, n, d_v)``; the keys themselves when not given.
         mask: boolean, broadcastable to ``(…, m, n)``; True = may attend. Padding in a window gets
-            weight exactly 0.
+            weight exactly 0 and has no influence, as in :func:`attnbook.attend`.
         sigma: σ of the Gaussian, in positions; D / 2 in the paper's *local-p*. None: no Gaussian
             (*local-m*).
         need_weights: whether to spread the weights over the n positions. Without them time and
@@ -275,13 +276,21 @@ def attend_window(
 
     Source: Luong, Pham and Manning 2015, section 3.2, equation 10.
     """
-    source = WindowedSource(score, key, value, mask, projected_keys=projected_keys)
     if isinstance(position, torch.Tensor) and may_look(position):
         require(
             bool(position.isfinite().all()),
             "position must hold finite numbers, got infinite ones or NaN",
         )
-    return source.attend(query, position, half_width, sigma=sigma, need_weights=need_weights)
+
+    def run(query: torch.Tensor, rows: torch.Tensor, value: torch.Tensor | None) -> Attended:
+        given = {} if projected_keys is None else {"projected_keys": rows}
+        source = WindowedSource(score, key if given else rows, value, mask, **given)
+        return source.attend(query, position, half_width, sigma=sigma, need_weights=need_weights)
+
+    rows = key if projected_keys is None else projected_keys
+    if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
+        return run(query, rows, value)
+    return attend_despite(run, query, rows, key if value is None else value, mask)
 
 
 class _Rows:

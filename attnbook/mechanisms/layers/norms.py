@@ -135,6 +135,8 @@ class BatchNorm(_Norm):
     def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         check_tensor("x", x, width=self.d_model)
         check_mask(mask, x.shape[:-1], axes="(…, positions)", true="counts")
+        if mask is not None:
+            x = x.where(mask.unsqueeze(-1), 0.0)  # what does not count may be NaN
         if self.training:
             variance, mean = self._moments(x.reshape(-1, self.d_model), mask, x.shape[:-1])
         else:
@@ -147,18 +149,18 @@ class BatchNorm(_Norm):
         """Variance and mean of the rows that count, which move the running ones."""
         rows = rows.float() if rows.dtype.itemsize < 4 else rows
         if mask is None:
-            count = torch.tensor(len(rows))
+            count = seen = len(rows)
             variance, mean = torch.var_mean(rows, dim=0, correction=0)
         else:  # sums instead of a choice of rows, whose number a GPU would have to tell
             counts = mask.expand(shape).reshape(-1, 1)
             count = counts.sum()
+            seen = int(count) if may_look(count) else None
             mean = rows.where(counts, 0).sum(0) / count
             variance = (rows - mean).where(counts, 0).square().sum(0) / count
-        if may_look(count):
-            require(
-                int(count) > 1,
-                f"x must have two positions that count at least while training, got {int(count)}",
-            )
+        require(
+            seen is None or seen > 1,
+            f"x must have two positions that count at least while training, got {seen}",
+        )
         with torch.no_grad():
             self.running_mean.lerp_(mean.to(self.running_mean), self.momentum)
             unbiased = (variance * count / (count - 1)).to(self.running_var)

@@ -7,9 +7,18 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
+from ...validate import (
+    check_integer,
+    check_mask,
+    check_tensor,
+    check_values,
+    check_whole,
+    may_look,
+    require,
+)
 from ..attention.attend import Attended
 from ..attention.multi_head import ProjectedSource
+from ..attention.nonfinite import attend_despite
 from ..precision import without_autocast
 from .absolute import wave_vectors
 from .relative import (
@@ -247,9 +256,16 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
             tuple(offset.shape) == expected,
             f"offset must be {expected}, one per pair of words, got {tuple(offset.shape)}",
         )
-        source = _SourceWithTree(*self.project(x))
-        source.offset = offset.to(x.device, torch.int64)
-        return super().forward(x, mask=mask, projected=source, need_weights=need_weights)
+        check_mask(mask, expected)
+
+        def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
+            source = _SourceWithTree(*self.project(key, value))
+            source.offset = offset.to(x.device, torch.int64)
+            return super(SyntacticMultiHeadAttention, self).forward(
+                query, mask=mask, projected=source, need_weights=need_weights
+            )
+
+        return run(x, x, x) if mask is None else attend_despite(run, x, x, x, mask)
 
     def _attend(
         self,

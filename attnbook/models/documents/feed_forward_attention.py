@@ -84,10 +84,11 @@ class FeedForwardAttention(nn.Module):
             f"{tuple(inputs.shape)}",
         )
         check_lengths(lengths, inputs.shape[0], "inputs", 1, inputs.shape[1])
+        mask = padding_mask(lengths.to(inputs.device), inputs.shape[1])[:, None]  # (batch, 1, n)
+        inputs = inputs.where(mask.mT, 0.0)
         h = F.leaky_relu_(self.embed(inputs))  # (batch, n, D); in place: the largest tensor here
         key = self.attention(h).tanh()  # e_t: (batch, n, 1)
         query = key.new_full((1, 1), 1.0 if self.pooling == "attention" else 0.0)
-        mask = padding_mask(lengths.to(inputs.device), inputs.shape[1])[:, None]  # (batch, 1, n)
         context, weights = attend(self.score, query, key, h, mask)  # (batch, 1, D), (batch, 1, n)
         assert weights is not None
         s = F.leaky_relu(self.hidden(context[:, 0]))  # (batch, D)

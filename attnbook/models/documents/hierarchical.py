@@ -81,6 +81,7 @@ class AttentionPooling(nn.Module):
             mask is not None, "mask must be a boolean tensor (True = a real position), got None"
         )
         check_mask(mask, value.shape[:-1], axes="(…, positions)", true="a real position")
+        value = value.where(mask.unsqueeze(-1), 0.0)
         key = self.key(value).tanh()  # (…, n, d_attention)
         query = key.new_zeros(key.shape[-1]) if self.query is None else self.query.to(key.dtype)
         pooled, weights = attend(self.score, query[None], key, value, mask.unsqueeze(-2))

@@ -124,16 +124,15 @@ class PointerNetwork(nn.Module):
         """
         self._check_inputs(inputs, lengths)
         batch, n, _ = inputs.shape
-        embedded = self.embedding(inputs)  # (batch, n, d_embed)
+        there = padding_mask(lengths.to(inputs.device), n)
+        embedded = self.embedding(inputs.where(there[..., None], 0.0))  # (batch, n, d_embed)
         if not torch.compiler.is_compiling() and int(lengths.min()) == n:
             states, (h, c) = self.encoder(embedded)
             last = h[0], c[0]
         else:
             states, last = run_packed(self.encoder, embedded, lengths)  # (batch, n, hidden)
             last = last[0][:, 0], last[1][:, 0]
-        mask = nn.functional.pad(
-            padding_mask(lengths.to(inputs.device), n), (0, 1), value=self.ends
-        )
+        mask = nn.functional.pad(there, (0, 1), value=self.ends)
         return embedded, states, mask, last
 
     def start(self, memory: PointerMemory, answers: int = 1) -> Answers:

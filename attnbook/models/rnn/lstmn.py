@@ -143,6 +143,8 @@ class LSTMNLayer(nn.Module):
         if lengths is not None:
             lengths = check_lengths(lengths, batch, "inputs").to(inputs.device)
         real = None if lengths is None else padding_mask(lengths, n)  # (batch, n)
+        if real is not None:
+            inputs = inputs.where(real[..., None], 0.0)
         gates = self.input_gates(inputs)  # one product for all steps: (batch, n, 4·hidden)
         tapes, rows = self.start(batch), []
         for t in range(n):

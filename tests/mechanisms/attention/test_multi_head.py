@@ -507,9 +507,7 @@ def test_values_of_another_number_are_named_in_every_kind(kind):
 def test_no_keys_at_all_are_named_in_every_kind(kind):
     made, key = OTHERS[kind]().double(), tensors()[1][:, :0]
     for query in (key, tensors()[0]):
-        with pytest.raises(
-            ValueError, match=r"key must have at least one position, got shape \(2, 0, 12\)"
-        ):
+        with pytest.raises(ValueError, match=r"key must have at least one position, got 0"):
             made(query, key)
         with pytest.raises(ValueError, match="key must have at least one position, got"):
             made(query, projected=made.project(key))

@@ -1,0 +1,101 @@
+"""A position that a query may not see has no influence on it, not even by a NaN.
+
+A weight of 0 does not suffice for that: 0 · NaN and 0 · ∞ are NaN, in the weighted sum and in the
+gradients. So what nobody may see is set to zero before anything is computed with it, and where some
+may see a number that is not finite and others may not, they are computed apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...validate import may_look
+from ..precision import wide_dtype
+
+__all__ = ["attend_despite", "clear_hidden", "is_finite"]
+
+Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any]  # gives an Attended
+
+
+def is_finite(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds finite numbers alone: one pass over it, and a look.
+
+    A source that is read at every step is looked at once: the tensor notes the version of itself
+    that was found finite.
+    """
+    version = None if tensor.is_inference() else tensor._version
+    if version is not None and getattr(tensor, "_finite_version", None) == version:
+        return True
+    finite = math.isfinite(tensor.detach().sum(dtype=wide_dtype(tensor)).item())
+    if finite and version is not None:
+        tensor._finite_version = version  # type: ignore[attr-defined]
+    return finite
+
+
+def attend_despite(
+    attend: Attend, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor
+) -> Any:
+    """``attend(query, key, value)`` under a mask, where numbers need not be finite.
+
+    On a CPU every pair of a query and a position counts for itself: a query gets what it would get
+    if positions that it may not see held zeros, and gives them no gradient. Where values cannot be
+    looked at (on a GPU, under a compiler or ``torch.func``), that holds for positions that no query
+    may see, which padding is.
+
+    Args:
+        attend: gives an :class:`Attended` under this mask.
+        query, key, value: ``(…, m, d_q)``, ``(…, n, d_k)``, ``(…, n, d_v)``.
+        mask: boolean, broadcastable to ``(…, m, n)``, or with one dimension more, of the heads,
+            to ``(…, h, m, n)``.
+    """
+    if not may_look(key):
+        seen = torch.atleast_2d(mask).any(-2)
+        cleared = clear_hidden(key, seen)
+        value = cleared if value is key else clear_hidden(value, seen)
+        if query is key:  # self-attention: padding is a query, too, and keeps its finite numbers
+            query = query.where(query.isfinite(), cleared)
+        return attend(query, cleared, value)
+    # Without gradients a query has influence on itself alone.
+    if (
+        is_finite(key)
+        and (value is key or is_finite(value))
+        and (query is key or not torch.is_grad_enabled() or is_finite(query))
+    ):
+        return attend(query, key, value)
+    fine = [t.isfinite().all(-1, keepdim=True) for t in (query, key, value)]
+    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    allowed = torch.atleast_2d(mask)
+    if allowed.dim() > len(batch) + 2:
+        allowed = allowed.any(-3)
+    meets = (allowed & ~(fine[1] & fine[2]).mT).any(-1, keepdim=True) | ~fine[0]  # (…, m, 1)
+    clean = attend(*(t.where(f, 0.0) for t, f in zip((query, key, value), fine)))
+    if not meets.any():
+        return clean
+    # A query that sees what is not finite gets what comes of it, as a constant: its gradient
+    # arrives as NaN by itself.
+    with torch.no_grad():
+        raw = attend(query, key, value)
+    context = clean.context + (raw.context - clean.context).where(meets, 0.0)
+    if clean.weights is None or raw.weights is None:
+        return type(clean)(context, None)
+    if clean.weights.dim() > meets.dim():
+        meets = meets.unsqueeze(-3)
+    return type(clean)(context, clean.weights + (raw.weights - clean.weights).where(meets, 0.0))
+
+
+def clear_hidden(tensor: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """Set positions that are not ``seen (…, n)`` to zero in ``(…, n, d)``.
+
+    A position of a tensor that several rows of the batch share is seen where one of them sees it.
+    """
+    shape = tensor.shape[:-1]
+    while seen.dim() > len(shape):
+        seen = seen.any(0)
+    for dim in range(-seen.dim(), -1):
+        if shape[dim] == 1 and seen.shape[dim] > 1:
+            seen = seen.any(dim, keepdim=True)
+    return tensor.where(seen.unsqueeze(-1), 0.0)

@@ -1,0 +1,163 @@
+"""What a query may not see has no influence on it, in value or gradient, even if it is NaN."""
+
+import math
+
+import catalogue
+import pytest
+import torch
+
+from attnbook import SCORES, attend, attend_window, causal_mask, make_score
+from attnbook.mechanisms.attention import nonfinite
+
+B, M, N, D = 2, 5, 6, 8
+EXACT = {"rtol": 1e-10, "atol": 1e-10}
+
+
+def drawn(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def gradients(total, leaves):
+    return torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)
+
+
+def assert_same(context, clean, leaves, clean_leaves, rows=...):
+    """Values of the rows, and gradients of their sum, equal; a hidden number gets none."""
+    torch.testing.assert_close(context[rows], clean[rows], **EXACT)
+    ways = torch.randn_like(clean[rows])
+    for mine, right in zip(
+        gradients((context[rows] * ways).sum(), leaves),
+        gradients((clean[rows] * ways).sum(), clean_leaves),
+    ):
+        torch.testing.assert_close(mine, right, **EXACT)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("where", ["key", "value", "query"])
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("name", SCORES)
+def test_a_hidden_number_has_no_influence(name, need_weights, where, bad):
+    torch.manual_seed(0)
+    score = make_score(name, D, D, max_length=N).double()
+    mask = torch.rand(B, M, N) < 0.6
+    mask[..., 0], mask[:, :3, 4], mask[:, 4] = True, False, False
+    query, key, value = drawn(B, M, D), drawn(B, N, D), drawn(B, N, D)
+    clean = [t.clone() for t in (query, key, value)]
+    # position 4 is hidden from queries 0 to 2; query 4 may see nothing at all
+    spot = (slice(None), 4, 1)
+    {"query": query, "key": key, "value": value}[where][spot] = bad
+    clean[["query", "key", "value"].index(where)][:, 4] = 0.0
+    leaves = [t.requires_grad_() for t in (query, key, value)] + [*score.parameters()]
+    right = [t.requires_grad_() for t in clean] + [*score.parameters()]
+    found, expected = (
+        attend(score, *three[:3], mask, need_weights=need_weights) for three in (leaves, right)
+    )
+    rows = (slice(None), slice(0, 3))
+    assert_same(found.context, expected.context, leaves, right, rows)
+    if need_weights:
+        torch.testing.assert_close(found.weights[rows], expected.weights[rows], **EXACT)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("where", [1, 2])
+def test_who_sees_it_gets_what_comes_of_it(where, bad):
+    torch.manual_seed(0)
+    score, three = make_score("scaled_dot", D, D), [drawn(B, M, D), drawn(B, N, D), drawn(B, N, D)]
+    three[where][:, 4, 1] = bad
+    mask = torch.ones(B, M, N, dtype=torch.bool)
+    mask[:, :3, 4] = False
+    found = attend(score, *three, mask)
+    scores = (three[0] @ three[1].mT / math.sqrt(D)).masked_fill(~mask, -math.inf)
+    weights = scores.softmax(-1)
+    torch.testing.assert_close(found.weights[:, 3:], weights[:, 3:], equal_nan=True, **EXACT)
+    plain = (weights @ three[2])[:, 3:]
+    assert not plain.isfinite().all()
+    torch.testing.assert_close(found.context[:, 3:], plain, equal_nan=True, **EXACT)
+
+
+@pytest.mark.parametrize("sigma", [None, 1.0])
+@pytest.mark.parametrize("where", [1, 2])
+def test_the_same_in_windows(where, sigma):
+    torch.manual_seed(0)
+    score = make_score("general", D, D).double()
+    mask = torch.ones(B, M, N, dtype=torch.bool)
+    mask[:, :, 5], mask[:, :3, 3] = False, False
+    position = torch.tensor([0.0, 1.4, 2.3, 3.0, 5.2], dtype=torch.float64).expand(B, M)
+    three = [drawn(B, M, D), drawn(B, N, D), drawn(B, N, D)]
+    clean = [t.clone() for t in three]
+    for hidden in (3, 5):
+        three[where][:, hidden], clean[where][:, hidden] = math.nan, 0.0
+    leaves = [t.requires_grad_() for t in three] + [*score.parameters()]
+    right = [t.requires_grad_() for t in clean] + [*score.parameters()]
+    found, expected = (
+        attend_window(score, ls[0], ls[1], position, 1, ls[2], mask, sigma=sigma).context
+        for ls in (leaves, right)
+    )
+    torch.testing.assert_close(found[:, :3], expected[:, :3], **EXACT)
+    for mine, true in zip(
+        gradients(found[:, :3].sum(), leaves[:3]), gradients(expected[:, :3].sum(), right[:3])
+    ):
+        torch.testing.assert_close(mine, true, **EXACT)
+
+
+PADDED = [
+    name
+    for name in catalogue.MAKE
+    if name.endswith("Attention")
+    and "mask" in catalogue.make(name).options
+    or name in ("SyntacticMultiHeadAttention", "BatchNorm", "PointerNetwork", "FixedDictionary")
+    or name == "FeedForwardAttention"
+]
+
+
+def real_rows(outputs, real):
+    """The floating point outputs, those of padding set to zero."""
+    tensors = [t for t in torch.utils._pytree.tree_leaves(outputs) if isinstance(t, torch.Tensor)]
+    for t in tensors:
+        if t.dim() > 2 and t.shape[-2] == real.shape[1]:
+            t = t.where(real.view(len(real), *(1,) * (t.dim() - 3), -1, 1), 0.0)
+        yield t.masked_fill(t.isinf(), 0.0)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("looks", [True, False])
+@pytest.mark.parametrize("name", PADDED)
+def test_padding_leaves_no_trace_in_any_module(name, looks, bad, monkeypatch):
+    if not looks:  # as on a GPU or under a compiler
+        monkeypatch.setattr(nonfinite, "may_look", lambda tensor: False)
+    results = []
+    real = torch.ones(catalogue.B, catalogue.N, dtype=torch.bool)
+    real[1, -2:] = False
+    for filling in (0.0, bad):
+        entry = catalogue.make(name)
+        module = entry.module.double()
+        x = entry.inputs[0].double().where(real[..., None], filling).requires_grad_()
+        outputs = [*real_rows(module(x, *entry.inputs[1:], **entry.options), real)]
+        total = sum((t * (1 + i)).square().sum() for i, t in enumerate(outputs))
+        results.append((outputs, gradients(total, [x, *module.parameters()])))
+    (clean, right), (found, slopes) = results
+    for mine, true in zip([*found, *slopes], [*clean, *right]):
+        torch.testing.assert_close(mine, true, **EXACT)
+
+
+def test_a_nan_at_a_later_word_reaches_no_earlier_one_of_a_causal_layer():
+    entry = catalogue.make("MultiHeadAttention")
+    layer, x = entry.module.double(), entry.inputs[0].double()
+    bad = x.clone()
+    bad[:, 3:] = math.nan
+    leaves = [bad.requires_grad_(), *layer.parameters()]
+    right = [x.requires_grad_(), *layer.parameters()]
+    mask = causal_mask(catalogue.N)
+    found, expected = (layer(t, mask=mask).context for t in (bad, x))
+    rows = (slice(None), slice(0, 3))
+    assert_same(found, expected, leaves, right, rows)
+    assert found[:, 3:].isnan().all()
+
+
+def test_a_source_is_looked_at_once_until_it_changes():
+    key = torch.randn(3, 4)
+    assert nonfinite.is_finite(key) and key._finite_version == key._version
+    key[0, 0] = math.nan
+    assert not nonfinite.is_finite(key)
+    with torch.inference_mode():
+        assert nonfinite.is_finite(torch.randn(3, 4))
