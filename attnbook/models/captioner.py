@@ -329,9 +329,14 @@ def reinforce_loss(
     reward_weight: float = 1.0,
     entropy_weight: float = 0.0,
 ) -> torch.Tensor:
-    """The number whose gradient estimates that of −E_s[log p(y | s)] − λ_e H[s], one per caption.
+    """The number that hard attention is trained on, one per caption.
 
     ``−log p(y|s) − λ_r (log p(y|s) − b) · log p(s) − λ_e H``; the factor in brackets is a constant.
+
+    With λ_r = 1 the gradient of the first two terms estimates that of −E_s[log p(y | s)]. That of
+    the third is the gradient of the entropies of the steps along the choices that were drawn. It
+    pushes every α_t towards even weights, as in the paper; it is not the gradient of the entropy of
+    the whole sequence of choices, to which an early choice also counts through the later entropies.
 
     Shapes: log_p, log_choice (summed over the steps) and entropy ``(batch,)``, baseline a number →
     ``(batch,)``.

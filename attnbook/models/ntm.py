@@ -275,7 +275,7 @@ class NTM(nn.Module):
         )
 
     def forward(
-        self, inputs: torch.Tensor, state: NTMState | None = None, need_weights: bool = False
+        self, inputs: torch.Tensor, state: NTMState | None = None, *, need_weights: bool = False
     ) -> NTMOutput:
         """Read whole sequences, from ``state`` or from the start."""
         check_tensor("inputs", inputs, width=self.d_input)

@@ -7,7 +7,15 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_integer, check_mask, check_tensor, check_value, common_shape, require
+from ...validate import (
+    check_integer,
+    check_mask,
+    check_number,
+    check_tensor,
+    check_value,
+    common_shape,
+    require,
+)
 from ..dropout import Dropout
 from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
@@ -119,6 +127,7 @@ class MultiHeadAttention(nn.Module):
             self.value_width, num_heads * self.d_head_value, bias=bias
         )
         self.output_projection = nn.Linear(num_heads * self.d_head_value, d_model, bias=bias)  # W_o
+        dropout = check_number("dropout", dropout, least=0, below=1)
         self.dropout = Dropout(dropout) if dropout else None
         for layer in (
             self.query_projection,

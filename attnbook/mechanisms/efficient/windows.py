@@ -12,6 +12,7 @@ from ...validate import (
     check_dtypes,
     check_integer,
     check_mask,
+    check_number,
     check_tensor,
     check_value,
     check_whole,
@@ -199,7 +200,7 @@ class WindowedSource:
         check_mask(self.mask, (*batch, m, n))
         check_dtypes(query, self._projected.flat, self._values.flat)
         if sigma is not None:
-            require(sigma > 0, f"sigma must be positive, got {sigma!r}")
+            check_number("sigma", sigma, above=0)
             require(
                 position.is_floating_point(),
                 f"position must be real where there is a Gaussian, got {position.dtype}",

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_mask, check_tensor, require
+from ...validate import check_integer, check_mask, check_number, check_tensor, require
 from ..attention.attend import Attended
 from ..attention.masks import rows_that_see
 from ..dropout import Dropout
@@ -84,7 +84,7 @@ class LightweightConvolution(nn.Module):
         for layer in (self.input_projection, self.output_projection):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
-        self.dropout = Dropout(dropout)
+        self.dropout = Dropout(check_number("dropout", dropout, least=0, below=1))
         self._make_kernel()
 
     def _make_kernel(self) -> None:

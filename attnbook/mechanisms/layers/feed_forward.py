@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_tensor, require
+from ...validate import check_integer, check_number, check_tensor, require
 from ..dropout import Dropout
 
 __all__ = ["ACTIVATIONS", "GATES", "FeedForward", "GatedFeedForward"]
@@ -79,7 +79,7 @@ class FeedForward(nn.Module):
         self.activation = _named("activation", activation, ACTIVATIONS)
         self.hidden = nn.Linear(d_model, check_integer("d_hidden", d_hidden))  # W_1, b_1
         self.output = nn.Linear(d_hidden, d_model)  # W_2, b_2
-        self.dropout = Dropout(dropout)
+        self.dropout = Dropout(check_number("dropout", dropout, least=0, below=1))
         _start(self.hidden, self.output)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

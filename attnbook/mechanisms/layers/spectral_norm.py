@@ -22,9 +22,10 @@ def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Mod
     ``W ← W / σ(W)``,  ``σ(W) = max_v ‖W v‖ / ‖v‖``, of the weight as a matrix of (outputs,
     everything else)
 
-    σ is not computed but followed: ``v ← Wᵀu / ‖Wᵀu‖``, ``u ← W v / ‖W v‖``, ``σ ≈ uᵀ W v``, so
+    σ is not computed but followed: ``u ← W v / ‖W v‖``, ``v ← Wᵀu / ‖Wᵀu‖``, ``σ ≈ uᵀ W v``, so
     many times whenever the weight is used in training mode. In evaluation mode u and v stay. The
-    parametrization is PyTorch's own. Gains of norms, biases and the scale γ of attention are no
+    parametrization is PyTorch's own, and so is the order: algorithm 1 of the paper renews v
+    first. Gains of norms, biases and the scale γ of attention are no
     matrices and stay as they are.
 
     Args:

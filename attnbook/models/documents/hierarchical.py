@@ -15,6 +15,7 @@ from ...validate import (
     check_ids,
     check_integer,
     check_mask,
+    check_number,
     check_tensor,
     check_values,
     check_whole,
@@ -147,7 +148,7 @@ class HierarchicalAttention(nn.Module):
         self.sentence_pooling = AttentionPooling(2 * hidden_size, d_attention, pooling=pooling)
         # W_c, b_c
         self.output = nn.Linear(2 * hidden_size, check_integer("num_classes", num_classes))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
 
     def encode_sentences(
         self, sentences: torch.Tensor, lengths: torch.Tensor

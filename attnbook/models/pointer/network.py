@@ -256,8 +256,8 @@ class PointerNetwork(nn.Module):
             counts.scatter_add_(1, targets + 1, torch.ones_like(targets))
             require(
                 int(counts[:, 1 : n + 1].max()) <= 1,
-                "targets must not hold a position twice in a row: make the network "
-                "with repeats=True for such answers",
+                "targets must not hold a position twice: make the network with repeats=True for "
+                "such answers",
             )
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import attend, make_score, padding_mask
-from ...validate import check_integer
+from ...validate import check_integer, check_number
 from .common import Decoded, Step, check_source, check_target, make_cell, make_recurrent, run_packed
 
 __all__ = ["Annotations", "Bahdanau"]
@@ -76,7 +76,7 @@ class Bahdanau(nn.Module):
         self.score = make_score(score, hidden_size, 2 * hidden_size, d_hidden=d_attention)
         self.cell = make_cell(unit, d_embed + 2 * hidden_size, hidden_size)
         self.readout = _Maxout(3 * hidden_size + d_embed, hidden_size, target_size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Annotations:
         """Annotate sources ``(batch, n)`` of true ``lengths (batch,)``."""

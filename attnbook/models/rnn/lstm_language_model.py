@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_ids, check_integer, check_lengths
+from ...validate import check_ids, check_integer, check_lengths, check_number
 from .common import Decoded, make_recurrent, run_packed
 
 __all__ = ["LSTMLanguageModel", "check_text"]
@@ -58,7 +58,7 @@ class LSTMLanguageModel(nn.Module):
         )
         self.layer = make_recurrent("lstm", d_embed, hidden_size)
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
 
     def forward(self, tokens: torch.Tensor, lengths: torch.Tensor | None = None) -> Decoded:
         """Score the word after each token."""

@@ -10,7 +10,14 @@ import torch
 from torch import nn
 
 from ...mechanisms import AdditiveScore, attend, padding_mask
-from ...validate import check_integer, check_lengths, check_mask, check_tensor, require
+from ...validate import (
+    check_integer,
+    check_lengths,
+    check_mask,
+    check_number,
+    check_tensor,
+    require,
+)
 from .common import Decoded
 from .lstm_language_model import check_text
 
@@ -198,7 +205,7 @@ class LSTMN(nn.Module):
         )
         self.layer = LSTMNLayer(d_embed, hidden_size, d_attention)
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
 
     def start(self, batch: int) -> Tapes:
         """Empty tapes for ``batch`` texts."""

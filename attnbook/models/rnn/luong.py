@@ -19,7 +19,7 @@ from ...mechanisms import (
     monotonic_position,
     padding_mask,
 )
-from ...validate import check_choice, check_integer, require
+from ...validate import check_choice, check_integer, check_number, require
 from .common import Decoded, Step, check_source, check_target, make_recurrent, run_packed
 
 __all__ = ["ATTENTIONS", "DecoderState", "Luong", "Source"]
@@ -122,11 +122,13 @@ class Luong(nn.Module):
         self.decoder = make_recurrent(
             unit, d_embed + (hidden_size if input_feeding else 0), hidden_size, **layers
         )
-        self.score = make_score(score, hidden_size, hidden_size, max_length=max_source)
+        self.score = make_score(
+            score, hidden_size, hidden_size, max_length=check_integer("max_source", max_source)
+        )
         self.position = PredictedPosition(hidden_size) if attention == "local-p" else None
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
         self.output = nn.Linear(hidden_size, target_size)  # W_o
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Source:
         """Read sources ``(batch, n)`` of true ``lengths (batch,)``."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_integer
+from ...validate import check_integer, check_number
 from .common import (
     Decoded,
     Step,
@@ -86,7 +86,7 @@ class Seq2Seq(nn.Module):
             unit, d_embed + d_context, hidden_size, num_layers=num_layers, dropout=dropout
         )
         self.output = nn.Linear(hidden_size + d_context, target_size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Summary:
         """Read sources ``(batch, n)`` of true ``lengths (batch,)``; padding leaves no trace."""

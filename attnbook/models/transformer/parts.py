@@ -17,7 +17,7 @@ from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import PostNorm, ResidualConnection
 from ...mechanisms.positions.absolute import SinusoidalPositions
-from ...validate import check_integer, require
+from ...validate import check_integer, check_number, require
 from .layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 
 __all__ = ["Parts", "ScaledEmbedding", "alternating", "paper_parts"]
@@ -177,6 +177,12 @@ def paper_parts(
 
     Source: Vaswani et al. 2017, section 3 and 5.4.
     """
+    for name, share in (
+        ("dropout", dropout),
+        ("attention_dropout", attention_dropout),
+        ("feed_forward_dropout", feed_forward_dropout),
+    ):
+        check_number(name, share, least=0, below=1)
     attention = partial(
         MultiHeadAttention, d_model, num_heads, bias=bias, dropout=attention_dropout
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 __all__ = ["HullReport", "convex_hulls", "is_simple", "polygon_area", "report", "same_polygon"]
@@ -28,7 +29,8 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     Gift wrapping, all rows at once: the corner after another is the point with no other on its
     right. A tournament of ⌈log₂ n⌉ rounds selects it, so that a hull of h corners costs O(h n).
     Cross products are taken in float64, which is exact for coordinates that are multiples of 2⁻²⁴
-    below 1, as `torch.rand` draws them.
+    below 1, as `torch.rand` draws them. The size of a figure does not matter, but details of less
+    than 10⁻¹⁵⁰ of it are lost.
 
     Raises:
         ValueError: the shape is wrong, a row has no points, a coordinate is not finite, or points
@@ -45,7 +47,7 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     xy = points.double()
     # Padding becomes a copy of the row's first point: the higher of two equal indices, it is never
     # chosen.
-    xy = torch.where((index < lengths[:, None])[..., None], xy, xy[:, :1])
+    xy = _to_unit_size(torch.where((index < lengths[:, None])[..., None], xy, xy[:, :1]))
     start = _lexicographic_lowest(xy)
     corner, done = start, torch.zeros(B, dtype=torch.bool, device=points.device)
     walk: list[torch.Tensor] = []
@@ -63,11 +65,15 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
 
 
 def check_points(points: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-    """The lengths of rows of finite points (B, n, 2), n each if None is given, or a ValueError."""
+    """The lengths of rows of points (B, n, 2), n each if None is given, or a ValueError; the real
+    ones must be finite.
+    """
     check_shape(points)
-    if not bool(torch.isfinite(points).all()):
+    lengths = check_lengths(lengths, points)
+    real = torch.arange(points.shape[1], device=points.device) < lengths[:, None]
+    if not bool((points.isfinite().all(-1) | ~real).all()):
         raise ValueError("points must be finite, got NaN or infinity")
-    return check_lengths(lengths, points)
+    return lengths
 
 
 def check_shape(points: torch.Tensor, least: int = 1) -> None:
@@ -101,6 +107,15 @@ def check_lengths(lengths: torch.Tensor | None, points: torch.Tensor) -> torch.T
             f"lengths must be ({len(points)},) whole numbers in 1..{points.shape[1]}, got {came}"
         )
     return lengths
+
+
+def _to_unit_size(xy: torch.Tensor) -> torch.Tensor:
+    """Each row divided by the power of two next to its largest coordinate, which rounds nothing:
+    products of very large or very small coordinates have no place in float64.
+    """
+    exponent = torch.frexp(xy.abs().amax((1, 2))).exponent.clamp(-1021, 1023)
+    scale = np.ldexp(1.0, -exponent.cpu().numpy())  # exact, unlike powers by a logarithm
+    return xy * torch.from_numpy(scale).to(xy.device)[:, None, None]
 
 
 def _lexicographic_lowest(xy: torch.Tensor) -> torch.Tensor:

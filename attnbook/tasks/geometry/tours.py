@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import torch
 
-from ...validate import check_choice
+from ...validate import check_choice, check_values, check_whole
 from .hulls import check_points, check_shape
 
 __all__ = [
@@ -183,11 +183,13 @@ def _solve(matrix: torch.Tensor) -> torch.Tensor:
 def nearest_neighbour(matrix: torch.Tensor, start: int | torch.Tensor = 0) -> torch.Tensor:
     """Always go to the nearest city not yet visited: tours (B, n) in O(n²).
 
-    start: one city, or one per row (B,).
+    start: one city, or one per row (B,), from 0 to n − 1.
     """
     matrix, (B, n, _) = _real(matrix), matrix.shape
     batch = torch.arange(B, device=matrix.device)
-    city = torch.as_tensor(start, device=matrix.device).expand(B)
+    city = check_whole("start", torch.as_tensor(start, device=matrix.device))
+    check_values("start", city, 0, n - 1)
+    city = city.expand(B)
     left = torch.ones(B, n, dtype=torch.bool, device=matrix.device)
     walk = []
     for _ in range(n):

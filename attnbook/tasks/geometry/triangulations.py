@@ -28,8 +28,8 @@ def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch
 
     Raises:
         ValueError: a row has fewer than 3 points, lengths do not fit, or the triangulation is not
-            unique or not complete: points on one line, equal points, four points on a circle that
-            contains no other.
+            unique or not complete: points on one line or so close to it that a triangle is lost,
+            equal points, four points on a circle that contains no other.
 
     Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.2.
     """
@@ -61,9 +61,28 @@ def _triangles(xy: np.ndarray, row: int) -> np.ndarray:
             f"others"
         )
     triangles = np.sort(mesh.simplices, axis=1).astype(np.int64)
+    _check_complete(xy, mesh.simplices, mesh.neighbors, row)
     _check_unique(xy, mesh.simplices, mesh.neighbors, row)
     centres = incentres(xy[triangles])
     return triangles[np.lexsort((centres[:, 1], centres[:, 0]))]
+
+
+def _check_complete(xy, simplices, neighbours, row):
+    """Raise a ValueError if the outline is not convex: Qhull leaves out triangles that are nearly
+    flat, and a corner that points inwards shows one.
+    """
+    triangle, opposite = np.nonzero(neighbours < 0)
+    # outer edges, counter-clockwise
+    ends = [simplices[triangle, (opposite + step) % 3] for step in (1, 2)]
+    after = dict(zip(*(end.tolist() for end in ends)))
+    edges = xy[ends[1]] - xy[ends[0]]
+    of_start = dict(zip(ends[0].tolist(), edges))
+    following = np.stack([of_start[after[start]] for start in ends[0].tolist()])
+    if (edges[:, 0] * following[:, 1] < edges[:, 1] * following[:, 0]).any():
+        raise ValueError(
+            f"points of row {row} lie too close to one line: rounding errors decide which "
+            "triangles there are"
+        )
 
 
 def _check_unique(xy, simplices, neighbours, row):

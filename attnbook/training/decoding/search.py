@@ -307,9 +307,13 @@ def check_inputs(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids and lengths on the device of the model; a ValueError calls the ids `name`."""
     check_integer("max_length", max_length)
-    if not isinstance(source, torch.Tensor) or source.dim() != 2 or source.dtype != torch.long:
+    if (
+        not isinstance(source, torch.Tensor)
+        or source.dim() != 2
+        or source.dtype not in (torch.int32, torch.int64)
+    ):
         raise ValueError(
-            f"{name} must be token ids (batch, length) of int64, got {describe(source)}"
+            f"{name} must be token ids (batch, length) of int32 or int64, got {describe(source)}"
         )
     require(len(source) > 0, f"{name} must have at least one row, got an empty batch")
     check_lengths(lengths, len(source), name)

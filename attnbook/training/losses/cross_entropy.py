@@ -46,6 +46,8 @@ def smoothed_cross_entropy(
     Source: Szegedy et al. 2016, section 7.
     """
     check_number("label_smoothing", label_smoothing, least=0, below=1)
+    if not logits.is_floating_point():
+        raise ValueError(f"logits must be floating point numbers, got {logits.dtype}")
     if logits.dim() != 2 or target.shape != logits.shape[:1]:
         raise ValueError(
             "logits and target must have shapes (rows, V) and (rows,), got "

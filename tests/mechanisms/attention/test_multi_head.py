@@ -453,6 +453,7 @@ def test_known_wrong_layers_are_told_apart_by_the_oracle(mistake):
             "made for the width of a head, 4; its query_width is 12",
         ),
         (lambda x: MultiHeadAttention(12, 3, score="dot"), "score must be a Score, got str"),
+        (lambda x: MultiHeadAttention(12, 3, dropout=1.0), "^dropout must"),
         (lambda x: MultiHeadAttention(12, 3)(x[..., :5]), "^query must"),
         (lambda x: MultiHeadAttention(12, 3, d_key=6)(x, x), "^key must"),
         (lambda x: MultiHeadAttention(12, 3, d_value=6)(x, x), "^value must"),

@@ -474,6 +474,7 @@ BAD = [
     ),
     (dict(position=torch.zeros(5, 3)), "leading dimensions that broadcast"),
     (dict(position=3.0), "^position must"),
+    (dict(sigma="a"), "^sigma must"),
     (dict(key=torch.zeros(2, 0, WIDTH)), "empty source"),
     (dict(key=torch.zeros(2, 7, WIDTH + 1)), "one width"),
     (dict(value=torch.zeros(2, 6, 3)), r"value must have as many positions as key \(7\)"),

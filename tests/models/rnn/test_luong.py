@@ -392,6 +392,8 @@ def test_a_window_that_keeps_step_loses_words_that_drift_and_global_attention_do
         (dict(half_width=0), "^half_width must"),
         (dict(unit="LSTM"), "^unit must"),
         (dict(d_embed=0), "^d_embed must"),
+        (dict(score="location", max_source=0), "^max_source must"),
+        (dict(dropout=1.5), "^dropout must"),
         (dict(target_size=0), "^target_size must"),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
-from attnbook.tasks.geometry import hulls
+from attnbook.tasks.geometry import hulls, tours, triangulations
 
 
 def rows_of(corners):
@@ -43,6 +43,24 @@ def test_rows_of_their_own_length_and_far_sizes():
     assert corners == [qhull(row[:n]) for row, n in zip(points, lengths)]
     # a row alone, without its padding
     assert rows_of(hulls.convex_hulls(points[7:8, : int(lengths[7])])) == [corners[7]]
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-170, 1e170, 1e300])
+def test_the_size_of_a_figure_does_not_matter(size):
+    points = torch.rand(20, 12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    points[0, :5] = torch.tensor([[0.0, 0.0], [1, 0], [1, 1], [0, 1], [0.5, 0.5]])
+    same = (points * size) / size
+    assert torch.equal(hulls.convex_hulls(points * size), hulls.convex_hulls(same))
+
+
+def test_what_stands_in_the_padding_does_not_matter():
+    points = torch.rand(3, 6, 2, generator=torch.Generator().manual_seed(0))
+    lengths = torch.tensor([6, 4, 3])
+    filled = points.masked_fill((torch.arange(6) >= lengths[:, None])[..., None], torch.nan)
+    for solve in (hulls.convex_hulls, tours.taught_tours, triangulations.delaunay):
+        assert torch.equal(solve(filled, lengths), solve(points, lengths))
+        with pytest.raises(ValueError, match="finite, got NaN"):
+            solve(filled)
 
 
 def test_all_points_of_a_circle_are_corners():

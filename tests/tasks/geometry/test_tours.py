@@ -244,6 +244,7 @@ def test_whole_distances_are_distances():
     [
         (lambda: tours.distances(torch.rand(3, 2)), "^points must"),
         (lambda: tours.held_karp(torch.rand(1, 4, 5)), "^matrix must"),
+        (lambda: tours.nearest_neighbour(torch.rand(1, 4, 4), 4), "^start must be between 0 and 3"),
     ],
 )
 def test_wrong_arguments_are_named(call, words):

@@ -91,6 +91,7 @@ def test_rows_of_their_own_length():
             "row 0: four points lie on one circle: the triangulation is not unique",
         ),
         ([[0, 0], [2, 0], [0, 2], [2, 2], [5, 1]], "four points lie on one circle"),
+        ([[0, 0], [1, 0], [0.5, 1e-16], [0.5, 1]], "points of row 0 lie too close to one line"),
         ([[0, 0], [1, 0], [0, torch.nan]], "points of row 0 must be finite"),
         ([[0, 0], [1, 0]], "points must"),
     ],
@@ -98,6 +99,11 @@ def test_rows_of_their_own_length():
 def test_what_has_no_one_triangulation_is_refused(points, words):
     with pytest.raises(ValueError, match=words):
         triangulations.delaunay(torch.tensor([points], dtype=torch.float32))
+
+
+def test_a_point_on_the_outline_is_no_corner_that_points_inwards():
+    points = torch.tensor([[[0.0, 0], [1, 0], [0.5, 0], [0.5, 1], [0.25, 0.5]]])
+    assert triangulations.delaunay(points).tolist() == [[0, 2, 4, 1, 3, 4, 1, 2, 4]]
 
 
 def test_a_short_row_is_refused():

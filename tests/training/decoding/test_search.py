@@ -226,6 +226,15 @@ def _without_dead(real):
     return masked_fill
 
 
+def test_ids_of_32_bits_are_ids():
+    source, lengths = sources()
+    for decode in (greedy, beam_search):
+        wide, narrow = (
+            decode(sharp(), ids, lengths, max_length=4) for ids in (source, source.int())
+        )
+        assert str(wide) == str(narrow)
+
+
 # Bad input
 
 

@@ -150,6 +150,7 @@ def test_known_wrong_losses_are_told_apart(mistake):
     [
         (lambda z, y: (z, y, 1.0), ValueError, "label_smoothing must be"),
         (lambda z, y: (z[None], y, 0.1), ValueError, r"got \(1, 4, 6\) and \(4,\)"),
+        (lambda z, y: (z.long(), y, 0.1), ValueError, "logits must be floating point"),
         (lambda z, y: (z, y[:3], 0.1), ValueError, "logits and target must"),
         (lambda z, y: (z, y + 6, 0.1), IndexError, "target must have ids from 0 to 5"),
     ],
