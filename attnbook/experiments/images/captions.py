@@ -19,6 +19,7 @@ from ...tasks.sequences.batches import collate
 from ...tasks.sequences.pairs import Pair
 from ...tasks.translation.alignments import alignment_accuracy
 from ...training import bleu, cider, exact_match, greedy
+from ...training.evaluation.metrics import check_installed
 from ...training.loop.temporary_state import temporary_mode
 from ...training.losses.token_loss import device_of
 from ..common import rounded, save_checkpoint, select, train, training_figures
@@ -179,6 +180,7 @@ def drawn_scenes(
     """Train on the book's own scenes, save the weights, test on pairs of objects that do not occur
     together in the training captions.
     """
+    check_installed("bleu", "cider")
     vocab, data = scenes.vocabulary(), scenes.scenes(settings.train_pictures, seed=seed)
     test = scenes.scenes(settings.test_pictures, seed=seed + 1000, part="test")
     probe = scenes.scenes(min(200, settings.test_pictures), seed=seed + 2000, part="test")
@@ -213,6 +215,7 @@ def nlvr_sentences(settings: NLVRSettings, *, seed: int = 0, device: str = "cpu"
     Each scene has one sentence as its reference. Beside the scores stand those of a baseline, one
     training sentence for every scene: the best by BLEU of the fifty most frequent ones.
     """
+    check_installed("bleu", "cider")
     statements = [s for file in nlvr.FILES for s in nlvr.read(file)]
     parts = nlvr.split(statements, seed=seed)
     data = nlvr.captioned(parts[0], permute=True)

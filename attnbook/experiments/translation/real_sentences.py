@@ -20,6 +20,7 @@ from ...tasks.text import subwords
 from ...tasks.translation import corpora
 from ...tasks.translation.alignments import alignment_error_rate, links_from_weights, word_weights
 from ...training import beam_search, bleu, greedy, load_model_weights, read_metadata, token_loss
+from ...training.evaluation.metrics import check_installed
 from ...training.losses.token_loss import device_of
 from ..common import rounded, save_checkpoint, select, train, training_figures
 from ..registry import NoSettings, register
@@ -236,6 +237,7 @@ def read_multi30k(target: str, pieces: int, joint: bool = False):
     """The three parts of Multi30k English to ``target``, and the pieces of both languages;
     ``joint``: one vocabulary learned from both.
     """
+    check_installed("bleu")  # which is computed after hours
     parts = {
         split: corpora.multi30k("en", target, split) for split in ("train", "valid", "test2016")
     }
@@ -290,6 +292,7 @@ def tatoeba(
     The split is by English sentence, so that no test sentence occurs in training with another
     translation.
     """
+    check_installed("bleu")
     groups: dict[str, list[corpora.Sentences]] = {}
     for pair in corpora.tatoeba("en", "fr"):
         groups.setdefault(pair.source, []).append(pair)

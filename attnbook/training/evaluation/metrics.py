@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import NamedTuple
+
+_CLASSES = {  # of packages that Colab lacks: module, class, extra
+    "bleu": ("sacrebleu.metrics.bleu", "BLEU", "translate"),
+    "cider": ("pycocoevalcap.cider.cider", "Cider", "captions"),
+}
 
 
 class Bleu(NamedTuple):
@@ -90,11 +96,7 @@ def bleu(
         raise ValueError(
             f"references must be equally many, at least 1, per hypothesis, got {sorted(counts)}"
         )
-    try:
-        from sacrebleu.metrics.bleu import BLEU
-    except ImportError as error:
-        raise ImportError("bleu needs sacrebleu: pip install 'attnbook[translate]'") from error
-    metric = BLEU(**options)
+    metric = _imported("bleu")(**options)
     result = metric.corpus_score(
         list(hypotheses), [list(stream) for stream in zip(*several, strict=True)]
     )
@@ -126,14 +128,27 @@ def cider(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequen
             "hypotheses must be at least 2, because all weights of CIDEr are 0 for one picture, "
             "got 1"
         )
-    try:
-        from pycocoevalcap.cider.cider import Cider
-    except ImportError as error:
-        raise ImportError("cider needs pycocoevalcap: pip install 'attnbook[captions]'") from error
-    score, _ = Cider().compute_score(
+    score, _ = _imported("cider")().compute_score(
         dict(enumerate(several)), {i: [text] for i, text in enumerate(hypotheses)}
     )
     return float(score)
+
+
+def check_installed(*metrics: str) -> None:
+    """Raise an ImportError now, and not after a training, unless these metrics ("bleu", "cider")
+    can be computed here.
+    """
+    for metric in metrics:
+        _imported(metric)
+
+
+def _imported(metric: str) -> type:
+    module, name, extra = _CLASSES[metric]
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f"{metric} needs {package}: pip install 'attnbook[{extra}]'") from error
 
 
 def _check_texts(hypotheses, references) -> list[list[str]]:
