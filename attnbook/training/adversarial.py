@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from torch.nn.utils import parametrize
 from tqdm import tqdm
 
 from ..validate import check_choice, check_integer, check_number, check_whole, require
+from .loop.autocast import autocast, usable_precision
 from .loop.history import NonFiniteError
 from .loop.nested import to_device
 from .loop.processes import check_device
@@ -137,7 +139,7 @@ def fit_adversarial(
             power iteration is no such vector. Call :func:`standing_statistics` on it before
             sampling, since its batch norms have seen other weights.
         seed: of the noise and of all other random numbers; the caller's random state is restored.
-        precision: "no" or "bf16" (autocast; scores and losses in float32).
+        precision: as in :func:`attnbook.fit`; scores and losses are in float32.
         device: None for the GPU if there is one, else the CPU.
         progress: a text bar on stderr; ATTNBOOK_PROGRESS=0 silences all of them.
         evaluate: ``evaluate(generator, discriminator) → any value``, every ``evaluate_every`` steps
@@ -161,6 +163,7 @@ def fit_adversarial(
     device = check_device(
         ("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
     )
+    precision = usable_precision(precision, device)
     generator.to(device)
     discriminator.to(device)
     generator_adam, discriminator_adam = (
@@ -171,17 +174,22 @@ def fit_adversarial(
         averaged=None if average is None else copy.deepcopy(generator).requires_grad_(False)
     )
 
-    def update(optimizer: torch.optim.Optimizer, name: str, value: torch.Tensor) -> float:
-        number = value.item()
+    scalers = {
+        optimizer: torch.amp.GradScaler(device.type, enabled=precision == "fp16")
+        for optimizer in (discriminator_adam, generator_adam)
+    }
+
+    def update(optimizer: torch.optim.Adam, name: str, value: torch.Tensor) -> float:
+        number, scaler = value.item(), scalers[optimizer]
         if not math.isfinite(number):
             raise NonFiniteError(f"loss of the {name}", history.steps, number)
         optimizer.zero_grad(set_to_none=True)
-        value.backward()
-        optimizer.step()
+        scaler.scale(value).backward()
+        scaler.step(optimizer)
+        scaler.update()
         return number
 
-    def lower_precision():
-        return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+    lower_precision = partial(autocast, precision, device)
 
     bar = tqdm(
         total=steps,
@@ -385,7 +393,6 @@ def _check(given: dict[str, Any]) -> None:
         )
     if not isinstance(given["loss"], AdversarialLoss):
         check_choice("loss", given["loss"], ADVERSARIAL_LOSSES)
-    check_choice("precision", given["precision"], ("no", "bf16"))
     for name in ("generator", "discriminator"):
         network = given[name]
         require(

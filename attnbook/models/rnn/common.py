@@ -24,14 +24,29 @@ __all__ = [
 ]
 
 
-class _EvaluatedWithGradients(nn.RNNBase):
-    """A recurrent network of PyTorch that can be differentiated in evaluation mode on a GPU, too.
+class _OnEveryDevice(nn.RNNBase):
+    """A recurrent network of PyTorch that can be differentiated in evaluation mode on a GPU, too,
+    and trained under autocast to bfloat16.
 
     cuDNN goes back only through what it ran for training. So where gradients may be asked for,
-    evaluation runs as training without dropout, which is the same computation.
+    evaluation runs as training without dropout, which is the same computation. And autocast runs
+    it in float16, whatever was asked for, whose gradients would have to be scaled: under autocast
+    to another dtype it runs in that of its weights.
     """
 
     def forward(self, input, hx=None):
+        weight = next(self.parameters())
+        if (
+            weight.is_cuda
+            and torch.is_autocast_enabled("cuda")
+            and torch.get_autocast_dtype("cuda") != torch.float16
+        ):
+            if isinstance(hx, tuple):
+                hx = tuple(part.to(weight.dtype) for part in hx)
+            elif hx is not None:
+                hx = hx.to(weight.dtype)
+            with torch.autocast("cuda", enabled=False):
+                return self.forward(input.to(weight.dtype), hx)
         if self.training or not torch.is_grad_enabled():
             return super().forward(input, hx)
         dropout, self.training, self.dropout = self.dropout, True, 0.0
@@ -41,15 +56,15 @@ class _EvaluatedWithGradients(nn.RNNBase):
             self.training, self.dropout = False, dropout
 
 
-class RNN(_EvaluatedWithGradients, nn.RNN):
+class RNN(_OnEveryDevice, nn.RNN):
     """:class:`torch.nn.RNN` with gradients in evaluation mode."""
 
 
-class GRU(_EvaluatedWithGradients, nn.GRU):
+class GRU(_OnEveryDevice, nn.GRU):
     """:class:`torch.nn.GRU` with gradients in evaluation mode."""
 
 
-class LSTM(_EvaluatedWithGradients, nn.LSTM):
+class LSTM(_OnEveryDevice, nn.LSTM):
     """:class:`torch.nn.LSTM` with gradients in evaluation mode."""
 
 

@@ -12,13 +12,14 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from ...validate import check_choice, check_integer, check_number, require
+from ...validate import check_integer, check_number
 from ..optim.schedules import make_schedule
+from .autocast import usable_precision
 from .history import History
 from .processes import join_processes
 from .settings import settings_of
 from .temporary_state import temporary_mode, temporary_seed
-from .training_loop import PRECISIONS, Run
+from .training_loop import Run
 
 
 def fit(
@@ -71,7 +72,7 @@ def fit(
             batch, in less memory. None: all. (The same up to rounding and dropout, unless rows
             depend on each other as in batch norm.)
         precision: "no", "bf16" or "fp16" (autocast; the weights keep their dtype; fp16 needs a
-            GPU).
+            GPU, and takes the place of bf16 on one that has none).
         device: None for the GPU if there is one, else the CPU.
         checkpoint_dir: where ``step_NNNNNN`` folders go every ``save_every`` steps and at the end;
             the newest ``keep_checkpoints`` are kept. When the folder holds one, the run goes on
@@ -96,10 +97,7 @@ def fit(
     _check_arguments(locals())
     factor = make_schedule(schedule, steps)
     processes = join_processes(device)
-    require(
-        precision != "fp16" or processes.device.type != "cpu",
-        "precision must be 'no' or 'bf16' on the CPU, which cannot scale gradients, got 'fp16'",
-    )
+    precision = usable_precision(precision, processes.device)
     directory = None if checkpoint_dir is None else Path(checkpoint_dir)
     with temporary_seed(seed + processes.index), temporary_mode(model, True):
         run = Run(
@@ -158,7 +156,6 @@ def _check_arguments(given: dict[str, Any]) -> None:
     for name in ("loss", "evaluate"):
         if not callable(given[name]) and (name == "loss" or given[name] is not None):
             raise ValueError(f"{name} must be a function of the model, got {given[name]!r}")
-    check_choice("precision", given["precision"], PRECISIONS)
     check_integer("steps", given["steps"])
     check_integer("seed", given["seed"], 0, 2**63 - 1)
     check_integer("keep_checkpoints", given["keep_checkpoints"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,10 @@ import torch
 from ...validate import require
 from ..optim.optimizers import make_optimizer
 from . import nested, resume, temporary_state
+from .autocast import autocast
 from .history import History, NonFiniteError
 from .processes import Processes
 
-PRECISIONS = {"no": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 _LARGEST_RUN_OF_OVERFLOWS = 20
 
 
@@ -135,8 +134,7 @@ class Run:
     def forward(self, batch) -> tuple[torch.Tensor, torch.Tensor]:
         if nested.count_rows(batch) == 0:
             return torch.zeros((), device=self.device), torch.zeros((), device=self.device)
-        dtype = PRECISIONS[self.precision]
-        with nullcontext() if dtype is None else torch.autocast(self.device.type, dtype):
+        with autocast(self.precision, self.device):
             result = self.loss(self.model, batch)
         if not (isinstance(result, tuple) and len(result) == 2):
             raise ValueError(f"loss must return (total, count), got {type(result).__name__}")

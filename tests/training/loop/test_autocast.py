@@ -1,0 +1,98 @@
+"""The precision that a device can train in."""
+
+import pytest
+import torch
+from torch import nn
+
+from attnbook.models.rnn.common import GRU, LSTM
+from attnbook.training.adversarial import fit_adversarial
+from attnbook.training.loop.autocast import autocast, usable_precision
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+@pytest.mark.parametrize(("capability", "used"), [((7, 5), "fp16"), ((8, 0), "bf16")])
+def test_a_gpu_without_bf16_trains_in_fp16_and_says_so(capability, used, monkeypatch, recwarn):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    assert usable_precision("bf16", CUDA) == used
+    said = [str(warning.message) for warning in recwarn]
+    assert said == (["Tesla T4 computes no bf16: it trains in fp16 instead"] * (used == "fp16"))
+    assert usable_precision("fp16", CUDA) == "fp16" and usable_precision("no", CUDA) == "no"
+
+
+def test_the_cpu_has_bf16_and_no_fp16():
+    assert usable_precision("bf16", CPU) == "bf16"
+    with pytest.raises(ValueError, match="precision must be 'no' or 'bf16' on the CPU"):
+        usable_precision("fp16", CPU)
+    with pytest.raises(ValueError, match="precision must be one of 'no', 'bf16', 'fp16'"):
+        usable_precision("half", CPU)
+    with autocast("bf16", CPU):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+    with autocast("no", CPU):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+class Pictures:
+    def batch(self, step):
+        return torch.ones(2, 1, 2, 2), None
+
+
+class Generator(nn.Linear):
+    d_noise = 3
+
+    def forward(self, noise, labels=None):
+        return super().forward(noise).view(-1, 1, 2, 2)
+
+
+class Discriminator(nn.Linear):
+    def forward(self, pictures, labels=None):
+        return super().forward(pictures.flatten(1))[:, 0]
+
+
+def test_an_adversarial_training_refuses_fp16_on_the_cpu():
+    with pytest.raises(ValueError, match="precision must be 'no' or 'bf16' on the CPU"):
+        fit_adversarial(
+            Generator(3, 4),
+            Discriminator(4, 1),
+            Pictures(),
+            steps=1,
+            precision="fp16",
+            device="cpu",
+        )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_an_adversarial_training_in_low_precision(precision):
+    history = fit_adversarial(
+        Generator(3, 4), Discriminator(4, 1), Pictures(), steps=3, precision=precision
+    )
+    assert history.steps == 3
+
+
+@pytest.mark.parametrize("kind", [GRU, LSTM])
+def test_a_recurrent_network_leaves_autocast_to_bf16_on_a_gpu(kind, monkeypatch):
+    network, x = kind(3, 4), torch.randn(5, 2, 3)
+    start = torch.zeros(1, 2, 4).bfloat16()
+    states = (start, start) if kind is LSTM else start
+    expected = network(x.bfloat16().float())[0]
+    monkeypatch.setattr(torch.nn.Parameter, "is_cuda", property(lambda self: True), raising=False)
+    seen = []
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: not seen and kind == "cuda")
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda kind: torch.bfloat16)
+
+    class Context:
+        def __init__(self, kind, enabled):
+            assert kind == "cuda" and not enabled
+
+        def __enter__(self):
+            seen.append("left")
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(torch, "autocast", Context)
+    out, _ = network(x.bfloat16(), states)
+    assert seen == ["left"] and out.dtype == torch.float32
+    torch.testing.assert_close(out, expected)
