@@ -155,6 +155,28 @@ def test_vmap_over_inputs_or_parameters_equals_one_after_the_other(name):
         torch.testing.assert_close(found[i], alone, rtol=1e-10, atol=1e-10)
 
 
+ASK_FOR_VALUES = (  # experts route by them, packed sequences count them
+    "MixtureOfExperts Switch HierarchicalAttention PointerNetwork FixedDictionary Seq2Seq Bahdanau "
+    "Luong LSTMLanguageModel"
+).split()
+
+
+@pytest.mark.parametrize("name", [name for name in catalogue.MAKE if name not in ASK_FOR_VALUES])
+def test_shapes_without_numbers(name):
+    entry = catalogue.make(name)
+
+    def shapes(device):
+        entry.module.to(device)
+        inputs, options = torch.utils._pytree.tree_map_only(
+            torch.Tensor, lambda tensor: tensor.to(device), (entry.inputs, entry.options)
+        )
+        outputs = torch.utils._pytree.tree_leaves(entry.module(*inputs, **options))
+        return [(t.shape, t.device.type) for t in outputs if isinstance(t, torch.Tensor)]
+
+    right = shapes("cpu")
+    assert shapes("meta") == [(shape, "meta") for shape, _ in right]
+
+
 COMPILED_EVERY_DAY = (
     "MultiHeadAttention RelativeMultiHeadAttention LinformerAttention PictureAttention BatchNorm "
     "MixtureOfExperts MemoryNetwork Prototypes SNAIL TransformerLM"

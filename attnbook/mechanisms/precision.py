@@ -17,14 +17,19 @@ def wide_dtype(*tensors: torch.Tensor) -> torch.dtype:
 def without_autocast(tensor: torch.Tensor) -> AbstractContextManager:
     """Return a context in which products are taken in the dtype that they are given in."""
     kind = tensor.device.type
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+    return torch.autocast(kind, enabled=False) if _under_autocast(tensor) else nullcontext()
+
+
+def _under_autocast(tensor: torch.Tensor) -> bool:
+    kind = tensor.device.type
+    return kind != "meta" and torch.is_autocast_enabled(kind)  # meta: shapes without numbers
 
 
 def wide_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Return ``a @ b``, in float32 at least: the scores of vectors that float16 holds go beyond its
     65,504, and a softmax needs their differences.
     """
-    if a.dtype.itemsize >= 4 and not torch.is_autocast_enabled(a.device.type):
+    if a.dtype.itemsize >= 4 and not _under_autocast(a):
         return a @ b
     wide = wide_dtype(a, b)
     with without_autocast(a):

@@ -24,7 +24,7 @@ from ...validate import (
 from ..attention.attend import Attended
 from ..attention.masks import softmax_over_allowed
 from ..attention.nonfinite import attend_despite
-from ..precision import wide_dtype
+from ..precision import wide_dtype, without_autocast
 from ..scores.base import Score, check_score
 
 __all__ = [
@@ -122,7 +122,7 @@ class PredictedPosition(nn.Module):
     def forward(self, query: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         check_tensor("query", query, width=self.query_width)
         check_whole("lengths", lengths)
-        with torch.autocast(query.device.type, enabled=False):
+        with without_autocast(query):
             w, v = (
                 layer.weight.to(wide_dtype(layer.weight)) for layer in (self.hidden, self.vector)
             )
