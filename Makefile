@@ -8,7 +8,7 @@ LIBRARY := tests/mechanisms tests/models tests/training tests/tasks
 export CI
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test test-newest test-oldest nightly book grade reproduce notebooks clean
+.PHONY: help setup lab check test test-newest test-oldest nightly book grade reproduce gpu notebooks clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
@@ -49,6 +49,9 @@ grade: setup  ## the instructor's round: marks and feedback for SUBMISSIONS=FOLD
 
 reproduce: setup  ## make one recorded run again: make reproduce NAME=...
 	$(PY) -m attnbook reproduce $(NAME)
+
+gpu: setup  ## with a GPU: its tests, then the recorded runs that are worth most in so many minutes (MINUTES=25)
+	$(PY) -m attnbook gpu --minutes $(or $(MINUTES),25)
 
 notebooks: setup  ## run the chapter sources and write the .ipynb beside them (CHAPTERS="chapters/00_attention ...")
 	$(PY) tools/build_notebooks.py $(CHAPTERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import metadata
+from pathlib import Path
 
 import click
 
@@ -101,7 +102,9 @@ def reproduce(
     commit: str | None,
     overrides: tuple[str, ...],
 ) -> None:
-    """Run the experiment NAME and record its figures in OUT/NAME.seedN.json."""
+    """Run the experiment NAME and record its figures in OUT/NAME.seedN.json.
+
+    A run that was stopped goes on when the same command is given again."""
     from .experiments import reproduce as run
 
     settings = dict(map(_setting, overrides))
@@ -112,11 +115,36 @@ def reproduce(
                 f"{key} is no setting of an experiment; it is given as {given}", param_hint="--set"
             )
     try:
-        path = run(name, seed=seed, out=out, device=device, commit=commit, **settings)
+        path = run(name, seed=seed, out=out, device=device, commit=commit, resume=True, **settings)
     except (ValueError, OSError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(path.read_text(encoding="utf-8"))
     click.echo(f"written to {path}", err=True)
+
+
+@main.command()
+@click.option("--minutes", required=True, type=float, help="How long the GPU may be used.")
+@click.option("--device", default="cuda", show_default=True, help="cuda, cuda:1 …")
+@click.option(
+    "--out",
+    default="results",
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the JSONs go.",
+)
+def gpu(minutes: float, device: str, out: Path) -> None:
+    """Use a GPU for so many minutes: its tests, then the runs that are worth most.
+
+    A run that has a result from a GPU is passed over; one that was stopped goes on. What is left is
+    printed at the end."""
+    from .experiments.gpu import run_list
+    from .training.loop.processes import check_device
+
+    try:
+        check_device(device)
+        run_list(minutes, device=device, out=out, say=click.echo)
+    except (ValueError, OSError) as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _setting(text: str) -> tuple[str, object]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,9 @@ from ..training.loop.history import History
 
 __all__ = [
     "block_means",
+    "checkpoint_folder",
     "count_parameters",
+    "resumable",
     "rounded",
     "save_checkpoint",
     "select",
@@ -22,6 +29,34 @@ __all__ = [
 ]
 
 _OF_FIT = ("steps", "learning_rate", "optimizer", "clip_norm", "micro_batch", "precision")
+_SAVES = 20  # of a training that can be resumed
+_folders: ContextVar[Iterator[Path] | None] = ContextVar("folders", default=None)
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """Every :func:`train` inside keeps checkpoints in ``folder``: the same block, run again, goes
+    on where it was stopped, to the same figures. The folder is removed when the block is done.
+    """
+    token = _folders.set(folder / f"training-{k}" for k in itertools.count(1))
+    try:
+        yield
+    finally:
+        _folders.reset(token)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def checkpoint_folder() -> Iterator[Path]:
+    """The folder of the next training: inside :func:`resumable` one that stays, else a temporary
+    one.
+    """
+    folders = _folders.get()
+    if folders is not None:
+        yield next(folders)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 def select(settings: Any, *names: str) -> dict[str, Any]:
@@ -56,6 +91,10 @@ def train(
         arguments["schedule"] = cosine_decay(settings.steps, warmup)
     if evaluations is not None:
         arguments["evaluate_every"] = max(1, settings.steps // evaluations)
+    folders = _folders.get()
+    if folders is not None and "checkpoint_dir" not in options:
+        every = max(1, {**arguments, **options}["steps"] // _SAVES)
+        arguments |= {"checkpoint_dir": next(folders), "save_every": every, "keep_checkpoints": 1}
     return fit(model, batches, loss, seed=seed, device=device, **{**arguments, **options})
 
 

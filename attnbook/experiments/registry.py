@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import hashlib
 import importlib
 import inspect
 import json
@@ -19,6 +20,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -105,6 +107,7 @@ def reproduce(
     out: str | os.PathLike = "results",
     device: str | None = None,
     commit: str | None = None,
+    resume: bool = False,
     **overrides: Any,
 ) -> Path:
     """Run an experiment and write ``OUT/NAME.seedN.json`` atomically.
@@ -115,6 +118,8 @@ def reproduce(
         out: Folder of the results.
         device: By default the GPU if there is one and the experiment can use it, else the CPU.
         commit: Recorded beside the figures; by default that of the repository.
+        resume: Whether to go on where a run of the same commit and settings was stopped, by
+            checkpoints in a hidden folder of ``out`` while it runs.
         overrides: Settings to change, by name; recorded too.
 
     Returns:
@@ -128,6 +133,7 @@ def reproduce(
 
     from ..training.loop.checkpoints import write_atomically
     from ..training.loop.processes import check_device
+    from .common import resumable
 
     experiments = load_experiments()
     if name not in experiments:
@@ -153,10 +159,15 @@ def reproduce(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
+    commit = commit or _commit()
     context = {"folder": folder, "device": used}
-    figures = experiment.run(
-        settings, seed=seed, **{key: value for key, value in context.items() if key in parameters}
-    )
+    arguments = {key: value for key, value in context.items() if key in parameters}
+    run = f"{commit} {settings} {used}".encode()
+    checkpoints = folder / f".{name}.seed{seed}.{hashlib.sha256(run).hexdigest()[:12]}"
+    # uncommitted code may have changed since
+    resume = resume and commit != "unknown" and not commit.endswith("-dirty")
+    with resumable(checkpoints) if resume else nullcontext():
+        figures = experiment.run(settings, seed=seed, **arguments)
     record = {
         "name": name,
         "title": experiment.title,
@@ -166,7 +177,7 @@ def reproduce(
         "seconds": round(time.perf_counter() - started, 1),
         "device": _device_name(used),
         "versions": _versions(),
-        "commit": commit or _commit(),
+        "commit": commit,
         "command": _command(name, seed, device, overrides),
     }
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

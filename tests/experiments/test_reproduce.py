@@ -236,3 +236,38 @@ def test_the_recorded_device_is_the_one_that_it_ran_on(experiment, tmp_path, mon
         assert device in json.loads(reproduce(name, out=tmp_path).read_text())["device"]
     with pytest.raises(ValueError, match="device"):
         reproduce(experiment, out=tmp_path, device="cuda:1")
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_figures(tmp_path, monkeypatch):
+    from attnbook.training.loop.training_loop import Run
+
+    given = {**TINY, "steps": 40, "device": "cpu", "commit": "abc", "resume": True}
+    whole = json.loads(reproduce("length-seq2seq", out=tmp_path / "a", **given).read_text())
+    update, steps = Run.update, []
+
+    def stopped(self, step, *rest):
+        steps.append(step)
+        if step == 25:
+            raise KeyboardInterrupt
+        return update(self, step, *rest)
+
+    monkeypatch.setattr(Run, "update", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce("length-seq2seq", out=tmp_path / "b", **given)
+    (folder,) = (tmp_path / "b").iterdir()
+    assert folder.name.startswith(".length-seq2seq.seed0.") and steps[-1] == 25
+    monkeypatch.setattr(Run, "update", lambda *args: steps.append(args[1]) or update(*args))
+    path = reproduce("length-seq2seq", out=tmp_path / "b", **given)
+    assert steps[26:] == [*range(24, 40)] and list((tmp_path / "b").iterdir()) == [path]
+    figures = json.loads(path.read_text())["figures"]
+    for key in ("last_losses", "curve"):
+        assert figures[key] == whole["figures"][key]
+
+
+def test_uncommitted_code_is_never_resumed(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr("attnbook.experiments.common.resumable", lambda folder: seen.append(folder))
+    given = {**TINY, "device": "cpu", "resume": True}
+    reproduce("length-seq2seq", out=tmp_path, commit="abc-dirty", **given)
+    reproduce("length-seq2seq", out=tmp_path, commit="unknown", **given)
+    assert seen == []

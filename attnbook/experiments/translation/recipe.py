@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
@@ -14,7 +13,7 @@ from ...models.transformer.encoder_decoder import Transformer
 from ...models.transformer.parts import paper_parts
 from ...tasks import make_task
 from ...training import average_checkpoints, inverse_sqrt, token_loss
-from ..common import train
+from ..common import checkpoint_folder, train
 from ..registry import register
 from .evaluation import exact_share, pair_loss, training_batches
 
@@ -100,7 +99,7 @@ def recipe(settings: Settings, *, seed: int = 0, device: str = "cpu") -> dict:
             ),
             num_layers=settings.num_layers,
         )
-        with tempfile.TemporaryDirectory() as checkpoints:
+        with checkpoint_folder() as checkpoints:
             history = train(
                 model,
                 batches,

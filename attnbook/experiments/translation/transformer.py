@@ -5,7 +5,6 @@ chapter 2's model, on one CPU core.
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from ...models.transformer.parts import paper_parts
 from ...tasks.sequences.batches import SequenceBatches, collate
 from ...tasks.text import subwords
 from ...training import average_checkpoints, inverse_sqrt, load_model_weights, token_loss
-from ..common import rounded, save_checkpoint, train, training_figures
+from ..common import checkpoint_folder, rounded, save_checkpoint, train, training_figures
 from ..registry import register
 from .real_sentences import SMALL, bleu_figures, read_multi30k, validation_loss
 
@@ -105,7 +104,7 @@ def multi30k(
     evaluate = validation_loss(
         subwords.to_pairs(parts["valid"], pieces_in, pieces_out), pieces_in, pieces_out
     )
-    with tempfile.TemporaryDirectory() as checkpoints:
+    with checkpoint_folder() as checkpoints:
         started = time.process_time()
         history = train(
             model,

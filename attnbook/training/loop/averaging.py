@@ -15,7 +15,9 @@ from .checkpoints import check_fit, read_weights
 __all__ = ["average_checkpoints"]
 
 
-def average_checkpoints(model: torch.nn.Module, paths: Iterable[str | os.PathLike]) -> None:
+def average_checkpoints(
+    model: torch.nn.Module, paths: Iterable[str | os.PathLike] | str | os.PathLike
+) -> None:
     """Set the weights of ``model`` to the mean of those in K checkpoints: w = Σ_k w_k / K.
 
     Checkpoints are read one after the other and summed in float64. Integers in a state, such as
