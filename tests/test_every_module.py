@@ -183,17 +183,6 @@ COMPILED_EVERY_DAY = (
 ).split()
 
 
-def without_chance(name, training):
-    """A module whose two passes are equal: dropout and its draws are tested elsewhere."""
-    entry = catalogue.make(name)
-    for part in entry.module.train(training).modules():
-        if isinstance(part, attnbook.Dropout | nn.Dropout):
-            part.p = 0.0
-        if isinstance(part, attnbook.MixtureOfExperts):
-            nn.init.zeros_(part.noise)  # as much noise on all gates, of one seed
-    return entry
-
-
 @pytest.mark.parametrize(
     ("name", "training"),
     [
@@ -205,7 +194,7 @@ def without_chance(name, training):
     ],
 )
 def test_one_graph_is_compiled_on_the_cpu_and_gives_the_same(name, training):
-    entry = without_chance(name, training)
+    entry = catalogue.without_chance(name, training)
     other = copy.deepcopy(entry)
     torch.compiler.reset()
     backend = "aot_eager" if training and name in COMPILED_EVERY_DAY else "inductor"

@@ -260,3 +260,14 @@ def make(name: str, seed: int = 0) -> Entry:
         for parameter in entry.module.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
     return entry
+
+
+def without_chance(name: str, training: bool = True) -> Entry:
+    """The same without dropout, whose draws differ from way to way."""
+    entry = make(name)
+    for part in entry.module.train(training).modules():
+        if isinstance(part, attnbook.Dropout | nn.Dropout):
+            part.p = 0.0
+        if isinstance(part, attnbook.MixtureOfExperts):
+            nn.init.zeros_(part.noise)  # as much noise on all gates, of one seed
+    return entry

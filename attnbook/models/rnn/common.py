@@ -163,12 +163,17 @@ def run_packed(network: nn.RNNBase, inputs: torch.Tensor, lengths: torch.Tensor)
         outputs ``(batch, n, width)``, zeros at the padding, and the last state as a tuple of
         batch-first tensors ``(batch, layers × directions, hidden)``: (h,) or, for an LSTM, (h, c).
     """
+    # Sorted here, on the CPU: PyTorch's own way back to the old order waits for a GPU once more.
+    sorted_lengths, order = lengths.cpu().sort(descending=True)
+    back, order = order.argsort().to(inputs.device), order.to(inputs.device)
     packed = nn.utils.rnn.pack_padded_sequence(
-        inputs, lengths.cpu(), batch_first=True, enforce_sorted=False
+        inputs.index_select(0, order), sorted_lengths, batch_first=True
     )
     outputs, last = network(packed)
     outputs, _ = nn.utils.rnn.pad_packed_sequence(
         outputs, batch_first=True, total_length=inputs.shape[1]
     )
     last = last if isinstance(last, tuple) else (last,)
-    return outputs, tuple(part.transpose(0, 1) for part in last)
+    return outputs.index_select(0, back), tuple(
+        part.index_select(1, back).transpose(0, 1) for part in last
+    )

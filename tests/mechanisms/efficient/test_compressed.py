@@ -177,6 +177,11 @@ def test_compression_of_one_position_by_an_identity_is_plain_attention():
     torch.testing.assert_close(made(x, mask=causal_mask(N)), plain(x, mask=causal_mask(N)), **EXACT)
 
 
+def test_the_sizes_of_the_paper_are_the_default():
+    made = MemoryCompressedAttention(4, 2)
+    assert made.key_compression.weight.shape == (4, 4, 3) and made.stretches(7) == 2
+
+
 def test_other_widths_scores_leading_dimensions_and_bfloat16():
     torch.manual_seed(0)
     made = MemoryCompressedAttention(

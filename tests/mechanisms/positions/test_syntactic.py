@@ -245,6 +245,7 @@ def every_pair(made, x, offset, mask, flip=1, tree=True):
 
 def test_attention_equals_a_vector_for_every_pair_in_value_and_gradient():
     made, (heads, lengths) = layer(), tree_batch()
+    assert made.key_offset.shape == (2 * made.max_tree_distance + 1, made.d_head)
     offset, mask = tree_offset(heads, lengths), padding_mask(lengths, N)[:, None].expand(B, N, N)
     assert_agree(
         lambda x: made(x, offset, mask),

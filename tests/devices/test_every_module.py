@@ -1,0 +1,45 @@
+"""Every public module on the simulated GPU: the numbers of the CPU, and no wait for the device."""
+
+import catalogue
+import pytest
+import torch
+from simulated_cuda import simulated_cuda
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+# How often the host waits in a pass forward and back: for lengths that lie on the device, and for
+# who goes where.
+WAITS = {
+    **dict.fromkeys(("Seq2Seq", "Bahdanau", "Luong", "LSTMLanguageModel"), 1),
+    **dict.fromkeys(("PointerNetwork", "FixedDictionary"), 2),
+    **dict.fromkeys(("MixtureOfExperts", "Switch"), 3),  # one an expert
+    "HierarchicalAttention": 12,
+}
+
+
+def there_and_back(entry, device):
+    """Outputs and gradients, as tensors of the CPU."""
+    inputs, options = tree_map_only(
+        torch.Tensor, lambda tensor: tensor.to(device), (entry.inputs, entry.options)
+    )
+    module = entry.module.to(device)
+    torch.manual_seed(1)
+    outputs = [t for t in tree_leaves(module(*inputs, **options)) if isinstance(t, torch.Tensor)]
+    assert {t.device.type for t in outputs} == {device}
+    total, slopes = catalogue.total_of(outputs), []
+    if total.requires_grad:
+        slopes = torch.autograd.grad(
+            total, [*module.parameters()], allow_unused=True, materialize_grads=True
+        )
+    return [*outputs, *slopes]
+
+
+@pytest.mark.parametrize("name", catalogue.MAKE)
+def test_a_step_of_training_on_the_device(name):
+    right = there_and_back(catalogue.without_chance(name), "cpu")
+    with simulated_cuda() as device:
+        found = there_and_back(catalogue.without_chance(name), "cuda")
+        waits = dict(device.synchronizations)
+        found = [t.detach().cpu() for t in found]
+    for mine, theirs in zip(found, right, strict=True):
+        torch.testing.assert_close(mine, theirs.detach(), rtol=1e-4, atol=1e-4)
+    assert sum(waits.values()) <= WAITS.get(name, 0), waits
