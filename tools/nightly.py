@@ -23,6 +23,7 @@ STEPS = {
     "newest": ["make", "test-newest"],
     "oldest": ["make", "test-oldest"],
     "simulated-gpu": [*TESTS[:-1], "load", "-m", "nightly", "tests/devices"],
+    "compiled": [*TESTS[:-1], "load", "-m", "nightly", "tests/test_every_module.py"],
 }
 STORE = ROOT / "build" / "nightly.json"
 

@@ -10,9 +10,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 # who goes where.
 WAITS = {
     **dict.fromkeys(("Seq2Seq", "Bahdanau", "Luong", "LSTMLanguageModel"), 1),
-    **dict.fromkeys(("PointerNetwork", "FixedDictionary"), 2),
+    **dict.fromkeys(("PointerNetwork", "FixedDictionary", "HierarchicalAttention"), 1),
     **dict.fromkeys(("MixtureOfExperts", "Switch"), 3),  # one an expert
-    "HierarchicalAttention": 12,
 }
 
 

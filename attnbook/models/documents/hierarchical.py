@@ -171,22 +171,32 @@ class HierarchicalAttention(nn.Module):
         """
         self._check(documents, lengths)
         batch, n, words = documents.shape
-        lengths = lengths.to(documents.device)
-        filled = lengths > 0  # (batch, sentences)
-        vectors, weights = self.encode_sentences(documents[filled], lengths[filled])
-        word_weights = weights.new_zeros(batch, n, words)
-        word_weights[filled] = weights
+        # What goes where is worked out on the CPU: a GPU would be waited for at every choice.
+        lengths, device = lengths.cpu(), documents.device
+        filled = (lengths > 0).flatten()  # sentences with words, (batch · sentences,)
+        count = filled.view(batch, n).sum(1)
         # The sentences with words move to the front of their document, in order; what was between
         # them is gone.
-        count = filled.sum(1)
-        real = torch.arange(n, device=documents.device) < count[:, None]  # (batch, sentences)
-        sentences = vectors.new_zeros(batch, n, vectors.shape[-1])
-        sentences[real] = vectors  # both masks list the sentences of a document in order
-        annotations, _ = run_packed(self.sentence_encoder, self.dropout(sentences), count)  # h_i
-        pooled, in_front = self.sentence_pooling(annotations, real)  # v
-        sentence_weights = in_front.new_zeros(batch, n)
-        sentence_weights[filled] = in_front[real]
-        return Classified(self.output(self.dropout(pooled)), word_weights, sentence_weights)
+        in_front = torch.arange(n, device=count.device) < count[:, None]  # (batch, sentences)
+        place, front = (
+            chosen.flatten().nonzero()[:, 0].to(device) for chosen in (filled, in_front)
+        )
+        vectors, weights = self.encode_sentences(
+            documents.flatten(0, 1).index_select(0, place), lengths.flatten()[filled]
+        )
+        word_weights = weights.new_zeros(batch * n, words).index_copy(0, place, weights)
+        sentences = vectors.new_zeros(batch * n, vectors.shape[-1]).index_copy(0, front, vectors)
+        annotations, _ = run_packed(  # h_i
+            self.sentence_encoder, self.dropout(sentences.view(batch, n, -1)), count
+        )
+        pooled, weights = self.sentence_pooling(annotations, in_front.to(device))  # v
+        weights = weights.flatten().index_select(0, front)
+        sentence_weights = weights.new_zeros(batch * n).index_copy(0, place, weights)
+        return Classified(
+            self.output(self.dropout(pooled)),
+            word_weights.view(batch, n, words),
+            sentence_weights.view(batch, n),
+        )
 
     def _check(self, documents: torch.Tensor, lengths: torch.Tensor) -> None:
         check_ids("documents", documents, self.vocabulary_size, "(batch, sentences, words)")

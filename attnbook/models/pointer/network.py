@@ -124,6 +124,7 @@ class PointerNetwork(nn.Module):
         """
         self._check_inputs(inputs, lengths)
         batch, n, _ = inputs.shape
+        lengths = lengths.cpu()  # a GPU is waited for once
         there = padding_mask(lengths.to(inputs.device), n)
         embedded = self.embedding(inputs.where(there[..., None], 0.0))  # (batch, n, d_embed)
         if not torch.compiler.is_compiling() and int(lengths.min()) == n:

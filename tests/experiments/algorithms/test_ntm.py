@@ -98,8 +98,8 @@ class Scripted(NTM):
         super().__init__(3, 2, slots=slots, slot_width=2, hidden_size=2)
         self.script = script
 
-    def forward(self, inputs, state=None, need_weights=False):
-        out = super().forward(inputs, state, need_weights)
+    def forward(self, inputs, state=None, *, need_weights=False):
+        out = super().forward(inputs, state, need_weights=need_weights)
         weights = (
             0.75 * torch.nn.functional.one_hot(self.script, self.slots).float() + 0.25 / self.slots
         )

@@ -288,7 +288,7 @@ def test_norms_under_autocast_are_computed_in_float32():
         (lambda: GatedFeedForward(4, 7, "relu"), "^gate must"),
         (lambda: FeedForward(4, 7)(torch.zeros(2, 5)), "^x must"),
         (lambda: GatedFeedForward(4, 7)(torch.zeros(2, 5)), "^x must"),
-        (lambda: FeedForward(4, 7, dropout=1.0), "^p must"),
+        (lambda: FeedForward(4, 7, dropout=1.0), "^dropout must"),
         (lambda: LayerNorm(0), "d_model must be"),
         (lambda: LayerNorm(4, eps=-1.0), "^eps must"),
         (lambda: LayerNorm(4)(torch.zeros(2, 5)), "^x must"),
