@@ -15,6 +15,7 @@ import nbformat
 from IPython.core.inputtransformer2 import TransformerManager
 from matplotlib import pyplot as plt
 
+import attnbook.experiments.common  # before its `fit` is replaced
 import attnbook.training
 
 # Loops of the library with an argument `steps`; "…_every" of theirs is shortened with it.

@@ -187,8 +187,8 @@ def point_greedy(
         log_probs, weights, counts = None, [], torch.zeros_like(lengths)
         for t in range(steps):
             step = model.step(pointed, state, memory)
-            logp = _allowed_log_probs(model, step.logits, rule, path, lengths)[:, 0]  # (B, n + 1)
-            value, chosen = logp.max(-1)
+            logp, broken = _allowed_log_probs(step.logits, rule, path, lengths)
+            value, chosen = logp[:, 0].max(-1)  # of (B, n + 1)
             running = running & (value > -math.inf)
             log_probs = logp.new_zeros(batch) if log_probs is None else log_probs
             log_probs = torch.where(running, log_probs + value, log_probs)
@@ -198,7 +198,7 @@ def point_greedy(
             pointed, path = chosen[:, None], torch.cat([path, chosen[:, None, None]], dim=-1)
             done = running & ((chosen == n) if model.ends else (t + 1 >= lengths))
             finished, running = finished | done, running & ~done
-            if not running.any():
+            if _over(model, ~running, broken):
                 break
     assert log_probs is not None  # there is at least one step
     rows = [[i for i in row if i < n] for row in path[:, 0].tolist()]
@@ -250,7 +250,7 @@ def point_beam(
         ended, total = torch.zeros_like(pointed, dtype=torch.bool), None
         for t in range(steps):
             step = model.step(pointed, state, memory)
-            logp = _allowed_log_probs(model, step.logits, rule, path, lengths)  # (B, k, n + 1)
+            logp, broken = _allowed_log_probs(step.logits, rule, path, lengths)  # (B, k, n + 1)
             # only one answer of a row lives at first: k equal ones would be the same answer k times
             if total is None:
                 total = logp.new_full((batch, beam_size), -math.inf)
@@ -269,7 +269,7 @@ def point_beam(
             ended = ended | (chosen == n if model.ends else (t + 1 >= lengths)[:, None])
             state = type(step.state)(*(_follow(part, parent) for part in step.state))
             pointed = chosen
-            if (ended | (total == -math.inf)).all():
+            if _over(model, ended | (total == -math.inf), broken):
                 break
     assert total is not None  # there is at least one step
     return [
@@ -287,20 +287,28 @@ def _follow(part: torch.Tensor, parent: torch.Tensor) -> torch.Tensor:
     return part.gather(1, parent[..., None].expand(*parent.shape, part.shape[-1]))
 
 
+def _over(model, ended: torch.Tensor, broken: torch.Tensor) -> bool:
+    """Whether all answers have ended; a ValueError if logits were NaN. One look at the device."""
+    over, nan = torch.stack([ended.all(), broken]).tolist()
+    check_logits(model, nan)
+    return over
+
+
 def _allowed_log_probs(
-    model, logits: torch.Tensor, rule: Rule | None, path: torch.Tensor, lengths: torch.Tensor
-):
+    logits: torch.Tensor, rule: Rule | None, path: torch.Tensor, lengths: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """log p of every position, −∞ where the rule forbids it, and whether any is NaN."""
     logp = full_precision(logits).log_softmax(dim=-1)
-    check_logits(model, logp)
+    broken = logp.isnan().any()
     if rule is None:
-        return logp
+        return logp, broken
     allowed = rule(path, lengths, logits.shape[-1] - 1)
     if allowed.shape != logits.shape or allowed.dtype != torch.bool:
         raise ValueError(
             f"rule must give {tuple(logits.shape)} of torch.bool, got {tuple(allowed.shape)} of "
             f"{allowed.dtype}"
         )
-    return logp.masked_fill(~allowed, -math.inf)
+    return logp.masked_fill(~allowed, -math.inf), broken
 
 
 def _check(model, inputs, lengths, max_steps: int | None):

@@ -54,7 +54,7 @@ def sample(
         for _ in range(max_length):
             step = model.step(token, state, None)
             logits = full_precision(step.logits).cpu()
-            check_logits(model, logits)
+            check_logits(model, logits.isnan().any())
             choice = _draw(logits, temperature, generator)
             drawn.append(torch.where(running, choice, PAD))
             running = running & (choice != EOS)

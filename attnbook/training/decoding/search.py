@@ -105,7 +105,7 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
                 active, token = active[keep], token[keep]
                 state, memory = _pick(step.state, keep), _pick(memory, keep)
     assert log_probs is not None  # there is at least one step
-    check_logits(model, log_probs)
+    check_logits(model, log_probs.isnan().any())
     rows = [_until_end(row) for row in torch.stack(tokens, dim=1).tolist()]
     maps = None
     if weights:
@@ -223,7 +223,7 @@ class _Beams:
             # Rows of one sentence share its memory, so only the state has to follow the beams.
             old = torch.arange(len(active), device=device) if keep is None else keep
             state = _pick(out.state, (old[:, None] * k + parent).flatten())
-        check_logits(self.model, final[0])
+        check_logits(self.model, final[0].isnan().any())
         return self.collect(path, *final)
 
     def check_penalty(self, dtype: torch.dtype) -> None:
@@ -326,7 +326,7 @@ def check_inputs(
     return source.to(device), lengths.to(device)
 
 
-def check_logits(model, logits: torch.Tensor) -> None:
-    """Raise ValueError, naming the model, for values that are NaN."""
-    if logits.isnan().any():
+def check_logits(model, nan: torch.Tensor | bool) -> None:
+    """Raise ValueError, naming the model, if there are values that are NaN."""
+    if nan:
         raise ValueError(f"model must give finite logits, got NaN from {type(model).__name__}")
