@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 WAITS = {
     **dict.fromkeys(("Seq2Seq", "Bahdanau", "Luong", "LSTMLanguageModel"), 1),
     **dict.fromkeys(("PointerNetwork", "FixedDictionary", "HierarchicalAttention"), 1),
-    **dict.fromkeys(("MixtureOfExperts", "Switch"), 3),  # one an expert
+    **dict.fromkeys(("MixtureOfExperts", "Switch"), 1),
 }
 
 

@@ -5,7 +5,7 @@ few.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
@@ -47,8 +47,7 @@ class _Experts(nn.Module):
         """
         self.counts = chosen.detach().sum(0)
         y = torch.zeros_like(rows)
-        for i, expert in enumerate(self.experts):
-            routed = chosen[:, i].nonzero()[:, 0]
+        for i, (expert, routed) in enumerate(zip(self.experts, _routes(chosen, self.counts))):
             if torch.compiler.is_compiling() or len(routed):
                 output = expert(rows[routed]) * gates[routed, i, None]
                 y = y.index_add(0, routed, output.to(y.dtype))
@@ -57,6 +56,16 @@ class _Experts(nn.Module):
     def __getstate__(self) -> dict:
         # of the last pass: no part of a copy
         return {**self.__dict__, "balance": None, "counts": None}
+
+
+def _routes(chosen: torch.Tensor, counts: torch.Tensor) -> Sequence[torch.Tensor]:
+    """The rows that chose each expert, in their order."""
+    if torch.compiler.is_compiling():
+        return [column.nonzero()[:, 0] for column in chosen.unbind(1)]
+    sizes = counts.tolist()  # the one look for all experts at a GPU
+    # all pairs (expert, row), those that were chosen first
+    order = chosen.T.flatten().to(torch.uint8).argsort(descending=True, stable=True)
+    return (order[: sum(sizes)] % max(1, len(chosen))).split(sizes)
 
 
 class MixtureOfExperts(_Experts):
