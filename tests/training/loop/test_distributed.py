@@ -146,14 +146,16 @@ def test_an_error_in_one_process_is_raised_in_both(ranks):
 
 def test_a_launch_that_would_train_each_process_alone_is_refused(monkeypatch):
     """Accelerate, told of a GPU type, leaves processes on the CPU unconnected; `fit` must not go
-    on then.
+    on then. (Older versions of Accelerate refuse it themselves.)
     """
     from accelerate import PartialState
 
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     try:
-        with pytest.raises(ValueError, match="WORLD_SIZE = 2 connected processes, got 1"):
+        with pytest.raises(
+            ValueError, match="WORLD_SIZE = 2 connected processes, got 1|MASTER_ADDR"
+        ):
             join_processes(None)
     finally:
         PartialState._reset_state()
@@ -166,7 +168,9 @@ def test_a_launch_that_shards_the_weights_is_refused(monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     try:
-        with pytest.raises(ValueError, match="launch must be plain data parallel, .* FSDP"):
+        with pytest.raises(
+            ValueError, match="launch must be plain data parallel, .* FSDP|MASTER_ADDR"
+        ):
             join_processes(None)
     finally:
         PartialState._reset_state()
