@@ -1,7 +1,7 @@
 """Every public module of the library, small, with inputs that it takes: for tests of what must hold
 for all of them.
 
-A public class without an entry here fails ``tests/models/test_every_module.py``.
+A public class without an entry here fails ``tests/test_every_module.py``.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ MAKE: dict[str, Callable[[], Entry]] = {
 }
 """How to make each; a name may stand for one class only."""
 
-UNUSUAL = {"Score": "a base class", "ResidualConnection": "a base class"}
+BASE_CLASSES = {"Score": "a base class", "ResidualConnection": "a base class"}
 
 
 def make(name: str, seed: int = 0) -> Entry:
