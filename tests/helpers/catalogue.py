@@ -246,7 +246,7 @@ MAKE: dict[str, Callable[[], Entry]] = {
 }
 """How to make each; a name may stand for one class only."""
 
-BASE_CLASSES = {"Score": "a base class", "ResidualConnection": "a base class"}
+BASE_CLASSES = {"Score", "ResidualConnection"}
 
 
 def make(name: str, seed: int = 0) -> Entry:
