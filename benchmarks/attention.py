@@ -15,7 +15,7 @@ from common import alternate, calibration, command_line, environment, run_parts,
 
 def attention(blocks: int) -> dict:
     import torch
-    from peers import TextbookAttention, d2l_additive
+    from textbook import TextbookAttention, d2l_additive
 
     from attnbook import AdditiveScore, attend
 
@@ -46,7 +46,7 @@ def attention(blocks: int) -> dict:
 
 def training_step(blocks: int) -> dict:
     import torch
-    from peers import TextbookBahdanau
+    from textbook import TextbookBahdanau
     from torch.nn import functional as F
 
     from attnbook import Bahdanau

@@ -278,12 +278,18 @@ class Captioner(nn.Module):
         return self.output(embedded + self.from_hidden(hidden) + self.from_context(z))
 
     def step(
-        self, token: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor], regions: Regions
+        self,
+        token: torch.Tensor,
+        state: tuple[torch.Tensor, torch.Tensor],
+        regions: Regions,
+        *,
+        need_weights: bool = False,
     ) -> Step:
         """Read one token ``(batch,)``, attend to the picture, score the next token."""
         embedded = self.embedding(token)
         state, z, glimpse = self._advance(embedded, state, regions)
-        return Step(self._read_out(embedded, state[0], z), state, glimpse.weights)
+        weights = glimpse.weights if need_weights else None
+        return Step(self._read_out(embedded, state[0], z), state, weights)
 
     def forward(
         self,

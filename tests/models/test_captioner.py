@@ -54,7 +54,7 @@ def test_step_by_step_equals_teacher_forcing_and_keys_are_projected_once(attenti
     regions = model.encode(pictures())
     state = model.start(regions)
     for t in range(4):
-        logits, state, weights = model.step(TARGET[:, t], state, regions)
+        logits, state, weights = model.step(TARGET[:, t], state, regions, need_weights=True)
         torch.testing.assert_close(logits, expected.logits[:, t], **EXACT)
         assert weights is None or torch.equal(weights, expected.weights[:, t])
 
@@ -81,7 +81,7 @@ def test_hard_attention_reads_one_region_in_evaluation():
     model = build("hard")
     regions, state = model.encode(pictures()), None
     state = model.start(regions)
-    before = model.step(TARGET[:, 0], state, regions)
+    before = model.step(TARGET[:, 0], state, regions, need_weights=True)
     chosen = before.weights.argmax(-1)
     others = torch.ones(3, 6, dtype=torch.bool).scatter(1, chosen[:, None], False)
     spoilt = regions._replace(

@@ -80,3 +80,30 @@ def test_a_fault_is_seen():
         "planted.silent has no docstring",
         *2 * ["planted.Pair has no docstring"],
     ]
+
+
+def switches() -> dict[str, inspect.Signature]:
+    """Every function and method that can be asked for its weights."""
+    found = {}
+    for name in MODULES:
+        for value in vars(importlib.import_module(name)).values():
+            owner = getattr(value, "__module__", None) == name
+            parts = list(vars(value).values()) if owner and inspect.isclass(value) else [value]
+            for part in parts:
+                if inspect.isfunction(part) and part.__module__ == name:
+                    signature = inspect.signature(part)
+                    if "need_weights" in signature.parameters:
+                        found[f"{name}.{part.__qualname__}"] = signature
+    return found
+
+
+def test_weights_come_from_an_attention_unasked_and_from_what_is_built_on_it_when_asked():
+    wrong, found = [], switches()
+    for name, signature in found.items():
+        switch = signature.parameters["need_weights"]
+        if switch.default is not switch.empty and (
+            switch.kind is not switch.KEYWORD_ONLY
+            or switch.default is not ("Attended" in str(signature.return_annotation))
+        ):
+            wrong.append(f"{name}{signature}")
+    assert len(found) > 40 and not wrong, "\n".join(wrong)

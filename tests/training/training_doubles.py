@@ -56,7 +56,7 @@ class TinyAttention(nn.Module):
         # The running sum of tokens must follow its beam too.
         return (mean, (torch.zeros(len(mean), dtype=torch.long, device=mean.device), None))
 
-    def step(self, token, state, memory):
+    def step(self, token, state, memory, *, need_weights=True):
         hidden, (seen, nothing) = state
         hidden = self.cell(self.target(token), hidden)
         scores = (memory.states @ hidden[:, :, None])[..., 0].masked_fill(~memory.mask, -torch.inf)

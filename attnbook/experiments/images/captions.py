@@ -58,8 +58,8 @@ class Gallery(torch.nn.Module):
     def start(self, regions):
         return self.model.start(regions)
 
-    def step(self, token, state, regions):
-        return self.model.step(token, state, regions)
+    def step(self, token, state, regions, *, need_weights=False):
+        return self.model.step(token, state, regions, need_weights=need_weights)
 
 
 def describe(
@@ -75,7 +75,7 @@ def describe(
     captions, weights = [], []
     for part in pictures.split(batch_size):
         gallery = Gallery(model, part)
-        output = greedy(gallery, *gallery.sources(), max_length)
+        output = greedy(gallery, *gallery.sources(), max_length, need_weights=True)
         captions += [vocab.decode(ids) for ids in output.tokens]
         weights += output.weights or []
     return captions, weights or None

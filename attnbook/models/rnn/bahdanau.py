@@ -99,7 +99,7 @@ class Bahdanau(nn.Module):
         embedded: torch.Tensor,
         state: tuple[torch.Tensor, ...],
         memory: Annotations,
-        need_weights: bool = True,
+        need_weights: bool,
     ):
         """One step: attend with s_{t−1}, then compute s_t.
 
@@ -122,11 +122,16 @@ class Bahdanau(nn.Module):
         return state, context, None if weights is None else weights[:, 0]
 
     def step(
-        self, token: torch.Tensor, state: tuple[torch.Tensor, ...], memory: Annotations
+        self,
+        token: torch.Tensor,
+        state: tuple[torch.Tensor, ...],
+        memory: Annotations,
+        *,
+        need_weights: bool = False,
     ) -> Step:
         """Read one token ``(batch,)``, attend to the source, score the next token."""
         embedded = self.dropout(self.target_embedding(token))  # (batch, d_embed)
-        state, context, weights = self._advance(embedded, state, memory, need_weights=True)
+        state, context, weights = self._advance(embedded, state, memory, need_weights)
         logits = self.readout(self.dropout(torch.cat([state[0], embedded, context], dim=-1)))
         return Step(logits, state, weights)
 

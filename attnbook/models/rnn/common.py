@@ -82,8 +82,8 @@ class Decoded(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One decoder step: ``logits (batch, vocabulary)``, the next ``state``, ``weights (batch, n)``
-    or None.
+    """One decoder step: ``logits (batch, vocabulary)``, the next ``state``, and ``weights (batch,
+    n)`` where ``need_weights`` asked for them and the model has any, else None.
     """
 
     logits: torch.Tensor

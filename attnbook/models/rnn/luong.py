@@ -209,14 +209,21 @@ class Luong(nn.Module):
         last = last if isinstance(last, tuple) else (last,)
         return outputs, tuple(part.transpose(0, 1) for part in last)
 
-    def step(self, token: torch.Tensor, state: DecoderState, memory: Source) -> Step:
+    def step(
+        self,
+        token: torch.Tensor,
+        state: DecoderState,
+        memory: Source,
+        *,
+        need_weights: bool = False,
+    ) -> Step:
         """Read one token ``(batch,)``, attend to the source, score the next token."""
         inputs = self.dropout(self.target_embedding(token))[:, None]  # (batch, 1, d_embed)
         if self.input_feeding:
             assert state.fed is not None
             inputs = torch.cat([inputs, state.fed[:, None]], dim=-1)
         s, recurrent = self._run(inputs, state.recurrent)  # (batch, 1, hidden)
-        context, weights = self.attend(s, memory, state.t[:, None])
+        context, weights = self.attend(s, memory, state.t[:, None], need_weights=need_weights)
         vector = self._attention_vector(s, context)[:, 0]  # (batch, hidden)
         moved = DecoderState(recurrent, vector if self.input_feeding else None, state.t + 1)
         return Step(

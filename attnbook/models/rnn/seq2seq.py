@@ -114,7 +114,14 @@ class Seq2Seq(nn.Module):
         last = last if isinstance(last, tuple) else (last,)
         return self.output(self.dropout(outputs)), tuple(part.transpose(0, 1) for part in last)
 
-    def step(self, token: torch.Tensor, state: tuple[torch.Tensor, ...], memory: Summary) -> Step:
+    def step(
+        self,
+        token: torch.Tensor,
+        state: tuple[torch.Tensor, ...],
+        memory: Summary,
+        *,
+        need_weights: bool = False,
+    ) -> Step:
         """Read one token ``(batch,)`` and score the next."""
         logits, state = self._run(token[:, None], state, memory)
         return Step(logits[:, 0], state, None)

@@ -148,12 +148,20 @@ class Transformer(nn.Module):
         )
         return self.output(decoded.x), decoded  # (batch, m, target_size)
 
-    def step(self, token: torch.Tensor, state: DecoderState, memory: ReadSource) -> Step:
+    def step(
+        self,
+        token: torch.Tensor,
+        state: DecoderState,
+        memory: ReadSource,
+        *,
+        need_weights: bool = False,
+    ) -> Step:
         """Read one token ``(batch,)`` and score the next; what came before is in the cache.
 
-        The weights ``(batch, n)`` are those over the source in the last block, the mean of its
-        heads; None if it has none."""
-        logits, decoded = self._decode(token[:, None], state, memory, None, True)
+        The weights ``(batch, n)``, where they are asked for, are those over the source in the last
+        block, the mean of its heads; None if it has none.
+        """
+        logits, decoded = self._decode(token[:, None], state, memory, None, need_weights)
         heads = decoded.weights[-1][1] if decoded.weights else None  # (batch, h, 1, n)
         weights = None if heads is None else heads.mean(1)[:, 0]
         return Step(logits[:, 0], DecoderState(decoded.caches, state.position + 1), weights)

@@ -118,10 +118,17 @@ class TransformerLM(_OneStack):
             torch.zeros(batch, dtype=torch.long, device=device),
         )
 
-    def step(self, token: torch.Tensor, state: TextState, memory: object = None) -> Step:
+    def step(
+        self,
+        token: torch.Tensor,
+        state: TextState,
+        memory: object = None,
+        *,
+        need_weights: bool = False,
+    ) -> Step:
         """Read one token ``(batch,)`` and score the next.
 
-        There are no weights: a text has no source to align with.
+        There are never weights: a text has no source to align with.
         """
         # (batch, 1, t + 1)
         mask = torch.cat([state.mask, state.mask.new_ones(token.shape[0], 1, 1)], dim=-1)

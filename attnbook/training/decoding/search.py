@@ -23,8 +23,8 @@ class Decoding(NamedTuple):
 
     Attributes:
         tokens: ids of each target without BOS and EOS.
-        weights: attention of each target, (len(tokens), source length) on the CPU; None when the
-            model has none.
+        weights: attention of each target, (len(tokens), source length) on the CPU; None when it
+            was not asked for and when the model has none.
         log_probs: (B,) log p(tokens, EOS | source); without the EOS where `finished` is False.
         finished: (B,) whether EOS came within max_length.
     """
@@ -51,7 +51,14 @@ class Hypothesis(NamedTuple):
     finished: bool
 
 
-def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) -> Decoding:
+def greedy(
+    model,
+    source: torch.Tensor,
+    lengths: torch.Tensor,
+    max_length: int,
+    *,
+    need_weights: bool = False,
+) -> Decoding:
     """The most probable token at each step, until EOS.
 
     y_t = argmax_v p(v | y_<t, x) over all v but PAD and BOS, which are never produced.
@@ -63,6 +70,8 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
         source: (B, n) token ids, moved to the device of the model.
         lengths: (B,), from 1 to n.
         max_length: the largest number of tokens produced, including EOS.
+        need_weights: whether the attention over the source is kept; a model's ``step`` is then
+            called with ``need_weights=True``.
 
     Raises:
         ValueError: for an empty batch, lengths outside 1…n, max_length < 1 and NaN from the model.
@@ -78,8 +87,10 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
         token = torch.full((batch,), BOS, dtype=torch.long, device=source.device)
         finished = torch.zeros(batch, dtype=torch.bool, device=source.device)
         log_probs, tokens, weights = None, [], []
+        # a model of the reader's own need not know the switch
+        asked = {"need_weights": True} if need_weights else {}
         for _ in range(max_length):
-            step = model.step(token, state, memory)
+            step = model.step(token, state, memory, **asked)
             best, token = _log_probs(step.logits).max(dim=-1)
             log_probs = best.new_zeros(batch) if log_probs is None else log_probs
             running = ~finished[active]
@@ -91,7 +102,7 @@ def greedy(model, source: torch.Tensor, lengths: torch.Tensor, max_length: int) 
             )
             # A model that reads its source shortened has weights over something else than the
             # positions of the source.
-            if step.weights is not None and step.weights.shape[-1] == width:
+            if need_weights and step.weights is not None and step.weights.shape[-1] == width:
                 weights.append(
                     step.weights.new_zeros(batch, width).index_copy(0, active, step.weights)
                 )

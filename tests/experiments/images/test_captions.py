@@ -27,7 +27,7 @@ def test_greedy_captions_are_those_of_a_loop(attention):
             regions = model.encode(data.pictures[k : k + 1])
             state, token, ids, maps = model.start(regions), torch.tensor([BOS]), [], []
             while len(ids) < 9:
-                logits, state, alpha = model.step(token, state, regions)
+                logits, state, alpha = model.step(token, state, regions, need_weights=True)
                 logits[:, [0, BOS]] = -torch.inf
                 token = logits.argmax(-1)
                 if token == EOS:

@@ -220,7 +220,7 @@ def test_step_by_step_equals_teacher_forcing(attention, feed, options):
     memory = model.encode(SOURCE, LENGTHS)
     state, expected = model.start(memory), model(SOURCE, LENGTHS, TARGET, need_weights=True)
     for t in range(TARGET.shape[1]):
-        logits, state, weights = model.step(TARGET[:, t], state, memory)
+        logits, state, weights = model.step(TARGET[:, t], state, memory, need_weights=True)
         torch.testing.assert_close(logits, expected.logits[:, t], **EXACT)
         torch.testing.assert_close(weights, expected.weights[:, t], **EXACT)
 
@@ -345,7 +345,7 @@ def test_bfloat16_autocast_stays_near_float32(attention, feed):
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_greedy_and_beam_search_decode_and_agree_on_the_best(attention):
     model = build(attention, feed=True)
-    result = greedy(model, SOURCE, LENGTHS, 6)
+    result = greedy(model, SOURCE, LENGTHS, 6, need_weights=True)
     assert all(
         w.shape == (len(t), n) for w, t, n in zip(result.weights, result.tokens, LENGTHS.tolist())
     )

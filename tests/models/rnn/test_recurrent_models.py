@@ -66,7 +66,7 @@ def test_step_by_step_equals_teacher_forcing(model):
     state = model.start(memory)
     expected = model(SOURCE, LENGTHS, TARGET).logits
     for t in range(TARGET.shape[1]):
-        logits, state, weights = model.step(TARGET[:, t], state, memory)
+        logits, state, weights = model.step(TARGET[:, t], state, memory, need_weights=True)
         torch.testing.assert_close(logits, expected[:, t], **EXACT)
         if isinstance(model, Bahdanau):
             torch.testing.assert_close(weights.sum(-1), torch.ones(3, dtype=torch.float64), **EXACT)
@@ -131,7 +131,7 @@ def test_shuffling_the_annotations_with_the_mask_leaves_the_decoder_unchanged():
         mask=memory.mask[..., order],
     )
     state = model.start(memory)
-    a, b = model.step(TARGET[:, 0], state, memory), model.step(TARGET[:, 0], state, shuffled)
+    a, b = (model.step(TARGET[:, 0], state, read, need_weights=True) for read in (memory, shuffled))
     torch.testing.assert_close(a.logits, b.logits, **EXACT)
     torch.testing.assert_close(a.weights[:, order], b.weights, **EXACT)
 

@@ -100,7 +100,7 @@ def test_cached_equals_uncached_token_by_token(name):
     memory = model.encode(source, lengths)
     state = model.start(memory)
     for t in range(TARGET.shape[1]):
-        logits, state, weights = model.step(TARGET[:, t], state, memory)
+        logits, state, weights = model.step(TARGET[:, t], state, memory, need_weights=True)
         complete = model(source, lengths, TARGET[:, : t + 1])
         torch.testing.assert_close(logits, complete.logits[:, t], **EXACT)
         torch.testing.assert_close(
@@ -217,7 +217,7 @@ def test_a_text_goes_on_after_prompts_of_different_lengths(name):
     memory = model.encode(source, lengths)
     state = model.start(memory)
     for t in range(TARGET.shape[1]):
-        logits, state, weights = model.step(TARGET[:, t], state, memory)
+        logits, state, weights = model.step(TARGET[:, t], state, memory, need_weights=True)
         for b in range(3):
             torch.testing.assert_close(
                 logits[b], model(texts[b][None]).logits[0, lengths[b] + t], **EXACT
@@ -328,7 +328,7 @@ def test_a_part_without_weights_decodes_without_them():
     model = randomised(
         Transformer(8, 8, replace(BASE, cross_attention=partial(Silent, D, H)), num_layers=2)
     ).eval()
-    result = greedy(model, SOURCE, LENGTHS, 5)
+    result = greedy(model, SOURCE, LENGTHS, 5, need_weights=True)
     assert result.weights is None and result.tokens == uncached_greedy(model, SOURCE, LENGTHS, 5)
 
 

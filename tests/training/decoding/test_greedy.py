@@ -11,7 +11,7 @@ from attnbook.training import beam_search, greedy
 
 def test_greedy_is_the_argmax_of_each_step_sentence_by_sentence():
     model, (source, lengths) = sharp(), sources()
-    result = greedy(model, source, lengths, max_length=6)
+    result = greedy(model, source, lengths, max_length=6, need_weights=True)
     assert len(set(map(tuple, result.tokens))) > 1 and len({len(row) for row in result.tokens}) > 1
     assert 0 < result.finished.sum() < len(source)
     for i, row in enumerate(result.tokens):
@@ -80,10 +80,14 @@ def test_decoding_runs_in_eval_mode_without_gradients_and_puts_the_mode_back():
 
 def test_models_without_attention_give_no_weights():
     class Blind(TinyAttention):
-        def step(self, token, state, memory):
+        def step(self, token, state, memory, *, need_weights=False):
             return super().step(token, state, memory)._replace(weights=None)
 
-    assert greedy(Blind(), *sources(), 3).weights is None
+    assert greedy(Blind(), *sources(), 3, need_weights=True).weights is None
+
+
+def test_weights_that_nobody_asks_for_are_not_kept():
+    assert greedy(sharp(), *sources(), 3).weights is None
 
 
 def test_max_length_counts_eos():

@@ -81,7 +81,7 @@ def test_decoding_on_the_gpu_equals_the_cpu():
         model.to(device)
         results.append(
             (
-                greedy(model, batch.source, batch.lengths, 8),
+                greedy(model, batch.source, batch.lengths, 8, need_weights=True),
                 beam_search(
                     model,
                     batch.source,
