@@ -23,7 +23,14 @@ STEPS = {
     "newest": ["make", "test-newest"],
     "oldest": ["make", "test-oldest"],
     "simulated-gpu": [*TESTS[:-1], "load", "-m", "nightly", "tests/devices"],
-    "compiled": [*TESTS[:-1], "load", "-m", "nightly", "tests/test_every_module.py"],
+    "compiled": [
+        *TESTS[:-1],
+        "load",
+        "-m",
+        "nightly",
+        "tests/test_every_module.py",
+        "tests/models",
+    ],
 }
 STORE = ROOT / "build" / "nightly.json"
 

@@ -420,11 +420,21 @@ def by_cell(net):
     net.cell = torch.compile(net.cell, fullgraph=True)  # one graph, or an error
 
 
+def by_machine(net):
+    net.compile(fullgraph=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "how", [by_cell, lambda net: net.compile(fullgraph=True)], ids=["cell", "machine"]
+    ("kind", "how"),
+    [
+        (KINDS[0], by_machine),
+        pytest.param(KINDS[0], by_cell, marks=pytest.mark.nightly),
+        pytest.param(KINDS[-1], by_machine, marks=pytest.mark.nightly),
+        pytest.param(KINDS[-1], by_cell, marks=pytest.mark.nightly),
+    ],
+    ids=lambda part: part.__name__ if callable(part) else words(part),
 )
-@pytest.mark.parametrize("kind", [KINDS[0], KINDS[-1]], ids=words)
 def test_a_compiled_machine_gives_the_same(kind, how):
     net = machine(dtype=torch.float32, scale=0.5, **kind)
     x = inputs(dtype=torch.float32)
