@@ -53,6 +53,9 @@ def setup(seed: int = 0, preset: str | None = None, figures: bool = True) -> Set
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
+    # 32 bits on a GPU too, where PyTorch rounds the factors of convolutions and recurrent networks
+    # to 19 (TF32)
+    torch.backends.fp32_precision = "ieee"  # pyright: ignore[reportAttributeAccessIssue]
     _keep_freed_memory()
     if figures:
         _figures()

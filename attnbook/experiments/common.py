@@ -19,6 +19,7 @@ from ..training.loop.history import History
 __all__ = [
     "block_means",
     "checkpoint_folder",
+    "checkpoints",
     "count_parameters",
     "resumable",
     "rounded",
@@ -59,6 +60,16 @@ def checkpoint_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+def checkpoints(steps: int) -> dict[str, Any]:
+    """Where and how often the next training of so many steps saves, as arguments of it: inside
+    :func:`resumable`, else nothing.
+    """
+    folders = _folders.get()
+    if folders is None:
+        return {}
+    return {"checkpoint_dir": next(folders), "save_every": max(1, steps // _SAVES)}
+
+
 def select(settings: Any, *names: str) -> dict[str, Any]:
     """Some of the settings of an experiment, as keyword arguments."""
     return {name: getattr(settings, name) for name in names}
@@ -91,10 +102,10 @@ def train(
         arguments["schedule"] = cosine_decay(settings.steps, warmup)
     if evaluations is not None:
         arguments["evaluate_every"] = max(1, settings.steps // evaluations)
-    folders = _folders.get()
-    if folders is not None and "checkpoint_dir" not in options:
-        every = max(1, {**arguments, **options}["steps"] // _SAVES)
-        arguments |= {"checkpoint_dir": next(folders), "save_every": every, "keep_checkpoints": 1}
+    if "checkpoint_dir" not in options:
+        arguments |= checkpoints(options.get("steps", arguments.get("steps", 1)))
+        if "checkpoint_dir" in arguments:
+            arguments["keep_checkpoints"] = 1
     return fit(model, batches, loss, seed=seed, device=device, **{**arguments, **options})
 
 

@@ -158,6 +158,8 @@ def reproduce(
     )
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
+    # no TF32: a GPU computes what a CPU does
+    torch.backends.fp32_precision = "ieee"  # pyright: ignore[reportAttributeAccessIssue]
     started = time.perf_counter()
     commit = commit or _commit()
     context = {"folder": folder, "device": used}
@@ -176,6 +178,7 @@ def reproduce(
         "figures": figures,
         "seconds": round(time.perf_counter() - started, 1),
         "device": _device_name(used),
+        **({"gpu": _gpu(used)} if used.startswith("cuda") else {}),
         "versions": _versions(),
         "commit": commit,
         "command": _command(name, seed, device, overrides),
@@ -243,6 +246,24 @@ def _device_name(device: str) -> str:
     if not device.startswith("cpu"):
         return f"{platform.machine()} {device}"
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+
+
+def _gpu(device: str) -> dict[str, Any]:
+    """What a figure of a GPU depends on, beside its name."""
+    import torch
+
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        driver = subprocess.check_output(query, stderr=subprocess.DEVNULL, text=True).split()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        driver = "unknown"
+    return {
+        "memory_gb": round(torch.cuda.get_device_properties(device).total_memory / 2**30, 1),
+        "peak_gb": round(torch.cuda.max_memory_allocated(device) / 2**30, 2),
+        "driver": driver,
+        "cuda": torch.version.cuda,
+        "float32": torch.backends.fp32_precision,  # pyright: ignore[reportAttributeAccessIssue]
+    }
 
 
 def _versions() -> dict[str, str]:

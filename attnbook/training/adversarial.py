@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -22,7 +23,10 @@ from .loop.autocast import autocast, usable_precision
 from .loop.history import NonFiniteError
 from .loop.nested import to_device
 from .loop.processes import check_device
-from .loop.temporary_state import temporary_mode, temporary_seed
+from .loop.resume import clear_leftovers, read_newest, write_checkpoint
+from .loop.settings import describe, digest_of
+from .loop.temporary_state import get_random_state, set_random_state, temporary_mode, temporary_seed
+from .loop.training_loop import plain_value
 from .losses.token_loss import full_precision
 
 __all__ = [
@@ -113,6 +117,8 @@ def fit_adversarial(
     seed: int = 0,
     precision: str = "no",
     device: torch.device | str | None = None,
+    checkpoint_dir: str | os.PathLike | None = None,
+    save_every: int | None = None,
     progress: bool = True,
     evaluate: Callable[[torch.nn.Module, torch.nn.Module], Any] | None = None,
     evaluate_every: int | None = None,
@@ -141,6 +147,8 @@ def fit_adversarial(
         seed: of the noise and of all other random numbers; the caller's random state is restored.
         precision: as in :func:`attnbook.fit`; scores and losses are in float32.
         device: None for the GPU if there is one, else the CPU.
+        checkpoint_dir, save_every: as in :func:`attnbook.fit`; the newest checkpoint is kept. What
+            ``evaluate`` returns must then be numbers, text, or nests of them.
         progress: a text bar on stderr; ATTNBOOK_PROGRESS=0 silences all of them.
         evaluate: ``evaluate(generator, discriminator) → any value``, every ``evaluate_every`` steps
             and at the end, without gradients, both in evaluation mode and under their own random
@@ -150,7 +158,8 @@ def fit_adversarial(
         Losses, evaluations and the averaged generator.
 
     Raises:
-        ValueError: for arguments out of range, a device that is absent and pictures of integers.
+        ValueError: for arguments out of range, a device that is absent, pictures of integers, and
+            a checkpoint of another run.
         NonFiniteError: a ValueError, for a loss that is not finite, before the weights of that
             update change.
 
@@ -191,6 +200,27 @@ def fit_adversarial(
 
     lower_precision = partial(autocast, precision, device)
 
+    directory = None if checkpoint_dir is None else Path(checkpoint_dir)
+    parts = {
+        "generator": generator,
+        "discriminator": discriminator,
+        "generator optimizer": generator_adam,
+        "discriminator optimizer": discriminator_adam,
+        "generator scaler": scalers[generator_adam],
+        "discriminator scaler": scalers[discriminator_adam],
+    }
+    if history.averaged is not None:
+        parts["averaged"] = history.averaged
+    run = {
+        "loss": loss if isinstance(loss, str) else describe(loss.discriminator),
+        "rates": [generator_rate, discriminator_rate],
+        "betas": list(betas),
+        "average": average,
+        "seed": seed,
+        "precision": precision,
+        "device": device.type,
+    }
+
     bar = tqdm(
         total=steps,
         disable=not progress or os.environ.get("ATTNBOOK_PROGRESS") == "0",
@@ -204,7 +234,11 @@ def fit_adversarial(
         temporary_mode(discriminator, True),
         bar,
     ):
-        for step in range(steps):
+        if directory is not None:
+            run |= _settings_of(generator, discriminator, batches)
+            _resume(directory, run, parts, history, steps)
+            bar.update(history.steps)
+        for step in range(history.steps, steps):
             pictures, labels = to_device(batches.batch(step), device)
             require(
                 pictures.is_floating_point(),
@@ -231,9 +265,7 @@ def fit_adversarial(
                 _average(history.averaged, generator, average)
             bar.set_postfix_str(f"D {discriminator_loss:.3f} G {generator_loss:.3f}", refresh=False)
             bar.update()
-            if evaluate is not None and (
-                step + 1 == steps or evaluate_every is not None and (step + 1) % evaluate_every == 0
-            ):
+            if evaluate is not None and _due(step + 1, evaluate_every, steps):
                 with (
                     torch.no_grad(),
                     temporary_seed(seed),
@@ -241,7 +273,62 @@ def fit_adversarial(
                     temporary_mode(discriminator, False),
                 ):
                     history.evaluations.append((step + 1, evaluate(generator, discriminator)))
+            if directory is not None and _due(step + 1, save_every, steps):
+                _save(directory, run, parts, history)
     return history
+
+
+def _due(step: int, every: int | None, steps: int) -> bool:
+    return step == steps or (every is not None and step % every == 0)
+
+
+def _settings_of(generator, discriminator, batches) -> dict[str, Any]:
+    """What has to be the same for a run to go on, beside the arguments."""
+    networks = {"generator": generator, "discriminator": discriminator}
+    return {
+        "shapes": {
+            f"{name}.{key}": list(tensor.shape)
+            for name, network in networks.items()
+            for key, tensor in network.state_dict().items()
+        },
+        "first batch": digest_of(batches.batch(0)),
+        "torch": torch.__version__,
+    }
+
+
+def _save(directory: Path, run: dict, parts: dict, history: AdversarialHistory) -> None:
+    state = {name: part.state_dict() for name, part in parts.items()}
+    state["history"] = {
+        "discriminator_losses": history.discriminator_losses,
+        "generator_losses": history.generator_losses,
+        "evaluations": plain_value(history.evaluations),
+    }
+    state["random"] = get_random_state()
+    write_checkpoint(directory, history.steps, state, run, keep=1)
+
+
+def _resume(
+    directory: Path, run: dict, parts: dict, history: AdversarialHistory, steps: int
+) -> None:
+    """Put the networks, their optimizers and the random numbers where the newest checkpoint was
+    written, if there is one.
+    """
+    clear_leftovers(directory)
+    state = read_newest(directory, run)
+    if state is None:
+        return
+    before = state["history"]
+    done = len(before["generator_losses"])
+    require(
+        done <= steps,
+        f"steps must be at least the {done} of the run in checkpoint_dir, got {steps}",
+    )
+    for name, part in parts.items():
+        part.load_state_dict(state[name])
+    history.discriminator_losses = before["discriminator_losses"]
+    history.generator_losses = before["generator_losses"]
+    history.evaluations = [(step, value) for step, value in before["evaluations"]]
+    set_random_state(state["random"])
 
 
 @contextmanager
@@ -385,12 +472,13 @@ def _check(given: dict[str, Any]) -> None:
         check_number(name, given[name], above=0)
     if given["average"] is not None:
         check_number("average", given["average"], least=0, below=1)
-    if given["evaluate_every"] is not None:
-        check_integer("evaluate_every", given["evaluate_every"])
-        require(
-            given["evaluate"] is not None,
-            f"evaluate_every must be None without evaluate, got {given['evaluate_every']}",
-        )
+    for name, needed in (("evaluate_every", "evaluate"), ("save_every", "checkpoint_dir")):
+        if given[name] is not None:
+            check_integer(name, given[name])
+            require(
+                given[needed] is not None,
+                f"{name} must be None without {needed}, got {given[name]}",
+            )
     if not isinstance(given["loss"], AdversarialLoss):
         check_choice("loss", given["loss"], ADVERSARIAL_LOSSES)
     for name in ("generator", "discriminator"):

@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import pytest
@@ -232,8 +233,15 @@ def test_the_recorded_device_is_the_one_that_it_ran_on(experiment, tmp_path, mon
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr("torch.cuda.device_count", lambda: int(gpu))
     monkeypatch.setattr("torch.cuda.get_device_name", lambda device: f"a GPU, {device}")
+    size = SimpleNamespace(total_memory=80 * 2**30)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: size)
+    monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda device: 3 * 2**29)
     for name, device in ((experiment, "a GPU, cuda" if gpu else "CPU"), ("on-the-cpu", "CPU")):
-        assert device in json.loads(reproduce(name, out=tmp_path).read_text())["device"]
+        record = json.loads(reproduce(name, out=tmp_path).read_text())
+        assert device in record["device"] and ("gpu" in record) == ("GPU" in device)
+        if "gpu" in record:
+            assert (record["gpu"]["memory_gb"], record["gpu"]["peak_gb"]) == (80, 1.5)
+            assert record["gpu"]["float32"] == "ieee" and record["gpu"]["driver"]
     with pytest.raises(ValueError, match="device"):
         reproduce(experiment, out=tmp_path, device="cuda:1")
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attnbook.training import fit_adversarial, sample_pictures, standing_statistics
+from attnbook.training import adversarial, fit_adversarial, sample_pictures, standing_statistics
 from attnbook.training.adversarial import ADVERSARIAL_LOSSES, AdversarialLoss, _average, hinge_loss
 from attnbook.training.loop.history import NonFiniteError
 
@@ -522,3 +522,106 @@ def test_half_precision(device, precision, expected):
     assert set(seen) == {(torch.float32, device)} and all(
         p.dtype == torch.float32 and p.isfinite().all() for net in both for p in net.parameters()
     )
+
+
+# Checkpoints
+
+RUN = {"steps": 7, "average": 0.9, "evaluate_every": 2, "seed": 3}
+
+
+def chance(generator, discriminator):
+    return {"noise": torch.randn(2).tolist(), "score": discriminator(torch.ones(1, 2))}
+
+
+class StopsAt(Batches):
+    def __init__(self, step):
+        super().__init__(labels=True)
+        self.step = step
+
+    def batch(self, k):
+        if k == self.step:
+            raise KeyboardInterrupt
+        return super().batch(k)
+
+
+def stopped_and_resumed(folder, **options):
+    with pytest.raises(KeyboardInterrupt):
+        train(
+            batches=StopsAt(5),
+            evaluate=chance,
+            checkpoint_dir=folder,
+            save_every=2,
+            **RUN,
+            **options,
+        )
+    batches = Batches(labels=True)
+    both, history = train(  # from other weights: those of the checkpoint count
+        nets(seed=8),
+        batches,
+        evaluate=chance,
+        checkpoint_dir=folder,
+        save_every=2,
+        **RUN,
+        **options,
+    )
+    assert batches.requested == [
+        0,
+        4,
+        5,
+        6,
+    ]  # the first one is compared with that of the checkpoint
+    return both, history
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_last_bit(tmp_path):
+    whole, expected = train(batches=Batches(labels=True), evaluate=chance, **RUN)
+    resumed, history = stopped_and_resumed(tmp_path)
+    for a, b in zip((*whole, expected.averaged), (*resumed, history.averaged), strict=True):
+        torch.testing.assert_close(a.state_dict(), b.state_dict(), rtol=0, atol=0)
+    assert history.discriminator_losses == expected.discriminator_losses
+    assert history.generator_losses == expected.generator_losses and history.steps == 7
+    assert [step for step, _ in history.evaluations] == [2, 4, 6, 7]
+    for (_, a), (_, b) in zip(expected.evaluations, history.evaluations, strict=True):
+        assert a["noise"] == b["noise"] and float(a["score"]) == float(b["score"])
+    assert [path.name for path in tmp_path.iterdir()] == ["step_000007"]
+
+
+@pytest.mark.parametrize("lost", ["generator optimizer", "discriminator optimizer", "averaged"])
+def test_each_part_of_the_state_is_needed(tmp_path, monkeypatch, lost):
+    expected, history = train(batches=Batches(labels=True), evaluate=chance, **RUN)
+    kept = adversarial._resume
+
+    def resume(directory, run, parts, *rest):
+        kept(directory, run, {k: v for k, v in parts.items() if k != lost}, *rest)
+
+    monkeypatch.setattr(adversarial, "_resume", resume)
+    resumed, other = stopped_and_resumed(tmp_path)
+    pairs = zip((*expected, history.averaged), (*resumed, other.averaged), strict=True)
+    assert any(
+        not torch.equal(p, q)
+        for a, b in pairs
+        for p, q in zip(a.parameters(), b.parameters(), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 4}, "seed: 3 in the checkpoint, 4 in this call"),
+        ({"average": None}, "average: 0.9 in the checkpoint, None in this call"),
+        ({"loss": "minimax"}, "loss: 'hinge' in the checkpoint, 'minimax'"),
+        ({"steps": 3}, "steps must be at least the 7 of the run in checkpoint_dir, got 3"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, message):
+    train(checkpoint_dir=tmp_path, **{**RUN, "evaluate_every": None})
+    both = nets()
+    before = weights(both[0])
+    with pytest.raises(ValueError, match=message):
+        train(both, checkpoint_dir=tmp_path, **{**RUN, "evaluate_every": None, **change})
+    assert all(torch.equal(before[name], p) for name, p in both[0].named_parameters())
+
+
+def test_saving_without_a_folder_is_refused():
+    with pytest.raises(ValueError, match="save_every must be None without checkpoint_dir, got 2"):
+        train(save_every=2)

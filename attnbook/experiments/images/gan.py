@@ -28,7 +28,7 @@ from ...tasks.images.labelled import Labelled, LabelledBatches, to_pixels
 from ...training import load_model_weights
 from ...training.adversarial import fit_adversarial, sample_pictures, standing_statistics
 from ...validate import check_choice
-from ..common import block_means, count_parameters, save_checkpoint, select
+from ..common import block_means, checkpoints, count_parameters, save_checkpoint, select
 from ..registry import register
 from .judges import SIZE, judge_of, picture_set, real_beside_real, scores_of
 
@@ -153,6 +153,17 @@ class AdversarialSettings:
     checkpoint: str = ""  # name of the saved weights; empty: none are saved
 
 
+class _Counted:
+    """Batches that know how many steps are done, also in a run that goes on."""
+
+    def __init__(self, batches: LabelledBatches) -> None:
+        self.batches, self.done = batches, 0
+
+    def batch(self, step: int):
+        self.done = step + 1
+        return self.batches.batch(step)
+
+
 def adversarial(
     settings: AdversarialSettings,
     *,
@@ -171,31 +182,31 @@ def adversarial(
     pair = _pair_for(data, vars(settings))
     labels = torch.arange(settings.samples) % len(data.classes)
     features = judge.features(data.pictures)
-    evaluations = 0
+    batches = _Counted(LabelledBatches(data, settings.batch_size, seed))
+    every = max(1, settings.steps // (4 * settings.evaluations))
 
     def scores(generator, count: int) -> dict:
         pictures = to_pixels(sample_pictures(generator, labels[:count], seed=seed + 1))
         return scores_of(pictures, labels[:count], judge, data, features)
 
     def evaluate(generator, discriminator) -> dict:
-        nonlocal evaluations
-        evaluations += 1
         scales = {
             side: list(attention_scales(network).values())
             for side, network in (("generator", generator), ("discriminator", discriminator))
         }
         row = {f"gamma_{side}": round(values[0], 5) for side, values in scales.items() if values}
-        return {**row, **scores(generator, 500)} if evaluations % 4 == 0 else row
+        return {**row, **scores(generator, 500)} if batches.done % (4 * every) == 0 else row
 
     first, second = settings.betas
     history = fit_adversarial(
         *pair,
-        LabelledBatches(data, settings.batch_size, seed),
+        batches,
         betas=(first, second),
         seed=seed,
         device=device,
         evaluate=evaluate,
-        evaluate_every=max(1, settings.steps // (4 * settings.evaluations)),
+        evaluate_every=every,
+        **checkpoints(settings.steps),
         **select(settings, "steps", "generator_rate", "discriminator_rate", "average", "precision"),
     )
     generator = standing_statistics(

@@ -14,10 +14,6 @@ from .training_loop import Run
 
 def settings_of(run: Run, steps: int) -> dict[str, Any]:
     """The settings of a run, as values that JSON can hold."""
-    digest = hashlib.sha256()
-    for tensor in tensors_of(run.batches.batch(0)):
-        digest.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     # Compared where both runs have them: the second may be longer.
     probes = sorted({*range(min(4, steps)), *(10**k for k in range(1, 7) if 10**k < steps)})
     groups = [
@@ -30,7 +26,7 @@ def settings_of(run: Run, steps: int) -> dict[str, Any]:
         "shapes": {name: list(tensor.shape) for name, tensor in state.items()},
         "dtypes": sorted({str(tensor.dtype) for tensor in state.values()}),
         "trained parameters": len(run.parameters),
-        "first batch": digest.hexdigest()[:16],
+        "first batch": digest_of(run.batches.batch(0)),
         "loss": describe(run.loss),
         "optimizer": type(run.optimizer).__name__,
         "optimizer groups": groups,
@@ -44,6 +40,15 @@ def settings_of(run: Run, steps: int) -> dict[str, Any]:
         "device": run.device.type,
         "torch": torch.__version__,
     }
+
+
+def digest_of(batch: Any) -> str:
+    """A short name for the tensors of a batch."""
+    digest = hashlib.sha256()
+    for tensor in tensors_of(batch):
+        digest.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def describe(value: Any) -> str:

@@ -178,7 +178,7 @@ class Run:
             temporary_state.temporary_mode(self.model, False),
             torch.no_grad(),
         ):
-            value = _plain(evaluate(self.model))
+            value = plain_value(evaluate(self.model))
         self.history.evaluations.append((step, self.processes.on_main(lambda: value)))
 
     def save(self, directory: Path, settings: dict[str, Any], keep: int) -> None:
@@ -219,7 +219,7 @@ class Run:
         temporary_state.set_random_state(state["random"][self.processes.index])
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Numbers, text and nests of them, out of tensors and NumPy scalars, so that a checkpoint can
     hold them.
     """
@@ -229,11 +229,11 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain_value(item) for item in value]
     if getattr(value, "size", None) == 1 or isinstance(value, torch.Tensor) and value.numel() == 1:
-        return _plain(value.item())
+        return plain_value(value.item())
     raise ValueError(
         f"evaluate must return a number, or a list or dict of numbers, got {type(value).__name__}"
     )
