@@ -17,12 +17,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PY = sys.executable
 TESTS = [PY, "-m", "pytest", "-n", "2", "--dist", "loadfile"]
+TRITON = "tests/mechanisms/scores/test_additive_triton.py"
 STEPS = {
     "mutants": [PY, "tools/mutants.py", "--count", "340", "--out", "results/mutants.json"],
     "class-of-500": [PY, "benchmarks/big_class.py", "--students", "500"],
     "newest": ["make", "test-newest"],
     "oldest": ["make", "test-oldest"],
     "simulated-gpu": [*TESTS[:-1], "load", "-m", "nightly", "tests/devices"],
+    "triton": [
+        "bash",
+        "-c",
+        f"{PY} -m pip install --quiet triton && {PY} -m pytest -m nightly {TRITON}",
+    ],
     "compiled": [
         *TESTS[:-1],
         "load",

@@ -127,11 +127,12 @@ def attend_unchecked(
         dropout = None
     # The weights of a single query are no larger than the keys; and what stores no weights can
     # neither be differentiated twice nor be transformed.
-    if (
-        not (need_weights or is_wanted() or is_transforming())
-        and dropout is None
-        and query.shape[-2] != 1
-    ):
+    plain = not (need_weights or is_wanted() or is_transforming()) and dropout is None
+    if plain:
+        context = score.shortcut("fused_attention")(query, projected_keys, value, mask)
+        if context is not None:
+            return Attended(context, None)
+    if plain and query.shape[-2] != 1:
         batch = common_shape(query.shape[:-2], projected_keys.shape[:-2], value.shape[:-2])
         large = batch.numel() * query.shape[-2] * projected_keys.shape[-2] > STORED_WEIGHTS
         product = score.shortcut("inner_product")(query) if has_fused_kernel(value) else None

@@ -34,8 +34,8 @@ class Score(nn.Module):
     :meth:`compare` (or :meth:`inner_product`, from which it follows) and, where keys are
     transformed before they meet a query, :meth:`project_keys`. Defining a subclass with a name
     registers it. Where a subclass, or one object, replaces :meth:`compare`, the faster ways of its
-    parent, :meth:`inner_product` and :meth:`block_kernel`, are not used: they give the parent's
-    scores.
+    parent, :meth:`inner_product`, :meth:`block_kernel` and :meth:`fused_attention`, are not used:
+    they give the parent's scores.
 
     A subclass whose :meth:`project_keys` depends on where a key stands, or on the other keys, sets
     ``counts_positions``: keys that are projected one by one are then no part of a longer source,
@@ -73,8 +73,9 @@ class Score(nn.Module):
         return wide_product(query if scale == 1.0 else query * scale, projected.mT)
 
     def shortcut(self, name: str) -> Callable:
-        """Return the method of that name, :meth:`inner_product` or :meth:`block_kernel`, or the one
-        of :class:`Score` where :meth:`compare` was replaced after it.
+        """Return the method of that name, :meth:`inner_product`, :meth:`block_kernel` or
+        :meth:`fused_attention`, or the one of :class:`Score` where :meth:`compare` was replaced
+        after it.
         """
         owner = next(c for c in type(self).__mro__ if "compare" in vars(c) or name in vars(c))
         if name in vars(owner) and "compare" not in vars(self):
@@ -96,6 +97,18 @@ class Score(nn.Module):
         gradient of a block in closed form.
         """
         return BlockKernel(self.compare, query, tuple(self.parameters()))
+
+    def fused_attention(
+        self,
+        query: torch.Tensor,
+        projected: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+    ) -> torch.Tensor | None:
+        """Return the context ``(…, m, d_v)`` of attention without weights from a kernel of this
+        score's own, or None where there is none for these tensors.
+        """
+        return None
 
     def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         """Score every query against every key: ``(…, m, n)``.

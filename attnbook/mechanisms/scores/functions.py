@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ...validate import check_integer, check_number, require
+from ..triton_kernels import use_triton
 from .additive_kernel import AdditiveKernel, additive_scores
 from .base import BlockKernel, Score, check_projected_width
 
@@ -111,7 +112,25 @@ class AdditiveScore(Score):
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
         check_projected_width(self.vector.in_features, projected)
-        return additive_scores(self.query_projection(query), projected, self.vector.weight[0])
+        compute = additive_scores
+        if use_triton(query, projected):
+            from .additive_triton import additive_scores as compute
+        return compute(self.query_projection(query), projected, self.vector.weight[0])
+
+    def fused_attention(
+        self,
+        query: torch.Tensor,
+        projected: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+    ) -> torch.Tensor | None:
+        if not use_triton(query, projected, value):
+            return None
+        from .additive_triton import additive_attention
+
+        check_projected_width(self.vector.in_features, projected)
+        query = self.query_projection(query)
+        return additive_attention(query, projected, value, self.vector.weight[0], mask)
 
     def block_kernel(self, query: torch.Tensor) -> BlockKernel:
         return AdditiveKernel(self.query_projection(query), self.vector.weight)

@@ -1,0 +1,32 @@
+"""Whether kernels in Triton are to be used."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+
+import torch
+
+from ..double_backward import is_wanted
+from ..validate import is_transforming
+
+__all__ = ["use_triton"]
+
+
+def use_triton(*tensors: torch.Tensor) -> bool:
+    """Whether the kernels for CUDA compute with these tensors.
+
+    They are for who asks, by ATTNBOOK_TRITON=1: they have been compiled for GPUs from sm_75 on and
+    give the numbers of the other paths under Triton's interpreter (TRITON_INTERPRET=1, on a CPU),
+    but no GPU has timed them yet.
+    """
+    if os.environ.get("ATTNBOOK_TRITON") != "1":
+        return False
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    return (
+        # a subclass, such as that of a transform or of a simulated device, has no memory of its own
+        all(type(t) in (torch.Tensor, torch.nn.Parameter) for t in tensors)
+        and all(t.is_cuda or interpreted for t in tensors)
+        and not (is_wanted() or is_transforming() or torch.compiler.is_compiling())
+        and find_spec("triton") is not None
+    )

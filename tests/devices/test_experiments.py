@@ -1,0 +1,56 @@
+"""Every kind of registered experiment on the simulated GPU, with its trainings cut short: a tensor
+left on the CPU ends a run that somebody pays for.
+"""
+
+import dataclasses
+import inspect
+from pathlib import Path
+
+import pytest
+from notebook_cells import short_training
+from simulated_cuda import simulated_cuda
+
+from attnbook.experiments import load_experiments
+
+# Settings that make data and evaluations small; the models stay as they are registered.
+FEW = {
+    "train_pairs": 60,
+    "test_pairs": 30,
+    "samples": 40,
+    "batch_size": 4,
+    "steps": 2,
+    "test_size": 20,
+    "seeds": 1,
+}
+
+
+def kinds():
+    """One registered run for each function and class of settings that can use a GPU."""
+    first = {}
+    for name, experiment in load_experiments().items():
+        if "device" in inspect.signature(experiment.run).parameters:
+            first.setdefault((experiment.run, type(experiment.settings)), name)
+    return sorted(first.values())
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", kinds())
+def test_an_experiment_runs_on_a_gpu(name, tmp_path):
+    experiment = load_experiments()[name]
+    changes = {
+        field.name: FEW[field.name]
+        for field in dataclasses.fields(experiment.settings)
+        if field.name in FEW
+    }
+    settings = dataclasses.replace(experiment.settings, **changes)
+    given = {"device": "cuda", "folder": Path(tmp_path)}
+    wanted = inspect.signature(experiment.run).parameters
+    with simulated_cuda(), short_training(2):
+        figures = experiment.run(
+            settings, seed=0, **{key: value for key, value in given.items() if key in wanted}
+        )
+    assert figures
+
+
+def test_there_are_many_kinds():
+    assert len(kinds()) > 25
