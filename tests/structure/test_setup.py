@@ -49,6 +49,36 @@ def test_others_get_lower_bounds(script, monkeypatch, tmp_path):
     assert [one.split("[")[0] for one in command[-5::2]] == [".", "./tools", "./grader"]
 
 
+@pytest.mark.parametrize(
+    ("change", "taken"),
+    [
+        ({}, True),
+        ({"base": {"torch": "2.13.0", "numpy": "2.4"}}, False),
+        ({"platform": "darwin"}, False),
+        ({"driver": "/usr/bin/nvidia-smi"}, False),
+        ({"index": "https://example.org/simple"}, False),
+        ({"CI": True}, False),
+        ({"OLDEST": True}, False),
+    ],
+    ids=str,
+)
+def test_a_linux_without_an_nvidia_driver_gets_torch_for_the_cpu(
+    script, monkeypatch, change, taken
+):
+    monkeypatch.setattr(script, "CI", change.get("CI", False))
+    monkeypatch.setattr(script, "OLDEST", change.get("OLDEST", False))
+    monkeypatch.setattr(script.sys, "platform", change.get("platform", "linux"))
+    monkeypatch.setattr(script.shutil, "which", lambda name: change.get("driver"))
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    if "index" in change:
+        monkeypatch.setenv("PIP_EXTRA_INDEX_URL", change["index"])
+    command = script.cpu_build("python", change.get("base", {}))
+    assert (command is not None) == taken
+    if command is not None:
+        assert command[-3:] == ["--extra-index-url", script.CPU_BUILDS, "torch"]
+
+
 def test_every_extra_is_installed(script):
     import tomllib
 
@@ -67,6 +97,7 @@ def test_the_second_call_does_nothing_and_a_change_does_something(script, monkey
     )
     monkeypatch.setattr(script, "CI", False)
     monkeypatch.setattr(script, "installed", dict)
+    monkeypatch.setattr(script, "cpu_build", lambda *given: None)
     folder = tmp_path / "venv"
     python = script.python_of(folder)
     python.parent.mkdir(parents=True)
