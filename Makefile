@@ -8,7 +8,7 @@ LIBRARY := tests/mechanisms tests/models tests/training tests/tasks
 export CI
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test test-newest test-oldest nightly book grade reproduce gpu notebooks clean
+.PHONY: help setup lab check test test-newest test-oldest test-colab nightly book grade reproduce gpu notebooks clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
@@ -35,6 +35,10 @@ test-newest:  ## the same in .venv-newest, with the newest versions instead of t
 test-oldest:  ## the tests of the library in .venv-oldest, with the oldest versions that pyproject.toml names
 	@CI= $(PYTHON) tools/setup_env.py .venv-oldest --oldest
 	.venv-oldest/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(LIBRARY) $(ARGS)
+
+test-colab:  ## the notebooks and the tests of the library in .venv-colab, with the versions of Google Colab
+	@CI= $(PYTHON) tools/setup_env.py .venv-colab --colab
+	.venv-colab/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(LIBRARY) chapters $(ARGS)
 
 nightly: setup  ## what takes hours (STEPS="mutants newest ..."): the report is results/nightly.md
 	$(PY) tools/nightly.py $(STEPS)

@@ -23,6 +23,7 @@ STEPS = {
     "class-of-500": [PY, "benchmarks/big_class.py", "--students", "500"],
     "newest": ["make", "test-newest"],
     "oldest": ["make", "test-oldest"],
+    "colab": ["make", "test-colab"],
     "simulated-gpu": [*TESTS[:-1], "load", "-m", "nightly", "tests/devices"],
     "triton": [
         "bash",

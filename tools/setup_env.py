@@ -1,12 +1,12 @@
 """Makes the virtual environment and installs the project in it:
-python tools/setup_env.py [FOLDER] [--oldest].
+python tools/setup_env.py [FOLDER] [--oldest | --colab].
 
 Needs nothing but Python. Where the Python that runs it has a recent PyTorch already, the
 environment sees that one and pip is told to leave it, and NumPy, as they are. On Linux without a
 driver of NVIDIA, PyTorch's build for the CPU is taken where it can be had: what pip finds by itself
-there is the one for CUDA, 6 GB instead of 0.7. With CI=true the
-versions are those of requirements/ci-lock.txt, with --oldest the lower bounds of what the library
-needs. A stamp in the folder makes the second call immediate."""
+there is the one for CUDA, 6 GB instead of 0.7. With CI=true the versions are those of
+requirements/ci-lock.txt, with --colab those of Google Colab, with --oldest the lower bounds of what
+the library needs. A stamp in the folder makes the second call immediate."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements" / "ci-lock.txt"
+COLABS = ROOT / "requirements" / "colab.txt"
 CI = os.environ.get("CI", "").lower() in ("1", "true")
-OLDEST = "--oldest" in sys.argv
+OLDEST, COLAB = "--oldest" in sys.argv, "--colab" in sys.argv
 EXTRAS = "lab,book,test,translate,captions,dev"
 # The library, the tool that builds the book, and the grader: one pip command for all three, since
 # the grader depends on the others.
 PROJECTS = (f".[{EXTRAS}]", "./tools", "./grader[cluster]")
-if OLDEST:  # the library alone: pages and the grader need newer ones
+if OLDEST or COLAB:  # the library alone: pages and the grader need newer ones
     PROJECTS = (".[test,translate,captions]", "./tools")
 FILES = ("pyproject.toml", "setup.py", "tools/pyproject.toml", "grader/pyproject.toml")
 TORCH_MINIMUM = (2, 9)
@@ -65,10 +66,11 @@ def see_parent(folder: Path) -> None:
 
 
 def stamp_of(base: dict[str, str]) -> str:
-    parts = [sys.version, sys.base_prefix, str(CI), str(OLDEST), *PROJECTS]
+    parts = [sys.version, sys.base_prefix, str(CI), str(OLDEST), str(COLAB), *PROJECTS]
     parts += [str(sorted(base.items()))]
     parts += [(ROOT / name).read_text(encoding="utf-8") for name in FILES]
     parts += [LOCK.read_text(encoding="utf-8")] if CI else []
+    parts += [COLABS.read_text(encoding="utf-8")] if COLAB else []
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -90,7 +92,7 @@ def cpu_build(python: str, base: dict[str, str]) -> list[str] | None:
     """The pip command for PyTorch without CUDA, or None where that is not what pip should get: an
     index of the user's own knows better.
     """
-    if base or CI or OLDEST or sys.platform != "linux":
+    if base or CI or OLDEST or COLAB or sys.platform != "linux":
         return None
     if shutil.which("nvidia-smi") or Path("/proc/driver/nvidia").exists():
         return None
@@ -109,6 +111,8 @@ def commands(python: str, base: dict[str, str], constraints: Path) -> list[list[
     if OLDEST:
         constraints.write_text("\n".join(lower_bounds()) + "\n", encoding="utf-8")
         return [[*pip, "-c", str(constraints), *editable]]
+    if COLAB:
+        return [[*pip, "-c", str(COLABS), *editable]]
     if base:
         # Nothing may replace the PyTorch that is there, so both names are held at what is
         # installed.
@@ -134,7 +138,7 @@ def main(folder: Path) -> None:
         )
     if CI:
         subprocess.run(["bash", str(ROOT / "tools" / "install_system.sh")], check=True)
-    base = {} if OLDEST else installed()
+    base = {} if OLDEST or COLAB else installed()
     stamp, wanted = folder / "attnbook-setup", stamp_of(base)
     if stamp.is_file() and stamp.read_text() == wanted and python_of(folder).exists():
         return
@@ -169,5 +173,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    folders = [argument for argument in sys.argv[1:] if argument != "--oldest"]
+    folders = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
     main(Path(folders[0]) if folders else ROOT / ".venv")

@@ -59,6 +59,7 @@ def test_others_get_lower_bounds(script, monkeypatch, tmp_path):
         ({"index": "https://example.org/simple"}, False),
         ({"CI": True}, False),
         ({"OLDEST": True}, False),
+        ({"COLAB": True}, False),
     ],
     ids=str,
 )
@@ -67,6 +68,7 @@ def test_a_linux_without_an_nvidia_driver_gets_torch_for_the_cpu(
 ):
     monkeypatch.setattr(script, "CI", change.get("CI", False))
     monkeypatch.setattr(script, "OLDEST", change.get("OLDEST", False))
+    monkeypatch.setattr(script, "COLAB", change.get("COLAB", False))
     monkeypatch.setattr(script.sys, "platform", change.get("platform", "linux"))
     monkeypatch.setattr(script.shutil, "which", lambda name: change.get("driver"))
     for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
