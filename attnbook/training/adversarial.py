@@ -188,15 +188,26 @@ def fit_adversarial(
         for optimizer in (discriminator_adam, generator_adam)
     }
 
-    def update(optimizer: torch.optim.Adam, name: str, value: torch.Tensor) -> float:
-        number, scaler = value.item(), scalers[optimizer]
-        if not math.isfinite(number):
-            raise NonFiniteError(f"loss of the {name}", history.steps, number)
+    def update(optimizer: torch.optim.Adam, value: torch.Tensor) -> None:
+        scaler = scalers[optimizer]
         optimizer.zero_grad(set_to_none=True)
         scaler.scale(value).backward()
         scaler.step(optimizer)
         scaler.update()
-        return number
+
+    weights = list(discriminator.parameters())
+    before = [torch.empty_like(weight) for weight in weights]
+
+    def check(losses: torch.Tensor) -> tuple[float, float]:
+        """Both losses of a step, or the error; the discriminator is updated by then."""
+        first, second = losses.tolist()  # the one place where the host waits for the device
+        if not math.isfinite(first):
+            with torch.no_grad():
+                torch._foreach_copy_(weights, before)
+            raise NonFiniteError("loss of the discriminator", history.steps, first)
+        if not math.isfinite(second):
+            raise NonFiniteError("loss of the generator", history.steps, second)
+        return first, second
 
     lower_precision = partial(autocast, precision, device)
 
@@ -250,15 +261,20 @@ def fit_adversarial(
             with parametrize.cached(), lower_precision():
                 real_scores = discriminator(pictures, labels)
                 fake_scores = discriminator(fakes, labels)
-            value = functions.discriminator(
+            of_discriminator = functions.discriminator(
                 full_precision(real_scores), full_precision(fake_scores)
             )
-            discriminator_loss = update(discriminator_adam, "discriminator", value)
+            with torch.no_grad():
+                torch._foreach_copy_(before, weights)
+            update(discriminator_adam, of_discriminator)
             noise = torch.randn_like(noise)
             with _frozen(discriminator), lower_precision():
                 fake_scores = discriminator(generator(noise, labels), labels)
-            value = functions.generator(full_precision(fake_scores))
-            generator_loss = update(generator_adam, "generator", value)
+            of_generator = functions.generator(full_precision(fake_scores))
+            discriminator_loss, generator_loss = check(
+                torch.stack([of_discriminator.detach(), of_generator.detach()])
+            )
+            update(generator_adam, of_generator)
             history.discriminator_losses.append(discriminator_loss)
             history.generator_losses.append(generator_loss)
             if average is not None and history.averaged is not None:
