@@ -42,3 +42,20 @@ def test_a_step_of_training_on_the_device(name):
     for mine, theirs in zip(found, right, strict=True):
         torch.testing.assert_close(mine, theirs.detach(), rtol=1e-4, atol=1e-4)
     assert sum(waits.values()) <= WAITS.get(name, 0), waits
+
+
+@pytest.mark.parametrize("name", catalogue.MAKE)
+def test_a_step_of_training_in_half_precision(name):
+    """Under autocast, as on a T4: near the numbers of float32, and no mixture of dtypes that CUDA
+    refuses.
+    """
+    right = there_and_back(catalogue.without_chance(name), "cpu")
+    with simulated_cuda(), torch.autocast("cuda", torch.float16):
+        found = there_and_back(catalogue.without_chance(name), "cuda")
+        found = [t.detach().cpu() for t in found]
+    for mine, theirs in zip(found, right, strict=True):
+        mine, theirs = mine.double(), theirs.detach().double()
+        hidden = theirs.isinf()  # logits that a mask hides
+        assert torch.equal(mine[hidden], theirs[hidden])
+        mine, theirs = mine[~hidden], theirs[~hidden]
+        assert (mine - theirs).norm() <= 0.1 * theirs.norm() + 0.05

@@ -5,6 +5,7 @@ from unittest import mock
 import pytest
 import torch
 from simulated_cuda import simulated_cuda
+from torch.nn.functional import cross_entropy
 
 import attnbook
 from attnbook.training import beam_search, fit, fit_adversarial, greedy
@@ -95,3 +96,55 @@ def test_fit_adversarial_looks_at_both_losses_at_once():
     with simulated_cuda() as device:
         fit_adversarial(*pair, Pictures(), steps=12, progress=False)
         assert sum(device.synchronizations.values()) <= 12 + AROUND
+
+
+class Copies:
+    def batch(self, step):
+        g = torch.Generator().manual_seed(step)
+        words = torch.randint(4, WORDS, (8, N), generator=g)
+        return words, torch.full((8,), N), words.roll(1, 1), words
+
+
+def translation_loss(model, batch):
+    source, lengths, target_in, wanted = batch
+    logits = model(source, lengths, target_in).logits
+    return cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="sum"), wanted.numel()
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_training_in_half_precision_with_the_scaler_goes_where_float32_goes(name):
+    losses = {}
+    for precision in ("no", "fp16"):
+        torch.manual_seed(0)
+        model = TRANSLATORS[name]()
+        with simulated_cuda():
+            losses[precision] = fit(
+                model,
+                Copies(),
+                translation_loss,
+                steps=6,
+                learning_rate=1e-2,
+                precision=precision,
+                device="cuda",
+                progress=False,
+            ).losses
+    assert losses["fp16"] != losses["no"]
+    assert losses["fp16"] == pytest.approx(losses["no"], rel=0.02)
+
+
+def test_adversarial_training_in_half_precision_begins_as_float32_and_moves():
+    """The scaler passes over the first updates, until its factor is small enough."""
+    first, moved = {}, {}
+    for precision in ("no", "fp16"):
+        torch.manual_seed(0)
+        pair = attnbook.sagan_pair(16, channels=4, d_noise=4, num_classes=2, attention_at=8)
+        before = [p.detach().clone() for p in pair.discriminator.parameters()]
+        with simulated_cuda():
+            history = fit_adversarial(
+                *pair, Pictures(), steps=8, precision=precision, progress=False
+            )
+            after = [p.detach().cpu() for p in pair.discriminator.parameters()]
+        first[precision] = history.discriminator_losses[0]
+        moved[precision] = sum(float((a - b).norm()) for a, b in zip(after, before, strict=True))
+    assert first["fp16"] != first["no"] and first["fp16"] == pytest.approx(first["no"], rel=0.02)
+    assert 0 < moved["fp16"] <= 1.5 * moved["no"]

@@ -19,14 +19,15 @@ Simulated:
     - generators: a draw on CUDA takes one of CUDA, a draw on the CPU one of the CPU;
     - recurrent networks by cuDNN: backward in training mode only, contiguous states (neither with
       ``torch.backends.cudnn.enabled`` False); lengths of packed sequences on the CPU;
+    - autocast: products of numbers rounded to its dtype, the delicate functions in float32, and the
+      scaler of gradients;
     - synchronizations: the lines at which the host waits for the device, that is values that Python
       reads, copies to the CPU, and results whose shape depends on values (boolean indices, nonzero,
       unique, …).
 
 Not simulated: kernels of the GPU with their rounding, speed, memory and limits of shape; streams
-and asynchronous errors; autocast and gradient scaling on CUDA; a second GPU; TF32 and lower
-precision; ``torch.compile``, which returns its function as it is. ``torch.save`` writes tensors
-of the CPU.
+and asynchronous errors; a second GPU; TF32; ``torch.compile``, which returns its function as it is.
+``torch.save`` writes tensors of the CPU.
 The device "meta" cannot be used inside the block.
 """
 
@@ -42,7 +43,7 @@ import cuda_tensor
 import torch
 from cuda_tensor import CPU, CUDA, UNDERNEATH, CudaOperations, CudaTensor, SimulatedCuda
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 __all__ = ["CudaTensor", "SimulatedCuda", "simulated_cuda"]
 
@@ -73,7 +74,49 @@ class _Calls(TorchFunctionMode):
             grad = kwargs.pop("requires_grad", False)
             return function(*args, **{**kwargs, "device": CPU}).to(UNDERNEATH).requires_grad_(grad)
         kwargs = {key: _underneath(value) for key, value in kwargs.items()}
-        return function(*map(_underneath, args), **kwargs)
+        return _autocast(function, name, tuple(map(_underneath, args)), kwargs)
+
+
+LOWERED = set(
+    "linear matmul __matmul__ __rmatmul__ mm mv bmm addmm addbmm baddbmm einsum conv1d conv2d "
+    "conv_transpose1d conv_transpose2d scaled_dot_product_attention lstm gru rnn_tanh rnn_relu "
+    "lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell".split()
+)
+IN_FLOAT32 = set(
+    "__pow__ __rpow__ __rtruediv__ binary_cross_entropy_with_logits cosine_similarity "
+    "cross_entropy cumprod cumsum exp expm1 group_norm kl_div layer_norm log log1p log_softmax "
+    "mse_loss nll_loss norm normalize pow prod reciprocal rms_norm rsqrt softmax softplus "
+    "sum".split()
+)
+OF_ONE_DTYPE = set("addcdiv addcmul cat stack dot index_put scatter_add tensordot".split())
+
+
+def _autocast(function, name, args, kwargs):
+    """The function as autocast on CUDA calls it: products of rounded numbers, rounded; what is
+    delicate in float32; and one dtype, the widest, where PyTorch asks for one.
+    """
+    floating = [
+        leaf
+        for leaf in tree_leaves((args, kwargs))
+        if isinstance(leaf, CudaTensor) and leaf.is_floating_point() and leaf.dtype != torch.float64
+    ]
+    if not floating or not torch.is_autocast_enabled("cuda"):
+        return function(*args, **kwargs)
+    low = torch.get_autocast_dtype("cuda")
+
+    def cast(value, *dtypes):
+        if not isinstance(value, CudaTensor) or value.dtype not in (torch.float32, low):
+            return value
+        for dtype in dtypes:
+            value = value.to(dtype)
+        return value
+
+    if name in LOWERED:
+        args, kwargs = tree_map(lambda value: cast(value, low, torch.float32), (args, kwargs))
+        return tree_map(lambda value: cast(value, low), function(*args, **kwargs))
+    if name in IN_FLOAT32 or name in OF_ONE_DTYPE and len({t.dtype for t in floating}) > 1:
+        args, kwargs = tree_map(lambda value: cast(value, torch.float32), (args, kwargs))
+    return function(*args, **kwargs)
 
 
 def _is_cuda(value) -> bool:
