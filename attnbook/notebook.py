@@ -55,7 +55,7 @@ def setup(seed: int = 0, preset: str | None = None, figures: bool = True) -> Set
     torch.manual_seed(seed)
     # 32 bits on a GPU too, where PyTorch rounds the factors of convolutions and recurrent networks
     # to 19 (TF32)
-    torch.backends.fp32_precision = "ieee"  # pyright: ignore[reportAttributeAccessIssue]
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     _keep_freed_memory()
     if figures:
         _figures()

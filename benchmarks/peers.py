@@ -20,18 +20,19 @@ from torch import nn
 from torch.nn import functional as F
 
 ROWS: dict[str, typing.Callable] = {}
-GOALS = {
-    "d2l": 3.0,
-    "pytorch-ntm / compiled": 20.0,
-    "pytorch-ntm": 7.0,
-    "gchaperon": 1.6,
-    "snail-pytorch": 2.0,
-    "heykeetae": 1.3,
-    "nn.Transformer, dropout 0": 1.1,
-    "nn.Transformer, dropout 0.1": 1.35,
-    "the whole model for every token": 8.0,
-    "transformers, Llama, B = 1": 1.5,
-    "transformers, Llama, B = 8": 1.5,
+PEERS = {  # the side that is timed: what it is, and how many times ours it should take
+    "d2l": ("additive attention, 32 × 50 × 50 × 256: `d2l.AdditiveAttention`", 3.0),
+    "pytorch-ntm": ("Neural Turing machine, copy 20, B = 16: pytorch-ntm", 7.0),
+    "pytorch-ntm / compiled": ("the same, beside ours compiled", 20.0),
+    "dnc / compiled": ("the same, dnc beside ours compiled", 20.0),
+    "gchaperon": ("pointer network, 10 cities, B = 128: gchaperon", 1.6),
+    "snail-pytorch": ("SNAIL, 5-way 1-shot, B = 32: snail-pytorch", 2.0),
+    "heykeetae": ("attention layer of SAGAN, 64 × 32 × 32, B = 16: heykeetae", 1.3),
+    "nn.Transformer, dropout 0": ("Transformer, training step: `nn.Transformer`", 1.1),
+    "nn.Transformer, dropout 0.1": ("the same with dropout 0.1", 1.35),
+    "the whole model for every token": ("256 tokens, B = 1: the Transformer without a cache", 8.0),
+    "transformers, Llama, B = 1": ("256 tokens, B = 1: Llama of transformers", 1.5),
+    "transformers, Llama, B = 8": ("the same, B = 8", 1.5),
 }
 
 
@@ -390,12 +391,27 @@ def main() -> None:
         found["runs"].append(run)
         print("  " + " ".join((ROWS[run["part"]].__doc__ or "").split()))
         for name, figures in run["figures"].items():
-            goal = f"   goal {GOALS[name]:g}" if name in GOALS else ""
+            goal = f"   goal {PEERS[name][1]:g}" if name in PEERS else ""
             print(
                 f"    {name:<50}{figures['ms']:>9.1f} ms   "
                 f"times ours: {figures['times_ours']:5.2f}{goal}"
             )
     save(found, options.json)
+    print("\n" + table(found))
+
+
+def table(found: dict) -> str:
+    """The record of a run as it stands in README.md."""
+    by_allocator: dict[str, dict] = {}
+    for run in found["runs"]:
+        by_allocator.setdefault(run["allocator"], {}).update(run["figures"])
+    default, tuned = by_allocator["default allocator"], by_allocator["tuned allocator"]
+    lines = ["| its time over ours | default allocator | tuned | goal |", "|---|---|---|---|"]
+    for name, (what, goal) in PEERS.items():
+        if name in default:
+            times = [f"{figures[name]['times_ours']:.2f}" for figures in (default, tuned)]
+            lines.append(f"| {what} | {' | '.join(times)} | {goal:g} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

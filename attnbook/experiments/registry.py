@@ -159,7 +159,7 @@ def reproduce(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     # no TF32: a GPU computes what a CPU does
-    torch.backends.fp32_precision = "ieee"  # pyright: ignore[reportAttributeAccessIssue]
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     started = time.perf_counter()
     commit = commit or _commit()
     context = {"folder": folder, "device": used}
@@ -262,7 +262,7 @@ def _gpu(device: str) -> dict[str, Any]:
         "peak_gb": round(torch.cuda.max_memory_allocated(device) / 2**30, 2),
         "driver": driver,
         "cuda": torch.version.cuda,
-        "float32": torch.backends.fp32_precision,  # pyright: ignore[reportAttributeAccessIssue]
+        "tf32": torch.backends.cudnn.allow_tf32,
     }
 
 

@@ -203,7 +203,8 @@ def fit_adversarial(
         first, second = losses.tolist()  # the one place where the host waits for the device
         if not math.isfinite(first):
             with torch.no_grad():
-                torch._foreach_copy_(weights, before)
+                for weight, kept in zip(weights, before, strict=True):
+                    weight.copy_(kept)
             raise NonFiniteError("loss of the discriminator", history.steps, first)
         if not math.isfinite(second):
             raise NonFiniteError("loss of the generator", history.steps, second)
@@ -265,7 +266,8 @@ def fit_adversarial(
                 full_precision(real_scores), full_precision(fake_scores)
             )
             with torch.no_grad():
-                torch._foreach_copy_(before, weights)
+                for weight, kept in zip(weights, before, strict=True):
+                    kept.copy_(weight)
             update(discriminator_adam, of_discriminator)
             noise = torch.randn_like(noise)
             with _frozen(discriminator), lower_precision():

@@ -241,7 +241,7 @@ def test_the_recorded_device_is_the_one_that_it_ran_on(experiment, tmp_path, mon
         assert device in record["device"] and ("gpu" in record) == ("GPU" in device)
         if "gpu" in record:
             assert (record["gpu"]["memory_gb"], record["gpu"]["peak_gb"]) == (80, 1.5)
-            assert record["gpu"]["float32"] == "ieee" and record["gpu"]["driver"]
+            assert record["gpu"]["tf32"] is False and record["gpu"]["driver"]
     with pytest.raises(ValueError, match="device"):
         reproduce(experiment, out=tmp_path, device="cuda:1")
 

@@ -17,8 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(
     m.name
     for m in pkgutil.walk_packages(attnbook.__path__, "attnbook.")
-    # kernels for CUDA are imported where Triton is installed, and there only
-    if not m.name.endswith(("__main__", "_triton"))
+    if not m.name.endswith("__main__")
 )
 PACKAGES = [
     "attnbook",

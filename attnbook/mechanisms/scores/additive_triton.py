@@ -8,17 +8,21 @@ the sum of the exponentials and the weighted sum of the values (online softmax),
 then each gradient in a kernel of its own, in an order that is always the same, so that the result
 is as well. Memory grows with m + n, but for a buffer of :data:`BUFFER` scores.
 
-Nothing here is imported unless it is used: ``import attnbook`` needs no Triton.
+``import attnbook`` imports nothing of this and needs no Triton.
 
 Sources: Milakov and Gimelshein 2018 (online softmax); Tillet, Kung and Cox 2019 (Triton).
 """
-# pyright: reportMissingImports=false, reportIndexIssue=false
+# pyright: reportMissingImports=false, reportIndexIssue=false, reportOptionalMemberAccess=false
 
 from __future__ import annotations
 
 import torch
-import triton
-import triton.language as tl
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # a machine without CUDA: nothing in here is called
+    triton = None
 
 from ...double_backward import check_once
 from ..precision import wide_dtype
@@ -31,7 +35,11 @@ _ROWS, _COLUMNS, _WIDTH = 16, 32, 16  # a tile of the hidden layer
 _WIDEST_VALUE = 512  # of a row of the weighted sum, which stays in registers
 
 
-@triton.jit
+def _kernel(function):
+    return function if triton is None else triton.jit(function)
+
+
+@_kernel
 def _tile(
     first,
     second,
@@ -69,7 +77,7 @@ def _tile(
     return scores
 
 
-@triton.jit
+@_kernel
 def _scores_kernel(
     query,
     key,
@@ -106,7 +114,7 @@ def _scores_kernel(
     tl.store(at, e, mask=(rows[:, None] < m) & (columns[None, :] < n))
 
 
-@triton.jit
+@_kernel
 def _attention_kernel(
     query,
     key,
@@ -188,7 +196,7 @@ def _attention_kernel(
     )
 
 
-@triton.jit
+@_kernel
 def _gradient_kernel(
     first,
     second,
