@@ -325,7 +325,7 @@ def cached_decoding(blocks: int) -> dict:
     use()
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    size, d, hidden, layers, tokens = 8000, 256, 683, 4, 256
+    size, d, hidden, layers, tokens = 8000, 256, 688, 4, 256
     theirs = LlamaForCausalLM(
         LlamaConfig(
             vocab_size=size,

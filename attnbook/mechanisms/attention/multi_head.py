@@ -17,6 +17,7 @@ from ...validate import (
     require,
 )
 from ..dropout import Dropout
+from ..linear import Linear
 from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
 from .attend import Attended, attend_unchecked
@@ -121,12 +122,10 @@ class MultiHeadAttention(nn.Module):
                 f"score must be made for the width of a head, {self.d_head}; its {name} is {width}",
             )
         # W_q of all heads
-        self.query_projection = nn.Linear(self.query_width, num_heads * self.d_head, bias=bias)
-        self.key_projection = nn.Linear(self.key_width, num_heads * self.d_head, bias=bias)
-        self.value_projection = nn.Linear(
-            self.value_width, num_heads * self.d_head_value, bias=bias
-        )
-        self.output_projection = nn.Linear(num_heads * self.d_head_value, d_model, bias=bias)  # W_o
+        self.query_projection = Linear(self.query_width, num_heads * self.d_head, bias=bias)
+        self.key_projection = Linear(self.key_width, num_heads * self.d_head, bias=bias)
+        self.value_projection = Linear(self.value_width, num_heads * self.d_head_value, bias=bias)
+        self.output_projection = Linear(num_heads * self.d_head_value, d_model, bias=bias)  # W_o
         dropout = check_number("dropout", dropout, least=0, below=1)
         self.dropout = Dropout(dropout) if dropout else None
         for layer in (

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from ...validate import check_integer, check_number, check_tensor, require
 from ..dropout import Dropout
+from ..linear import Linear
 
 __all__ = ["ACTIVATIONS", "GATES", "FeedForward", "GatedFeedForward"]
 
@@ -77,8 +78,8 @@ class FeedForward(nn.Module):
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
         self.activation = _named("activation", activation, ACTIVATIONS)
-        self.hidden = nn.Linear(d_model, check_integer("d_hidden", d_hidden))  # W_1, b_1
-        self.output = nn.Linear(d_hidden, d_model)  # W_2, b_2
+        self.hidden = Linear(d_model, check_integer("d_hidden", d_hidden))  # W_1, b_1
+        self.output = Linear(d_hidden, d_model)  # W_2, b_2
         self.dropout = Dropout(check_number("dropout", dropout, least=0, below=1))
         _start(self.hidden, self.output)
 
@@ -113,9 +114,9 @@ class GatedFeedForward(nn.Module):
         self.d_model = check_integer("d_model", d_model)
         self.gate = _named("gate", gate, GATES)
         check_integer("d_hidden", d_hidden)
-        self.gate_projection = nn.Linear(d_model, d_hidden, bias=False)  # W
-        self.value_projection = nn.Linear(d_model, d_hidden, bias=False)  # V
-        self.output = nn.Linear(d_hidden, d_model, bias=False)  # W_2
+        self.gate_projection = Linear(d_model, d_hidden, bias=False)  # W
+        self.value_projection = Linear(d_model, d_hidden, bias=False)  # V
+        self.output = Linear(d_hidden, d_model, bias=False)  # W_2
         _start(self.gate_projection, self.value_projection, self.output)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

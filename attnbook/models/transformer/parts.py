@@ -16,6 +16,7 @@ from ...mechanisms.dropout import Dropout
 from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import PostNorm, ResidualConnection
+from ...mechanisms.linear import Linear
 from ...mechanisms.positions.absolute import SinusoidalPositions
 from ...validate import check_integer, check_number, require
 from .layers import Decoder, DecoderLayer, Encoder, EncoderLayer
@@ -199,6 +200,6 @@ def paper_parts(
         final_norm=final_norm,
         positions=partial(SinusoidalPositions, d_model),
         embedding=lambda size: ScaledEmbedding(size, d_model),
-        output=lambda size: nn.Linear(d_model, size, bias=False),
+        output=lambda size: Linear(d_model, size, bias=False),
         dropout=partial(Dropout, dropout),
     )

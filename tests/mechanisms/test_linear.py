@@ -1,0 +1,70 @@
+"""The linear layer of the decoders: PyTorch's, in numbers and gradients; and where it goes its own
+way.
+"""
+
+from unittest import mock
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from attnbook.mechanisms.linear import Linear
+
+
+def counted(run):
+    """The result, and how many batched products were made."""
+    with mock.patch.object(torch, "bmm", wraps=torch.bmm) as bmm:
+        return run(), bmm.call_count
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("sizes", [(6, 10), (10, 6), (7, 9), (9, 7), (1, 1), (1, 2), (5, 1)])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (2, 1), (3,), (4, 2), (9,), (3, 0), (0,)])
+def test_it_is_a_linear_layer(shape, sizes, bias):
+    torch.manual_seed(0)
+    layer, x = Linear(*sizes, bias=bias).double(), torch.randn(*shape, sizes[0]).double()
+    expected = F.linear(x, layer.weight, layer.bias)
+    with torch.no_grad():
+        result = layer(x)
+    assert result.shape == expected.shape == (*shape, sizes[1])
+    torch.testing.assert_close(result, expected.detach(), rtol=0, atol=1e-12)
+    torch.testing.assert_close(layer(x), expected, rtol=0, atol=0)  # with gradients
+
+
+def test_few_rows_without_gradients_go_another_way():
+    layer, wide = Linear(6, 10), Linear(10, 6)
+    with torch.no_grad():
+        assert [counted(lambda n=n: layer(torch.ones(n, 6)))[1] for n in (1, 4, 8, 9)] == [
+            1,
+            1,
+            1,
+            0,
+        ]
+        assert [counted(lambda n=n: wide(torch.ones(n, 10)))[1] for n in (1, 4, 5)] == [1, 1, 0]
+        assert counted(lambda: Linear(6, 7)(torch.ones(1, 6)))[1] == 0  # no two halves
+        assert counted(lambda: Linear(6, 7)(torch.ones(2, 6)))[1] == 1
+        assert counted(lambda: layer.bfloat16()(torch.ones(1, 6).bfloat16()))[1] == 0
+    assert counted(lambda: Linear(6, 10)(torch.ones(1, 6)))[1] == 0
+
+
+def test_wrong_widths_and_dtypes_are_those_of_pytorch():
+    layer, plain = Linear(6, 10), nn.Linear(6, 10)
+    for x in (torch.ones(2, 3), torch.ones(4, 3), torch.ones(1, 6).double()):
+        with torch.no_grad():
+            messages = []
+            for one in (layer, plain):
+                with pytest.raises(RuntimeError) as raised:
+                    one(x)
+                messages.append(str(raised.value))
+        assert messages[0] == messages[1]
+
+
+@torch.no_grad()
+def test_transforms_and_autocast_keep_working():
+    layer, x = Linear(6, 10), torch.randn(3, 1, 6)
+    expected = F.linear(x, layer.weight, layer.bias)
+    torch.testing.assert_close(torch.vmap(layer)(x), expected)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(x[0]).dtype == torch.bfloat16
+    assert layer(x[0].to("meta")).shape == (1, 10) if layer.to("meta") else None
