@@ -6,7 +6,6 @@ results/nightly.md, which is committed. Steps that are not named keep their last
 
 from __future__ import annotations
 
-import json
 import platform
 import subprocess
 import sys
@@ -39,7 +38,8 @@ STEPS = {
         "tests/models",
     ],
 }
-STORE = ROOT / "build" / "nightly.json"
+REPORT = ROOT / "results" / "nightly.md"
+COLUMNS = ("status", "minutes", "date", "last")
 
 
 def run(name: str) -> dict:
@@ -58,18 +58,14 @@ def run(name: str) -> dict:
     }
 
 
-def main(names: list[str]) -> int:
-    """Run the steps and write the report; returns 1 if one failed."""
-    unknown = set(names) - STEPS.keys()
-    if unknown:
-        sys.exit(f"no such step: {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}")
-    rows = json.loads(STORE.read_text(encoding="utf-8")) if STORE.exists() else {}
-    for name in names or STEPS:
-        print(f"{name}: {' '.join(map(str, STEPS[name][1:]))}", flush=True)
-        rows[name] = run(name)
-        print(f"  {rows[name]['status']}, {rows[name]['minutes']} min: {rows[name]['last']}")
-        STORE.parent.mkdir(exist_ok=True)
-        STORE.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+def read_report() -> dict[str, dict]:
+    """The steps of the last report, by name."""
+    lines = REPORT.read_text(encoding="utf-8").splitlines() if REPORT.exists() else []
+    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][1:]
+    return {name: dict(zip(COLUMNS, rest, strict=True)) for name, *rest in cells}
+
+
+def write_report(rows: dict[str, dict]) -> None:
     lines = [
         "# The nightly run",
         "",
@@ -78,11 +74,23 @@ def main(names: list[str]) -> int:
         "| step | status | minutes | date | last line |",
         "|---|---|---|---|---|",
     ]
-    lines += [
-        f"| {name} | {row['status']} | {row['minutes']} | {row['date']} | {row['last']} |"
-        for name, row in rows.items()
-    ]
-    (ROOT / "results" / "nightly.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for name in STEPS:
+        if name in rows:
+            lines.append(f"| {name} | {' | '.join(str(rows[name][c]) for c in COLUMNS)} |")
+    REPORT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main(names: list[str]) -> int:
+    """Run the steps and write the report; returns 1 if one failed."""
+    unknown = set(names) - STEPS.keys()
+    if unknown:
+        sys.exit(f"no such step: {', '.join(sorted(unknown))}; there are {', '.join(STEPS)}")
+    rows = read_report()
+    for name in names or STEPS:
+        print(f"{name}: {' '.join(map(str, STEPS[name][1:]))}", flush=True)
+        rows[name] = run(name)
+        print(f"  {rows[name]['status']}, {rows[name]['minutes']} min: {rows[name]['last']}")
+        write_report(rows)
     return int(any(row["status"] != "passed" for row in rows.values()))
 
 

@@ -2,6 +2,7 @@
 hold, versions that agree.
 """
 
+import json
 import re
 import subprocess
 import tomllib
@@ -276,3 +277,12 @@ def test_ci_calls_make_test():
     for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
         assert yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"], workflow
     assert "make test" in (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+
+
+def test_the_table_of_peers_is_that_of_the_record(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import peers
+
+    record = json.loads((ROOT / "results" / "benchmark-peers.json").read_text(encoding="utf-8"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"<!-- peers -->\n{peers.table(record)}\n<!-- end of peers -->" in readme
