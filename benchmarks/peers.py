@@ -151,13 +151,6 @@ def pointer(blocks: int) -> dict:
 
     sides = {"attnbook": update(own.parameters(), loss)}
     if is_there("pointer-networks"):
-        space = definitions(
-            "pointer-networks/ptrnets/model.py",
-            "Attention",
-            "_prepend",
-            tp=typing,
-            PackedSequence=PackedSequence,
-        )
         whole = definitions(
             "pointer-networks/ptrnets/model.py",
             "PointerNetwork",
@@ -170,7 +163,6 @@ def pointer(blocks: int) -> dict:
             torchmetrics=_Anything(),
             metrics=_Anything(),
         )
-        assert space["Attention"].__doc__ is whole["Attention"].__doc__
         theirs = whole["PointerNetwork"](2, 256, 1e-4, (-0.08, 0.08))
         lengths = torch.full((128,), 10)
         read = batch.inputs.gather(1, batch.targets[:, :10, None].expand(-1, -1, 2))
