@@ -49,8 +49,6 @@ def _tile(
     m,
     n,
     d,
-    row_stride,
-    column_stride,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -62,12 +60,12 @@ def _tile(
         units = start + tl.arange(0, WIDTH)
         inside = units < d
         a = tl.load(
-            first + rows[:, None] * row_stride + units[None, :],
+            first + rows[:, None] * d + units[None, :],
             mask=(rows[:, None] < m) & inside[None, :],
             other=0.0,
         ).to(WIDE)
         b = tl.load(
-            second + columns[:, None] * column_stride + units[None, :],
+            second + columns[:, None] * d + units[None, :],
             mask=(columns[:, None] < n) & inside[None, :],
             other=0.0,
         ).to(WIDE)
@@ -102,8 +100,6 @@ def _scores_kernel(
         columns,
         m,
         n,
-        d,
-        d,
         d,
         ROWS,
         COLUMNS,
@@ -153,8 +149,6 @@ def _attention_kernel(
             columns,
             m,
             n,
-            d,
-            d,
             d,
             ROWS,
             COLUMNS,
