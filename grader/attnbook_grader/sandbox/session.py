@@ -72,6 +72,8 @@ class Session:
         Raises SandboxEnded; then the cell is never run again.
         """
         error = self._ask({"do": "cell", "source": code}, "the cell")
+        if error is not None:
+            self._end_if_over()
         self._cells.append(code)
         return error if isinstance(error, str) else None
 
@@ -102,9 +104,8 @@ class Session:
         try:
             with self._bounded():
                 verdict = judge(id, answer, seed)
-            if verdict.status == STOPPED and (why := self._process.look()):
-                self._close()
-                raise SandboxEnded(why)
+            if verdict.status == STOPPED:
+                self._end_if_over()
             self._ask({"do": "forget"}, "your function")
             self._connection.forget()
             return verdict
@@ -131,6 +132,12 @@ class Session:
     def _connection(self) -> Peer:
         assert self._peer is not None
         return self._peer
+
+    def _end_if_over(self):
+        """An error may come from a limit that the watch has not seen yet."""
+        if why := self._process.look():
+            self._close()
+            raise SandboxEnded(why)
 
     def _ask(self, head, what):
         self._ready()
