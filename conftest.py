@@ -76,6 +76,8 @@ def pytest_runtest_makereport(item, call):
         row["seconds"] = time.perf_counter() - row["begin"]
         row["failed"] |= report.failed
         row["peak_mb"] = row["watch"].mb
+        if call.when == "teardown" and item.nodeid in item.config.stash[LAST_CELLS]:
+            row["watch"].__exit__()
         if (
             call.when == "call"
             and item.nodeid in item.config.stash[LAST_CELLS]
@@ -103,8 +105,6 @@ def pytest_sessionfinish(session):
         for name, row in session.config.stash[MEASURED].items()
         if "peak_mb" in row
     ]
-    for row in session.config.stash[MEASURED].values():
-        row["watch"].__exit__()
     if hasattr(session.config, "workeroutput"):  # this is a worker: the main process writes
         session.config.workeroutput["notebooks"] = rows
         return

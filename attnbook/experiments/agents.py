@@ -373,3 +373,12 @@ register(
     title="Decision processes, ten episodes: LSTM by policy gradient, with checkpoint",
     minutes="4 minutes on one CPU core",
 )
+register(
+    "processes-lstm-10-reuse",
+    processes,
+    ProcessSettings(
+        kind="lstm", width=128, steps=1000, batch=128, learning_rate=3e-3, reuse=6, trace=0.9
+    ),
+    title="The same by the clipped objective, six updates a batch",
+    minutes="15 minutes on one CPU core",
+)

@@ -29,7 +29,15 @@ __all__ = [
     "training_figures",
 ]
 
-_OF_FIT = ("steps", "learning_rate", "optimizer", "clip_norm", "micro_batch", "precision")
+_OF_FIT = (
+    "steps",
+    "learning_rate",
+    "optimizer",
+    "clip_norm",
+    "micro_batch",
+    "reduction",
+    "precision",
+)
 _SAVES = 20  # of a training that can be resumed
 _folders: ContextVar[Iterator[Path] | None] = ContextVar("folders", default=None)
 
@@ -91,8 +99,8 @@ def train(
 
     Args:
         settings: ``steps`` and ``learning_rate``, and where it has them ``optimizer``,
-            ``clip_norm``, ``micro_batch``, ``precision`` and ``decay`` (of the learning rate, by a
-            cosine; the default).
+            ``clip_norm``, ``micro_batch``, ``reduction``, ``precision`` and ``decay`` (of the
+            learning rate, by a cosine; the default).
         warmup: Steps over which the learning rate rises.
         evaluations: Calls of ``evaluate``, evenly spaced.
         options: Further arguments of :func:`attnbook.fit`; they override the settings.

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from book import ROOT, build, chromium_path
 from filelock import FileLock
+from looking import launch
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +66,13 @@ def browser():
     api = pytest.importorskip("playwright.sync_api")
     path = chromium_path()
     with api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        running = launch(playwright, path)
         yield running
         running.close()
+
+
+@pytest.fixture(scope="module")
+def context(browser):
+    """One context for all pages of a file: what they share is loaded and compiled once."""
+    with browser.new_context(viewport={"width": 1400, "height": 1000}) as shared:
+        yield shared

@@ -4,6 +4,7 @@ dark.
 
 import os
 import re
+from itertools import product
 
 import pytest
 from book import ROOT, toc_files
@@ -18,24 +19,25 @@ KEEP_SHOTS = bool(os.environ.get("SCREENSHOTS"))
 
 
 @pytest.mark.parametrize("name", toc_files())
-def test_page_loads_renders_and_fits(browser, url, name):
+def test_page_loads_renders_and_fits(browser, context, url, name):
     """No console error, no request to the outside, equations set, pictures there and described,
     nothing wider than a phone, in light and in dark.
     """
-    with Look(browser) as look:
+    with Look(browser, context=context) as look:
         page = look.open(f"{url}/{name}.html")
-        for scheme in ("light", "dark"):
+        # what a scheme changes has no width: each is looked at on one size
+        looks = product(("light", "dark"), SIZES) if KEEP_SHOTS else zip(("light", "dark"), SIZES)
+        for scheme, size in looks:
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function(f"document.documentElement.dataset.theme === '{scheme}'")
-            for size, (width, height) in SIZES.items():
-                page.set_viewport_size({"width": width, "height": height})
-                look.settle()
-                seen = page.evaluate(JUDGE)
-                assert seen["overflow"] <= 1, f"{name} is {seen['overflow']} px wider than a {size}"
-                if KEEP_SHOTS:
-                    SHOTS.mkdir(parents=True, exist_ok=True)
-                    file = f"{name.replace('/', '__')}.{size}.{scheme}.png"
-                    page.screenshot(path=SHOTS / file, full_page=True)
+            page.set_viewport_size(dict(zip(("width", "height"), SIZES[size])))
+            look.settle()
+            seen = page.evaluate(JUDGE)
+            assert seen["overflow"] <= 1, f"{name} is {seen['overflow']} px wider than a {size}"
+            if KEEP_SHOTS:
+                SHOTS.mkdir(parents=True, exist_ok=True)
+                file = f"{name.replace('/', '__')}.{size}.{scheme}.png"
+                page.screenshot(path=SHOTS / file, full_page=True)
         assert not look.faults(), "\n".join(look.faults())
         assert seen["rendered"] >= seen["maths"] and not seen["broken"], (
             f"{seen['maths']} equations, {seen['rendered']} set"

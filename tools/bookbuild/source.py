@@ -16,6 +16,7 @@ import copy
 import hashlib
 import re
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -38,14 +39,20 @@ def read_source(path: str | Path) -> NotebookNode:
 
     Raises ValueError when the file is not a MyST notebook of this book, ImportError when jupytext
     is missing."""
-    try:
-        import jupytext
-    except ImportError as error:
-        raise ImportError("reading chapter sources needs jupytext: pip install jupytext") from error
     path = Path(path)
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".md" or "format_name: myst" not in text[:600]:
         raise ValueError(f"path: expected a MyST notebook (.md with a jupytext header), got {path}")
+    return copy.deepcopy(_parse(text))
+
+
+# A tenth of a second for each section: a round of grading and its tests read the book many times.
+@lru_cache(maxsize=128)
+def _parse(text: str) -> NotebookNode:
+    try:
+        import jupytext
+    except ImportError as error:
+        raise ImportError("reading chapter sources needs jupytext: pip install jupytext") from error
     return jupytext.reads(text, fmt="md:myst")
 
 

@@ -5,7 +5,7 @@ these and on others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -18,7 +18,7 @@ from ...training.decoding.pointing import distinct, groups
 from ...validate import check_range
 from ..common import block_means, training_figures
 from ..registry import register
-from .pointer_networks import Batches, decoded, train_network
+from .pointer_networks import Batches, decoded, initialise_as_the_paper, train_network
 
 __all__ = ["FromAnyCorner", "delaunay", "hull", "hull_rows", "triangulation_rows"]
 
@@ -92,8 +92,12 @@ class PointSettings:
     hidden_size: int = 256  # units of the recurrent layers
     steps: int = 40_000  # training steps
     batch_size: int = 128  # examples per step
+    optimizer: str = "adam"  # adam, or that of the paper
     learning_rate: float = 1e-3  # peak learning rate
     clip_norm: float = 2.0  # bound on the norm of the gradient
+    reduction: str = "mean"  # of the loss: mean over pointings, or their sum over an answer
+    decay: bool = True  # let the learning rate decay by a cosine
+    paper_start: bool = False  # initialise as in the paper
     # distinct training problems, repeated; None: new ones at every step
     pairs: int | None = 1_000_000
     count: int = 1000  # test problems
@@ -139,6 +143,8 @@ def _trained(
 ) -> tuple[PointerNetwork, dict]:
     torch.manual_seed(seed)
     model = PointerNetwork(2, settings.hidden_size, ends=True, repeats=kind == "delaunay")
+    if settings.paper_start:
+        initialise_as_the_paper(model, seed)
     n = settings.n if isinstance(settings.n, int) else check_range("n", settings.n)
     history = train_network(
         model,
@@ -155,11 +161,16 @@ def _trained(
     return model, {**training_figures(model, history), "losses": block_means(history.losses, 40)}
 
 
+# The settings of the paper, section 4.1: SGD at a constant rate of 1 and a bound of 2 on the norm
+# of the gradient, which are meant for a loss that is summed over the pointings of an answer.
+PAPER = PointSettings(
+    optimizer="sgd", learning_rate=1.0, reduction="sequence", decay=False, paper_start=True
+)
 for _n in (5, 10, 50):
     register(
         f"pointer-delaunay-{_n}",
         delaunay,
-        PointSettings(n=_n, test=(_n,)),
+        replace(PAPER, n=_n, test=(_n,)),
         title=f"Pointer network on Delaunay triangulations of {_n} points, 1M pairs",
         minutes="2 hours on one GPU" if _n == 50 else "30 minutes on one GPU",
     )
@@ -192,4 +203,11 @@ register(
     ),
     title="Delaunay triangulations of 5 points, small enough for one CPU core, with checkpoint",
     minutes="4 minutes on one CPU core",
+)
+register(
+    "pointer-delaunay-5-long",
+    delaunay,
+    PointSettings(n=5, test=(4, 5, 6, 7), learning_rate=3e-3, pairs=None),
+    title="Delaunay triangulations of 5 points, states of 256, ten times as many steps",
+    minutes="2 hours on one CPU core",
 )

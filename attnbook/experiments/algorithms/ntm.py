@@ -5,6 +5,7 @@ trained lengths, and what the heads do.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -106,6 +107,14 @@ def read_write_match(net: NTM, batch: ntm_tasks.AlgorithmBatch) -> dict[str, flo
     }
 
 
+def nat_loss(model: NTM | StackedLSTM, batch: ntm_tasks.AlgorithmBatch) -> tuple:
+    """:func:`attnbook.training.losses.bits.bit_loss` in nats, the unit of the paper's gradients:
+    the constants of RMSProp depend on it.
+    """
+    total, count = bit_loss(model, batch)
+    return total * math.log(2), count
+
+
 @dataclass(frozen=True)
 class AlgorithmSettings:
     task: str = "copy"  # name of the task
@@ -122,6 +131,7 @@ class AlgorithmSettings:
     learning_rate: float = 1e-2  # peak learning rate
     decay: bool = True  # let the learning rate decay by a cosine
     clip: float = 0.5  # bound on the norm of the gradient (adam) or on its entries (rmsprop)
+    reduction: str = "mean"  # of the loss: mean over bits, or their sum over a sequence
     # bound on the gradient that flows back at every step of the NTM; None: none
     backward_clip: float | None = None
     evaluations: int = 20  # evaluations during training
@@ -156,6 +166,7 @@ def algorithm(
         ntm_tasks.draw(settings.task, settings.test_sequences, generator, **variant)
         for generator, variant in zip(generators, variants)
     ]
+    loss, nats = (bit_loss, 1.0) if adam else (nat_loss, math.log(2))
     limit = settings.backward_clip if machine else None
     with clipped_backward(model, limit) if limit else nullcontext():
         history = train(
@@ -163,7 +174,7 @@ def algorithm(
             AlgorithmBatches(
                 settings.task, settings.batch_size, seed, grow=settings.grow, **settings.train
             ),
-            bit_loss,
+            loss,
             settings,
             seed=seed,
             device=device,
@@ -176,7 +187,7 @@ def algorithm(
     figures = {
         "sequences": settings.steps * settings.batch_size,
         "curve": [
-            [int(step) * settings.batch_size, round(value, 5)]
+            [int(step) * settings.batch_size, round(value / nats, 5)]
             for step, value in _means(history.losses, settings.evaluations)
         ],
         "tests": [
@@ -392,13 +403,30 @@ register(
     title="Dynamic n-grams from three times as many sequences",
     minutes="30 minutes on one CPU core",
 )
-# The settings of the paper: one sequence per step, RMSProp, feed-forward controller of 100 units.
+# Is it the controller that cannot keep the last five bits, and not the memory that cannot count?
+for _suffix, _rate in (("", 5e-3), ("-slow", 1e-3)):
+    register(
+        f"ntm-n-grams-lstm-controller{_suffix}",
+        algorithm,
+        replace(
+            N_GRAMS,
+            sizes={"slots": 64, "controller": "lstm"},
+            learning_rate=_rate,
+            backward_clip=3e-3,
+            compiled=True,
+        ),
+        title=f"Dynamic n-grams with a controller that has a state, at a rate of {_rate:g}",
+        minutes="20 minutes on one CPU core",
+    )
+# The settings of the paper: one sequence per step, its loss summed over the sequence, RMSProp,
+# feed-forward controller of 100 units.
 PAPER = AlgorithmSettings(
     batch_size=1,
     steps=1_000_000,
     optimizer="rmsprop",
     decay=False,
     clip=10.0,
+    reduction="sequence",
     evaluations=100,
     sizes={"heads": 1, "hidden_size": 100},
     compiled=True,

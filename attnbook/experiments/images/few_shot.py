@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,11 +23,19 @@ from ...tasks.images.few_shot_episodes import (
     with_mirrors,
     with_rotations,
 )
-from ...training import constant
+from ...training import average_checkpoints, constant
 from ...training.loop.temporary_state import temporary_mode
 from ...training.losses.token_loss import device_of
 from ...validate import check_choice
-from ..common import block_means, rounded, save_checkpoint, select, train, training_figures
+from ..common import (
+    block_means,
+    checkpoint_folder,
+    rounded,
+    save_checkpoint,
+    select,
+    train,
+    training_figures,
+)
 from ..registry import register
 
 __all__ = [
@@ -222,6 +232,7 @@ class Settings:
     decay: bool = True  # let the learning rate decay by a cosine
     bend: float = 0.0  # how far each training picture is bent
     mirrored: bool = False  # add the mirrored training classes
+    average: int = 0  # checkpoints of the last fifth of the training to average; 0: none
     precision: str = "no"  # no, bf16 or fp16
     episodes: int = 1000  # test episodes
     checkpoint: str = ""  # name of the saved weights; empty: none are saved
@@ -252,18 +263,28 @@ def few_shot(
         return episode_accuracies(model, classes, shots=settings.shots, episodes=episodes)
 
     warmup = min(100, settings.steps)
-    history = train(
-        model,
-        batches,
-        few_shot_loss,
-        settings,
-        seed=seed,
-        device=device,
-        warmup=warmup,
-        **({} if settings.decay else {"schedule": constant(warmup)}),
-        evaluate=lambda m: float(shares(m, test, 100).mean()),
-        evaluations=10,
-    )
+    options: dict[str, Any] = {} if settings.decay else {"schedule": constant(warmup)}
+    with checkpoint_folder() if settings.average else nullcontext() as folder_of_weights:
+        if folder_of_weights is not None:
+            options |= {
+                "checkpoint_dir": folder_of_weights,
+                "save_every": max(1, settings.steps // (5 * settings.average)),
+                "keep_checkpoints": settings.average,
+            }
+        history = train(
+            model,
+            batches,
+            few_shot_loss,
+            settings,
+            seed=seed,
+            device=device,
+            warmup=warmup,
+            evaluate=lambda m: float(shares(m, test, 100).mean()),
+            evaluations=10,
+            **options,
+        )
+        if folder_of_weights is not None:
+            average_checkpoints(model, folder_of_weights)
     pictures_per_episode = settings.ways * settings.shots + settings.queries
     nearest = nearest_picture_accuracies(
         test, settings.ways, **select(settings, "shots", "episodes")
@@ -335,6 +356,22 @@ register(
     few_shot,
     Settings(data="omniglot-small", steps=12_000, bend=0.15, mirrored=True),
     title="The same, longer, with the classes of the training in the mirror as well",
+    minutes="25 minutes on one CPU core",
+    needs="omniglot",
+)
+register(
+    "snail-omniglot-averaged",
+    few_shot,
+    Settings(
+        data="omniglot-small",
+        steps=12_000,
+        bend=0.15,
+        mirrored=True,
+        learning_rate=2e-3,
+        decay=False,
+        average=20,
+    ),
+    title="The same at a constant rate, with the mean of twenty of its last weights",
     minutes="25 minutes on one CPU core",
     needs="omniglot",
 )

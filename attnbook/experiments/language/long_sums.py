@@ -128,6 +128,13 @@ for _kind in ("adding", "multiplication"):
         minutes="20 minutes on one CPU core",
     )
 register(
+    "feed-forward-attention-adding-10000",
+    long_sums,
+    SumSettings(lengths=(10_000,), poolings=("attention",), steps=5000, micro_batch=1),
+    title="The same recipe at 10,000 steps with five times as many updates, attention only",
+    minutes="70 minutes on one CPU core",
+)
+register(
     "feed-forward-attention-adding-paper",
     long_sums,
     SumSettings(lengths=(50, 100, 500, 1000, 5000, 10000), steps=100_000, learning_rate=3e-3),

@@ -311,3 +311,12 @@ for _system in SYSTEMS:
         minutes="12 minutes on one CPU core",
         needs="multi30k",
     )
+for _system in ("local-m (general)", "local-p (general)"):
+    register(
+        f"multi30k-luong-{_system.replace(' (', '-').removesuffix(')')}-window-10-small",
+        multi30k,
+        Multi30kSettings(system=_system, **{**SMALL, "half_width": 10}),
+        title=f"The same with the window of the paper, D = 10, {_system}",
+        minutes="12 minutes on one CPU core",
+        needs="multi30k",
+    )

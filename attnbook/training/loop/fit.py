@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from ...validate import check_integer, check_number
+from ...validate import check_choice, check_integer, check_number
 from ..optim.schedules import make_schedule
 from .autocast import usable_precision
 from .history import History
@@ -33,6 +33,7 @@ def fit(
     schedule: str | Callable[[int], float] | None = None,
     clip_norm: float | None = 1.0,
     micro_batch: int | None = None,
+    reduction: str = "mean",
     seed: int = 0,
     precision: str = "no",
     device: torch.device | str | None = None,
@@ -46,7 +47,8 @@ def fit(
     """Train ``model`` in place for ``steps`` updates.
 
     g = ∇ (Σ_p total_p / Σ_p count_p),   g ← g · min(1, clip_norm / ‖g‖),   one optimizer step at
-    learning_rate · schedule(step), for step = 0, 1, …; the sums run over the processes p.
+    learning_rate · schedule(step), for step = 0, 1, …; the sums run over the processes p. With
+    reduction="sequence" the number of rows takes the place of the counts.
 
     Several processes are started by `accelerate launch --multi_gpu --num_processes P script.py` or
     by `torchrun`; without a GPU they are joined by gloo. (`accelerate launch --cpu` starts one
@@ -71,6 +73,11 @@ def fit(
         micro_batch: rows that go through the model at a time: the gradient is that of the whole
             batch, in less memory. None: all. (The same up to rounding and dropout, unless rows
             depend on each other as in batch norm.)
+        reduction: what the gradient is of: "mean", the mean over all terms; "sequence", the sum
+            over the terms of a row, as a mean over rows. The second is larger by the terms in a
+            row. Adam does not notice, but ``clip_norm``, the rate of SGD and the constants of an
+            optimizer belong to one of the two: settings from a paper that sums its loss over a
+            sequence need the second. The losses in the history are means over terms either way.
         precision: "no", "bf16" or "fp16" (autocast; the weights keep their dtype; fp16 needs a
             GPU, and takes the place of bf16 on one that has none).
         device: None for the GPU if there is one, else the CPU.
@@ -110,6 +117,7 @@ def fit(
             factor=factor,
             clip_norm=clip_norm,
             micro_batch=micro_batch,
+            reduction=reduction,
             precision=precision,
             seed=seed,
         )
@@ -162,6 +170,7 @@ def _check_arguments(given: dict[str, Any]) -> None:
     for name in ("save_every", "evaluate_every", "micro_batch"):
         if given[name] is not None:
             check_integer(name, given[name])
+    check_choice("reduction", given["reduction"], ("mean", "sequence"))
     if given["clip_norm"] is not None:
         check_number("clip_norm", given["clip_norm"], above=0)
     for name, needed in (("save_every", "checkpoint_dir"), ("evaluate_every", "evaluate")):

@@ -34,6 +34,7 @@ def settings_of(run: Run, steps: int) -> dict[str, Any]:
         "schedule": {str(step): run.factor(step) for step in probes},
         "clip_norm": run.clip_norm,
         "micro_batch": run.micro_batch,
+        "reduction": run.reduction,
         "seed": run.seed,
         "precision": run.precision,
         "processes": run.processes.count,

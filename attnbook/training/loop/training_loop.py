@@ -36,13 +36,14 @@ class Run:
         factor: Callable[[int], float],
         clip_norm: float | None,
         micro_batch: int | None,
+        reduction: str,
         precision: str,
         seed: int,
     ):
         self.processes, self.device = processes, processes.device
         self.model, self.batches, self.loss, self.factor = model, batches, loss, factor
         self.clip_norm, self.micro_batch = clip_norm, micro_batch
-        self.precision, self.seed = precision, seed
+        self.reduction, self.precision, self.seed = reduction, precision, seed
         model.to(self.device)
         # The processes may have made their models from different seeds: the main one's is trained.
         # The model is not wrapped in DistributedDataParallel: the loss may call any of its methods,
@@ -84,7 +85,7 @@ class Run:
         following = self.load(step + 1) if step + 1 < steps else None
         # The one place where the host waits for the device, and the last one before the weights
         # change.
-        total, count, norm_value = torch.stack([*sums, norm.to(sums)]).tolist()
+        total, count, _, norm_value = torch.stack([*sums, norm.to(sums)]).tolist()
         self.check(step, total, count, norm_value)
         if self.clip_norm is not None and gradients:
             torch.nn.utils.clip_grads_with_norm_(self.parameters, self.clip_norm, norm)
@@ -97,13 +98,16 @@ class Run:
         return following
 
     def backward(self, batch) -> torch.Tensor:
-        """The gradient of one batch, summed over the processes; returns [Σ total, Σ count]."""
-        total, count = self.forward(batch)
-        sums = torch.stack([total.detach().to(self.wide), count.to(self.wide)])
+        """The gradient of one batch, summed over the processes.
+
+        Returns:
+            [Σ total, Σ count, Σ rows].
+        """
+        total, sums = self.forward(batch)
         self.processes.sum(sums)
         # The sum over all processes, divided by the count of all processes: not the mean of their
         # means.
-        self.scaled_backward(total / sums[1].to(total.dtype))
+        self.scaled_backward(total / self.divisor(sums).to(total.dtype))
         self.processes.sum_gradients(self.parameters)
         return sums
 
@@ -112,17 +116,21 @@ class Run:
         after the last one: each loss is divided by the same number before (fp16 overflows on large
         sums), and the gradient by the rest at the end.
         """
-        sums = torch.zeros(2, dtype=self.wide, device=self.device)
+        sums = torch.zeros(3, dtype=self.wide, device=self.device)
         for part in nested.split_rows(batch, rows):
-            total, count = self.forward(part)
+            total, of_part = self.forward(part)
             self.scaled_backward(total / rows)
-            sums += torch.stack([total.detach().to(self.wide), count.to(self.wide)])
+            sums += of_part
         self.processes.sum(sums)
         self.processes.sum_gradients(self.parameters)
         for parameter in self.parameters:
             if parameter.grad is not None:
-                parameter.grad.mul_((rows / sums[1]).to(parameter.grad.dtype))
+                parameter.grad.mul_((rows / self.divisor(sums)).to(parameter.grad.dtype))
         return sums
+
+    def divisor(self, sums: torch.Tensor) -> torch.Tensor:
+        """What the summed loss is divided by for the gradient: its terms, or the rows."""
+        return sums[1] if self.reduction == "mean" else sums[2]
 
     def scaled_backward(self, loss: torch.Tensor) -> None:
         # The factor of fp16 is made when the first loss is scaled; a process without rows, whose
@@ -132,8 +140,11 @@ class Run:
             scaled.backward()
 
     def forward(self, batch) -> tuple[torch.Tensor, torch.Tensor]:
-        if nested.count_rows(batch) == 0:
-            return torch.zeros((), device=self.device), torch.zeros((), device=self.device)
+        """The loss of some rows, and [total, count, rows]."""
+        rows = nested.count_rows(batch)
+        if rows == 0:
+            nothing = torch.zeros(3, dtype=self.wide, device=self.device)
+            return torch.zeros((), device=self.device), nothing
         with autocast(self.precision, self.device):
             result = self.loss(self.model, batch)
         if not (isinstance(result, tuple) and len(result) == 2):
@@ -149,7 +160,8 @@ class Run:
             count.dim() == 0,
             f"loss must return a count of shape (), got shape {tuple(count.shape)}",
         )
-        return total, count
+        sums = [total.detach().to(self.wide), count.to(self.wide)]
+        return total, torch.stack([*sums, torch.full_like(sums[0], rows)])
 
     def check(self, step: int, total: float, count: float, norm: float) -> None:
         """Raise before the weights change where a number is not finite or nothing was counted."""

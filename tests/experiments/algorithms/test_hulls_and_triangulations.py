@@ -2,16 +2,18 @@
 batches.
 """
 
+import dataclasses
+
 import pytest
 import torch
 
 from attnbook.experiments import load_experiments
-from attnbook.experiments.algorithms import hulls_and_triangulations
+from attnbook.experiments.algorithms import hulls_and_triangulations, pointer_networks
 from attnbook.experiments.algorithms.pointer_networks import Repeated
 from attnbook.models.pointer.network import PointerNetwork
 from attnbook.tasks.geometry import hulls
 from attnbook.tasks.geometry.points import PointBatches, answers, draw
-from attnbook.training import load_model_weights
+from attnbook.training import load_model_weights, pointing_loss
 
 
 def test_a_stored_set_comes_again_and_endless_batches_do_not():
@@ -131,3 +133,35 @@ def test_the_full_presets_are_those_of_the_paper():
     for n in (5, 10, 50):
         run = load_experiments()[f"pointer-delaunay-{n}"].settings
         assert (run.pairs, run.hidden_size, run.batch_size) == (1_000_000, 256, 128)
+        assert (run.optimizer, run.learning_rate, run.clip_norm) == ("sgd", 1.0, 2.0)
+        assert not run.decay and run.paper_start
+
+
+def test_the_first_update_of_the_papers_preset_has_the_size_of_its_formula(monkeypatch):
+    """rate · min(2, ‖g‖), with g the gradient of the summed cross-entropy of an answer."""
+    seen = {}
+    kept = pointer_networks.train
+
+    def spy(model, *arguments, **options):
+        start = [p.detach().clone() for p in model.parameters()]
+        history = kept(model, *arguments, **options)
+        moved = torch.cat([(p - b).flatten() for p, b in zip(model.parameters(), start)])
+        seen.update(start=start, moved=moved, norm=history.grad_norms[0])
+        return history
+
+    monkeypatch.setattr(pointer_networks, "train", spy)
+    settings = load_experiments()["pointer-delaunay-5"].settings
+    hulls_and_triangulations.delaunay(
+        dataclasses.replace(settings, steps=1, count=2, beam_size=1, hidden_size=32)
+    )
+    assert all(float(p.abs().max()) <= 0.08 for p in seen["start"])
+    model = PointerNetwork(2, 32, ends=True, repeats=True)
+    with torch.no_grad():
+        for parameter, value in zip(model.parameters(), seen["start"]):
+            parameter.copy_(value)
+    batch = PointBatches("delaunay", 5, 128, seed=0).batch(0)
+    total, _ = pointing_loss(model, batch)
+    (total / 128).backward()
+    norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm().item()
+    assert seen["norm"] == pytest.approx(norm, rel=1e-4)
+    assert seen["moved"].norm().item() == pytest.approx(min(2.0, norm), rel=1e-4)

@@ -76,6 +76,47 @@ def test_the_paper_is_followed(task, rate):
     assert (net.read_heads, net.write_heads, net.hidden_size) == (1, 1, 100)
 
 
+@pytest.mark.parametrize("task", ["copy", "n-grams"])
+def test_the_first_update_of_the_papers_run_has_the_size_of_its_formula(
+    task, tmp_path, monkeypatch
+):
+    """From n = m = 0 an entry moves by lr · g / √(ρ (1 − ρ) g² + ε), with g the gradient of the
+    nats of one sequence: large enough for ε to matter little. With the mean over bits it is not.
+    """
+    seen = {}
+
+    class Spy(GravesRMSProp):
+        def step(self, closure=None):
+            (group,) = self.param_groups
+            before = [p.detach().clone() for p in group["params"]]
+            seen["gradients"] = [p.grad.clone() for p in group["params"]]
+            result = super().step(closure)
+            seen["moves"] = [p.detach() - b for p, b in zip(group["params"], before)]
+            seen["rate"] = group["lr"]
+            return result
+
+    monkeypatch.setattr(experiments, "GravesRMSProp", Spy)
+    name = f"ntm-{task}-paper"
+    settings = load_experiments()[name].settings
+    run(name, tmp_path, batch_size=1, steps=1, evaluations=1, compiled=False)
+
+    torch.manual_seed(0)
+    net = experiments.make_model("ntm", *ntm_tasks.widths(task), **settings.sizes)
+    batch = ntm_tasks.AlgorithmBatches(task, 1, 0).batch(0)
+    wanted = batch.mask[..., None].expand_as(batch.targets)
+    nats = torch.nn.functional.binary_cross_entropy_with_logits(
+        net(batch.inputs).logits[wanted], batch.targets[wanted], reduction="sum"
+    )
+    nats.backward()
+    gradients = [p.grad for p in net.parameters()]
+    torch.testing.assert_close(seen["gradients"], gradients, rtol=1e-4, atol=1e-5)
+    g = torch.cat([part.flatten() for part in gradients]).clamp(-10, 10)
+    moved = torch.cat([part.flatten() for part in seen["moves"]])
+    formula = -seen["rate"] * g / (0.95 * 0.05 * g**2 + 1e-4).sqrt()
+    torch.testing.assert_close(moved, formula, rtol=1e-3, atol=1e-7)
+    assert moved.abs().mean() > 0.3 * seen["rate"]  # with the mean over bits 0.04 to 0.09
+
+
 def test_the_baseline_reads_on_and_has_the_size_it_says():
     net = experiments.StackedLSTM(9, 8)
     assert sum(p.numel() for p in net.parameters()) == 1_328_136

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 import torch
 from modes import modes_are_kept
+from safetensors.torch import load_file
 
 from attnbook.experiments import load_experiments
 from attnbook.experiments.images import few_shot as module
@@ -167,6 +168,28 @@ def test_a_run_records_its_figures(kind, letters, monkeypatch, tmp_path):
     assert module.accuracy(
         module.episode_accuracies(again, letters[1], episodes=10)
     ) == pytest.approx(figures["accuracy"], abs=8)
+
+
+def test_the_mean_of_the_last_weights_is_what_is_tested(letters, monkeypatch, tmp_path):
+    """Two of ten steps: of the last fifth, and the measured and stored weights are their mean."""
+    monkeypatch.setattr(module, "class_sets", lambda name: letters)
+    kept, seen = module.average_checkpoints, {}
+
+    def spy(model, folder):
+        seen["steps"] = sorted(path.name for path in folder.iterdir())
+        kept(model, folder)
+        seen["mean"] = {k: v.clone() for k, v in model.state_dict().items()}
+
+    monkeypatch.setattr(module, "average_checkpoints", spy)
+    sizes = dict(kind="prototypes", ways=3, steps=10, batch_size=2, queries=2, episodes=10)
+    for average in (0, 2):
+        settings = module.Settings(**sizes, average=average, checkpoint=f"run-{average}")
+        module.few_shot(settings, folder=tmp_path)
+    assert seen["steps"] == ["step_000009", "step_000010"]
+    last, stored = (load_file(tmp_path / f"run-{n}.seed0.safetensors") for n in (0, 2))
+    for key, mean in seen["mean"].items():
+        torch.testing.assert_close(stored[key].float(), mean.float(), rtol=1e-3, atol=1e-4)
+    assert any(not torch.equal(last[key], stored[key]) for key in last)
 
 
 def test_mirrored_classes_are_learnt_from_and_not_tested_on(letters, monkeypatch):

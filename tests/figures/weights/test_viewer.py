@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from book import chromium_path
-from looking import Look
+from looking import Look, launch
 
 from attnbook.figures import head_viewer, view_heads
 from attnbook.models.transformer.encoder_decoder import HeadWeights
@@ -250,7 +250,7 @@ def browser():
     api = pytest.importorskip("playwright.sync_api")
     path = chromium_path()
     with api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        running = launch(playwright, path)
         yield running
         running.close()
 

@@ -80,6 +80,34 @@ def test_parts_of_a_batch_give_the_gradient_of_the_whole(rows):
     torch.testing.assert_close(weights(model), weights(other), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("rows", [None, 1, 4])
+def test_the_sum_over_a_sequence_is_the_mean_times_the_terms_of_a_row(rows):
+    """By SGD, whose step is the gradient; the history keeps the mean over terms."""
+    steps = {}
+    for reduction in ("mean", "sequence"):
+        model = make_model(dtype=torch.float64)
+        before = weights(model)
+        history = fit(
+            model,
+            CopyBatches(),
+            token_loss,
+            steps=1,
+            optimizer="sgd",
+            learning_rate=0.1,
+            clip_norm=None,
+            micro_batch=rows,
+            reduction=reduction,
+        )
+        steps[reduction] = weights(model) - before, history
+    target = CopyBatches().batch(0).target_out
+    terms = (target != PAD).sum().item() / len(target)
+    assert terms > 2
+    (mean, of_mean), (summed, of_sum) = steps["mean"], steps["sequence"]
+    torch.testing.assert_close(summed, mean * terms, rtol=1e-10, atol=1e-14)
+    assert of_sum.losses == pytest.approx(of_mean.losses, rel=1e-12)
+    assert of_sum.grad_norms[0] == pytest.approx(of_mean.grad_norms[0] * terms, rel=1e-10)
+
+
 def test_learns_the_copy_task():
     model = make_model(width=32)
     history = fit(model, CopyBatches(32), token_loss, steps=500, learning_rate=1e-2)
