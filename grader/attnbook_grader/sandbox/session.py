@@ -30,11 +30,12 @@ class SandboxEnded(Exception):
 
     overall: nothing more can be done for the notebook
     late: one cell or one check took too long
+    gone: the process ended, and no limit of the grader's was the reason
     """
 
-    def __init__(self, message, overall=False, late=False):
+    def __init__(self, message, overall=False, late=False, gone=False):
         super().__init__(message)
-        self.overall, self.late = overall, late
+        self.overall, self.late, self.gone = overall, late, gone
 
 
 class _Late(ConnectionLost):
@@ -57,7 +58,7 @@ class Session:
         self._kind, self._limits, self._image = kind, limits, image
         self._started: SandboxProcess | None = None
         self._peer: Peer | None = None
-        self._cells, self._starts = [], 0
+        self._cells, self._starts, self._judged = [], 0, False
         self._end = time.monotonic() + limits.notebook
 
     def __enter__(self):
@@ -100,6 +101,7 @@ class Session:
                 f"{name} is {'None' if answer is None else type(answer).__name__}, expected your "
                 f"function",
             )
+        self._judged = True
         self._limit(self._limits.seconds)
         try:
             with self._bounded():
@@ -141,6 +143,13 @@ class Session:
 
     def _ask(self, head, what):
         self._ready()
+        judged = self._judged
+        try:
+            return self._request(head, what)
+        except SandboxEnded as ended:
+            if not (judged and ended.gone):
+                raise
+        self._ready()  # the function judged before may have ended the process a moment late
         return self._request(head, what)
 
     def _request(self, head, what):
@@ -249,7 +258,7 @@ class Session:
             )
         if broken.kind == "ended":
             return SandboxEnded(
-                f"{what} ended the Python process (exit, a crash, or too much memory)"
+                f"{what} ended the Python process (exit, a crash, or too much memory)", gone=True
             )
         return SandboxEnded(f"{what} disturbed the connection to the grader ({str(broken)[:120]})")
 
@@ -259,3 +268,4 @@ class Session:
         if self._started is not None:
             self._started.close()
         self._peer = self._started = None
+        self._judged = False

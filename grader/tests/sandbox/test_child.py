@@ -4,7 +4,7 @@ import pytest
 from patience import PATIENT
 
 from attnbook_grader.sandbox.launch import Limits
-from attnbook_grader.sandbox.session import Session
+from attnbook_grader.sandbox.session import SandboxEnded, Session
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +47,21 @@ def test_a_gradient_imports_nothing(inside):
     assert inside.run("import sys\ndef weighted_sum(w, values): return w @ values") is None
     assert inside.judge("00.weighted_sum", "weighted_sum", 0)
     assert inside.run("assert 'sympy' not in sys.modules") is None
+
+
+DIES_LATE = """
+import os, threading
+def weighted_sum(w, values):
+    threading.Timer(0.1, os._exit, (1,)).start()
+    return 0
+"""
+
+
+def test_a_function_that_ends_the_process_a_moment_late_costs_only_its_own_exercise():
+    """Its end falls into the next cell, which is not to blame and runs again."""
+    with Session("none", Limits(**PATIENT)) as made:
+        assert made.run(DIES_LATE) is None
+        assert not made.judge("00.weighted_sum", "weighted_sum", 0).passed
+        assert made.run("import time; time.sleep(1)") is None
+        with pytest.raises(SandboxEnded, match="the cell ended the Python process"):
+            made.run("os._exit(1)")
