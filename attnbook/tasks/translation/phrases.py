@@ -99,27 +99,27 @@ def _adjective(entry: str) -> Adjective:
     return Adjective(english, ms, fs, mp, fs + "s", rest[2] if len(rest) > 2 else ms)
 
 
-def _adjectives(entries: str) -> tuple[Adjective, ...]:
+def adjectives_of(entries: str) -> tuple[Adjective, ...]:
     return tuple(_adjective(entry) for entry in entries.split(";"))
 
 
 NOUNS = _nouns()
 # Before the noun in French, first in English.
-BEFORE = _adjectives(
+BEFORE = adjectives_of(
     "small petit;big grand;pretty joli;bad mauvais mauvaise;old vieux vieille vieux vieil;"
     "new nouveau nouvelle nouveaux nouvel;beautiful beau belle beaux bel;good bon bonne"
 )
 # After the noun in French. English puts colour before origin before kind; French turns that around.
-COLOURS = _adjectives(
+COLOURS = adjectives_of(
     "red rouge;green vert;blue bleu;black noir;white blanc blanche;yellow jaune;grey gris;brown "
     "brun;violet violet violette"
 )
-ORIGINS = _adjectives(
+ORIGINS = adjectives_of(
     "European européen européenne;American américain;French français;German allemand;Italian "
     "italien italienne;"
     "Spanish espagnol;Japanese japonais;Chinese chinois;African africain;Russian russe"
 )
-KINDS = _adjectives(
+KINDS = adjectives_of(
     "electric électrique;economic économique;industrial industriel industrielle;political "
     "politique;"
     "medical médical;national national;commercial commercial;military militaire;agricultural "

@@ -11,7 +11,15 @@ genders: only the pronoun shows the gender. So *it* cannot be translated word by
 antecedent of every pronoun is known.
 
 The nouns are those of :mod:`attnbook.tasks.translation.phrases`. Which adjective goes with which
-kind is a rule of the book's own."""
+kind is a rule of the book's own.
+
+With few kinds a model may get by without choosing a noun: "there is a masculine machine and a
+feminine place" is all that it has to know of the two. With ``described=5`` it is not so: five nouns
+come with an adjective each, drawn anew for every sentence, and the last adjective says one of them
+again. ::
+
+    we see the rare hat behind the vast house with the sad letter under the red bus with the solid
+    lamp because it is sad ."""
 
 from __future__ import annotations
 
@@ -57,14 +65,21 @@ PLACES = (("behind", "derrière"), ("under", "sous"), ("with", "avec"))
 PRONOUNS = {("m", False): "il", ("f", False): "elle", ("m", True): "ils", ("f", True): "elles"}
 """(gender, plural) → the French pronoun."""
 
+_DESCRIBING = phrases.adjectives_of(
+    "automatic automatique;reliable fiable;fast rapide;quiet tranquille;vast vaste;historic "
+    "historique;legible lisible;difficult difficile;honest honnête;comfortable confortable;"
+    "washable lavable;loose large;red rouge;yellow jaune;electric électrique;economic économique;"
+    "political politique;military militaire;agricultural agricole;modern moderne;famous célèbre;"
+    "strange étrange;useful utile;rare rare;fragile fragile;solid solide;simple simple;sad triste;"
+    "dirty sale;magnificent magnifique;dark sombre;rigid rigide"
+)
+"""32 adjectives with one form for both genders."""
+
 _NOUNS = {noun.english: noun for noun in phrases.NOUNS}
 _OF_KIND = {
     kind: tuple(_NOUNS[word] for word in nouns.split()) for kind, (nouns, _) in KINDS.items()
 }
-_FITS = {
-    kind: tuple(tuple(entry.split()) for entry in adjectives.split(";"))
-    for kind, (_, adjectives) in KINDS.items()
-}
+_FITS = {kind: phrases.adjectives_of(adjectives) for kind, (_, adjectives) in KINDS.items()}
 _BY_GENDER = {
     gender: [
         (kind, noun) for kind, nouns in _OF_KIND.items() for noun in nouns if noun.gender == gender
@@ -94,52 +109,118 @@ class PronounSentence(NamedTuple):
     written: int
 
 
-def draw(generator: random.Random) -> PronounSentence:
-    """One random sentence."""
-    return _make(*_choose(generator))
+class _Frame(NamedTuple):
+    """A sentence but for the adjective at its end.
+
+    Attributes:
+        nouns: in their order
+        described: the adjective before each noun, or none at all
+        meant, other: the two nouns of a minimal pair, which differ in gender
+        fitting: for each of the nouns, the adjectives that say that it is meant
+    """
+
+    nouns: tuple[phrases.Noun, ...]
+    described: tuple[tuple[phrases.Adjective, ...], ...]
+    meant: int
+    other: int
+    fitting: tuple[tuple[phrases.Adjective, ...], ...]
+    plural: bool
+    subject: tuple[str, str, str]
+    verb: tuple[str, str]
+    places: tuple[tuple[str, str], ...]
 
 
-def _choose(generator: random.Random):
+def draw(generator: random.Random, described: int = 0) -> PronounSentence:
+    """One random sentence.
+
+    Args:
+        described: how many nouns, each with an adjective of its own; 0 for two nouns of different
+            kinds.
+    """
+    return _draw(generator, check_described(described))[0]
+
+
+def check_described(described: int) -> int:
+    """0, or the number of nouns: 2 to 8."""
+    if described == 0:
+        return 0
+    return check_integer("described", described, 2, 8)
+
+
+def _draw(generator, described):
+    """A sentence and its frame."""
+    choose = _choose_described if described else _choose
+    frame, adjective = choose(generator, described)
+    return _make(frame, frame.meant, frame.other, adjective), frame
+
+
+def _choose(generator, _):
     (kind, noun), (other_kind, other) = (generator.choice(_BY_GENDER[gender]) for gender in "mf")
     while other_kind == kind:
         other_kind, other = generator.choice(_BY_GENDER["f"])
     nouns = [(kind, noun), (other_kind, other)]
     generator.shuffle(nouns)
     meant = generator.randrange(2)
-    return (
-        nouns,
-        meant,
-        generator.choice(_FITS[nouns[meant][0]]),
-        generator.random() < 0.5,
-        generator.choice(SUBJECTS),
-        generator.choice(VERBS),
-        generator.choice(PLACES),
+    fitting = tuple(_FITS[kind] for kind, _ in nouns)
+    adjective = generator.choice(fitting[meant])
+    rest = _clause(generator, 1)
+    return _Frame(tuple(noun for _, noun in nouns), ((), ()), meant, 1 - meant, fitting, *rest), (
+        adjective
     )
 
 
-def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> PronounSentence:
+def _choose_described(generator, count):
+    genders = generator.choices("mf", k=count)
+    while len(set(genders)) == 1:
+        genders = generator.choices("mf", k=count)
+    nouns = []
+    for gender in genders:
+        _, noun = generator.choice(_BY_GENDER[gender])
+        while noun in nouns:
+            _, noun = generator.choice(_BY_GENDER[gender])
+        nouns.append(noun)
+    meant = generator.randrange(count)
+    other = generator.choice([k for k in range(count) if genders[k] != genders[meant]])
+    adjectives = generator.sample(_DESCRIBING, count)
+    described = tuple((one,) for one in adjectives)
+    rest = _clause(generator, count - 1)
+    return _Frame(tuple(nouns), described, meant, other, described, *rest), adjectives[meant]
+
+
+def _clause(generator, joints):
+    return (
+        generator.random() < 0.5,
+        generator.choice(SUBJECTS),
+        generator.choice(VERBS),
+        tuple(generator.choice(PLACES) for _ in range(joints)),
+    )
+
+
+def _make(frame: _Frame, meant: int, other: int, adjective) -> PronounSentence:
+    subject, verb, plural = frame.subject, frame.verb, frame.plural
     source, target = [subject[0], verb[0]], [subject[1], verb[1] + subject[2]]
     alignment = [span(0, 1), span(1, 2)]
-    places = []
-    for index, (_, noun) in enumerate(nouns):
-        part = phrases.phrase("the *" if plural else "the", noun)
+    heads = []
+    for index, (noun, described) in enumerate(zip(frame.nouns, frame.described, strict=True)):
+        if index:
+            alignment.append(span(len(source), len(source) + 1))
+            source.append(frame.places[index - 1][0])
+            target.append(frame.places[index - 1][1])
+        part = phrases.phrase("the *" if plural else "the", noun, after=described)
         at = len(source)
-        places.append(at + 1)
+        heads.append(at + 1 + len(described))
         source += part.source
         target += part.target
         alignment += [frozenset(at + p for p in positions) for positions in part.alignment or ()]
-        if index == 0:
-            alignment.append(span(len(source), len(source) + 1))
-            source.append(place[0])
-            target.append(place[1])
     at, written = len(source), len(target) + 2
-    source += ["because", "they" if plural else "it", "are" if plural else "is", adjective[0], "."]
+    source += ["because", "they" if plural else "it", "are" if plural else "is"]
+    source += [adjective.english, "."]
     target += [
         "parce",
         "qu'",
-        PRONOUNS[nouns[meant][1].gender, plural],
+        PRONOUNS[frame.nouns[meant].gender, plural],
         "sont" if plural else "est",
-        adjective[1] + "s" * plural,
+        adjective.mp if plural else adjective.ms,
         ".",
     ]
     alignment += [span(at + i, at + i + 1) for i in (0, 0, 1, 2, 3, 4)]
@@ -147,35 +228,35 @@ def _make(nouns, meant: int, adjective, plural: bool, subject, verb, place) -> P
     return PronounSentence(
         Pair(tuple(source), tuple(target), tuple(alignment), content),
         at + 1,
-        places[meant],
-        places[1 - meant],
+        heads[meant],
+        heads[other],
         at + 3,
         written,
     )
 
 
 def minimal_pairs(
-    count: int, *, seed: int, without: frozenset | set = frozenset()
+    count: int, *, seed: int, described: int = 0, without: frozenset | set = frozenset()
 ) -> list[tuple[PronounSentence, PronounSentence]]:
     """Pairs of sentences that differ in one English word, the adjective, and so in the noun that
     the pronoun refers to.
 
-    The pronoun of the first refers to the first noun, that of the second to the second.
+    The pronoun of the first refers to the noun that comes first.
 
     Args:
         count: how many pairs; all sentences differ.
+        described: as for :func:`draw`.
         without: sources, tuples of words, that no sentence may have, as those of the training.
     """
+    check_described(described)
     generator, accepted, seen = random.Random(seed), [], set(without)
     for _ in range(100 * check_integer("count", count, 0) + 1000):
         if len(accepted) == count:
             return accepted
-        nouns, _, _, plural, subject, verb, place = _choose(generator)
+        frame = _draw(generator, described)[1]
         two = tuple(
-            _make(
-                nouns, meant, generator.choice(_FITS[nouns[meant][0]]), plural, subject, verb, place
-            )
-            for meant in (0, 1)
+            _make(frame, meant, other, generator.choice(frame.fitting[meant]))
+            for meant, other in sorted([(frame.meant, frame.other), (frame.other, frame.meant)])
         )
         if not any(one.pair.source in seen for one in two):
             seen.update(one.pair.source for one in two)
@@ -186,36 +267,43 @@ def minimal_pairs(
     )
 
 
-@generated_task("pronouns", lambda: (source_tokens(), target_tokens()))
-def drawer():
+@generated_task("pronouns", lambda **options: (source_tokens(**options), target_tokens(**options)))
+def drawer(*, described: int = 0):
     """A function from a random generator to one pair."""
-    return lambda generator: draw(generator).pair
+    check_described(described)
+    return lambda generator: draw(generator, described).pair
 
 
-def pronoun_task(*, train: int, valid: int = 500, test: int = 1000, seed: int = 0) -> Task:
+def pronoun_task(
+    *, train: int, valid: int = 500, test: int = 1000, seed: int = 0, described: int = 0
+) -> Task:
     """A task of translation pairs that all differ."""
-    return make_task("pronouns", train=train, valid=valid, test=test, seed=seed)
+    return make_task(
+        "pronouns", train=train, valid=valid, test=test, seed=seed, described=described
+    )
 
 
-def source_tokens() -> tuple[str, ...]:
+def source_tokens(described: int = 0) -> tuple[str, ...]:
     """Every English word of the sentences, in code-point order."""
     words = {"the", "because", "it", "they", "is", "are", "."}
     words.update(one[0] for one in (*SUBJECTS, *VERBS, *PLACES))
-    for kind in KINDS:
-        words.update(
-            word for noun in _OF_KIND[kind] for word in (noun.english, noun.english_plural)
-        )
-        words.update(english for english, _ in _FITS[kind])
+    for nouns in _OF_KIND.values():
+        words.update(word for noun in nouns for word in (noun.english, noun.english_plural))
+    words.update(one.english for one in _adjectives(described))
     return tuple(sorted(words))
 
 
-def target_tokens() -> tuple[str, ...]:
+def target_tokens(described: int = 0) -> tuple[str, ...]:
     """Every French word of the sentences, in code-point order."""
     words = {"le", "la", "l'", "les", "parce", "qu'", "est", "sont", ".", *PRONOUNS.values()}
     words.update(subject[1] for subject in SUBJECTS)
     words.update(place[1] for place in PLACES)
     words.update(verb[1] + subject[2] for verb in VERBS for subject in SUBJECTS)
-    for kind in KINDS:
-        words.update(word for noun in _OF_KIND[kind] for word in (noun.french, noun.french_plural))
-        words.update(french + s for _, french in _FITS[kind] for s in ("", "s"))
+    for nouns in _OF_KIND.values():
+        words.update(word for noun in nouns for word in (noun.french, noun.french_plural))
+    words.update(word for one in _adjectives(described) for word in (one.ms, one.mp))
     return tuple(sorted(words))
+
+
+def _adjectives(described):
+    return _DESCRIBING if described else sum(_FITS.values(), ())

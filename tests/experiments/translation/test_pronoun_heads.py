@@ -157,7 +157,10 @@ def test_a_turned_pronoun_is_wrong_and_nothing_else(task, queries):
 
 def test_every_measure_is_there_and_the_run_can_be_made_again(model, queries, figures_of):
     measured = measure(model, queries)
-    assert set(measured["hidden"]) == set(MASKED_EDGES) and set(measured["heads"]) == set(KINDS)
+    assert set(measured["hidden"]) == set(MASKED_EDGES) and set(measured["heads"]) == {
+        *KINDS,
+        "adjective",
+    }
     assert all(
         np.shape(measured["heads"][kind][key]) == (2, 2)
         for kind in KINDS
@@ -168,6 +171,7 @@ def test_every_measure_is_there_and_the_run_can_be_made_again(model, queries, fi
     assert measured["heads"]["encoder"]["pairs"][0] == [0.0, 0.0] and measured["heads"]["encoder"][
         "more"
     ][0] == [0.5, 0.5]
+    assert max(measured["heads"]["adjective"]["pairs"][0]) > 0  # that of the adjective is not
     figures = figures_of(
         "pronoun-heads", train=60, test_pairs=4, steps=2, d_model=8, num_heads=2, num_layers=1
     )

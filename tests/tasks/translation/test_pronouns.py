@@ -96,11 +96,38 @@ def test_the_pronoun_has_the_gender_of_the_noun_that_the_adjective_fits(seed):
     check(pronouns.draw(random.Random(seed)))
 
 
-def test_twins_differ_in_the_adjective_alone_and_mean_one_noun_each():
-    pairs = pronouns.minimal_pairs(200, seed=3)
+DESCRIBED = re.compile(r"the (\w+) (\w+) (behind|under|with|because)")
+
+
+def check_described(one, count):
+    """A sentence with described nouns, by the rules of this file."""
+    source, target = one.pair.source, one.pair.target
+    clauses = DESCRIBED.findall(" ".join(source))
+    adjectives, nouns = [c[0] for c in clauses], [c[1] for c in clauses]
+    assert len(set(adjectives)) == len({singular(noun) for noun in nouns}) == count
+    assert [c[2] == "because" for c in clauses] == [False] * (count - 1) + [True]
+    assert source[one.decides] == source[-2] and source[one.pronoun] in ("it", "they")
+    meant = nouns[adjectives.index(source[-2])]
+    assert source[one.antecedent] == meant and source[one.antecedent - 1] == source[-2]
+    feminine = singular(meant) in FEMININE
+    assert (singular(source[one.other]) in FEMININE) != feminine
+    said = ("elle" if feminine else "il") + "s" * (source[one.pronoun] == "they")
+    assert target[one.written] == said and one.pair.alignment[one.written] == {one.pronoun}
+    french = [t for t, places in enumerate(one.pair.alignment) if places == {one.antecedent}]
+    assert target[french[0] + 1] == target[-2]  # the adjective stands behind its noun
+
+
+@given(st.integers(0, 10**6), st.integers(2, 8))
+def test_the_pronoun_has_the_gender_of_the_noun_whose_adjective_is_said_again(seed, count):
+    check_described(pronouns.draw(random.Random(seed), count), count)
+
+
+@pytest.mark.parametrize("described", [0, 5])
+def test_twins_differ_in_the_adjective_alone_and_mean_one_noun_each(described):
+    pairs = pronouns.minimal_pairs(200, seed=3, described=described)
     for first, second in pairs:
-        check(first)
-        check(second)
+        for one in (first, second):
+            check_described(one, described) if described else check(one)
         different = [
             k
             for k, (a, b) in enumerate(zip(first.pair.source, second.pair.source, strict=True))
@@ -119,7 +146,7 @@ def test_twins_differ_in_the_adjective_alone_and_mean_one_noun_each():
         assert turned == [first.written, first.written + 2]
     sources = [one.pair.source for two in pairs for one in two]
     assert len(set(sources)) == 400
-    again = pronouns.minimal_pairs(50, seed=3, without=set(sources[:60]))
+    again = pronouns.minimal_pairs(50, seed=3, described=described, without=set(sources[:60]))
     assert not {one.pair.source for two in again for one in two} & set(sources[:60])
 
 
@@ -139,23 +166,35 @@ def test_neither_place_nor_number_nor_adjective_gives_the_gender_away():
     assert abs(sum(one.antecedent < one.other for one in drawn) / 4000 - 0.5) < 0.03
 
 
-def test_a_task_has_different_pairs_and_knows_all_its_words():
-    task = pronouns.pronoun_task(train=300, valid=50, test=100, seed=0)
+def test_no_place_gives_the_gender_of_a_described_noun_away():
+    drawn = [pronouns.draw(random.Random(seed), 5) for seed in range(4000)]
+    elle = [one.pair.target[one.written].startswith("elle") for one in drawn]
+    first = [one.pair.source[one.antecedent - 1] == one.pair.source[3] for one in drawn]
+    assert abs(sum(elle) / 4000 - 0.5) < 0.03 and abs(sum(first) / 4000 - 0.2) < 0.03
+    assert abs(sum(e for e, f in zip(elle, first) if f) / sum(first) - 0.5) < 0.06
+
+
+@pytest.mark.parametrize("described", [0, 5])
+def test_a_task_has_different_pairs_and_knows_all_its_words(described):
+    task = pronouns.pronoun_task(train=300, valid=50, test=100, seed=0, described=described)
     sources = [pair.source for part in (task.train, task.valid, task.test) for pair in part]
     assert [len(part) for part in (task.train, task.valid, task.test)] == [300, 50, 100] and len(
         set(sources)
     ) == 450
     batch = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 32).batch(0)
     assert not (batch.source == UNK).any() and not (batch.target_out == UNK).any()
-    assert task.test == pronouns.pronoun_task(train=400, valid=50, test=100, seed=0).test
+    again = pronouns.pronoun_task(train=400, valid=50, test=100, seed=0, described=described)
+    assert task.test == again.test
 
 
 def test_mistakes_are_named(monkeypatch):
     with pytest.raises(ValueError, match="count must be an integer"):
         pronouns.minimal_pairs(-1, seed=0)
-    always = pronouns._choose(random.Random(0))
+    with pytest.raises(ValueError, match="described must be an integer from 2 to 8, got 9"):
+        pronouns.pronoun_task(train=1, described=9)
+    always = pronouns._choose(random.Random(0), 0)
     adjectives = []
-    monkeypatch.setattr(pronouns, "_choose", lambda generator: adjectives.append(0) or always)
+    monkeypatch.setattr(pronouns, "_choose", lambda generator, _: adjectives.append(0) or always)
     with pytest.raises(ValueError, match=r"only \d were found"):
         pronouns.minimal_pairs(50, seed=0)  # one frame, and no more than three adjectives of a kind
     assert len(adjectives) > 50
