@@ -21,6 +21,7 @@ __all__ = [
     "collate_documents",
     "generate",
     "movie_reviews",
+    "sentence_polarity",
     "split",
 ]
 
@@ -145,6 +146,19 @@ def movie_reviews() -> list[Document]:
             "movie_reviews/pos/*.txt"
         )
     return documents_read
+
+
+def sentence_polarity() -> list[Document]:
+    """The sentence polarity data set of Pang and Lee (2005): 5,331 negative and as many positive
+    sentences from short reviews of films, in lower case and with punctuation apart, each as a
+    document of one sentence. Negative first."""
+    documents = []
+    for label, name in enumerate(("neg", "pos")):
+        path = datasets.fetch("rt-polarity", f"rt-polarity.{name}")
+        for line in path.read_text(encoding="cp1252").split("\n"):
+            if words := tuple(line.split()):
+                documents.append(Document((words,), label))
+    return documents
 
 
 def split(

@@ -25,6 +25,23 @@ def test_wilson_and_naive_bayes():
     assert abs(film_reviews.naive_bayes(train, test) - 2 / 3) < 1e-12
 
 
+def test_what_is_learned_from_single_sentences_is_kept(tmp_path, monkeypatch, figures_of):
+    """One step on the reviews teaches nothing: what came before decides."""
+    labels = {"dreadful": 0, "superb": 1, "boring": 0, "moving": 1}
+    before = [reviews.Document((("very", w),), label) for w, label in labels.items()] * 40
+    after = [
+        reviews.Document((("not", "long"), ("it", "is", d.sentences[0][1])), d.label)
+        for d in before
+    ]
+    monkeypatch.setattr(reviews, "sentence_polarity", lambda: before)
+    monkeypatch.setattr(reviews, "movie_reviews", lambda: after)
+    options = dict(train=40, valid=20, test=40, d_embed=16, hidden_size=8, batch_size=20, steps=1)
+    options |= dict(dropout=0.0, min_count=1, learning_rate=0.01)
+    name = "movie-reviews-hierarchical"
+    assert figures_of(f"{name}-pretrained", **options, pretraining_steps=60)["accuracy"] == 1.0
+    assert figures_of(name, **options)["accuracy"] < 0.8
+
+
 def test_film_reviews_are_trained_tested_and_shown(tmp_path, monkeypatch):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:

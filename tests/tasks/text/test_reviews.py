@@ -74,8 +74,19 @@ def test_an_archive_without_reviews_is_named(mirror):
         reviews.movie_reviews()
 
 
+def test_sentences_with_a_class_are_documents_of_one_sentence(mirror):
+    mirror("rt-polarity", "rt-polarity.neg", b"dull .\n")
+    mirror("rt-polarity", "rt-polarity.pos", b"a caf\xe9 of a film \x85 .\n\nfine .\n")
+    negative, *positive = reviews.sentence_polarity()
+    assert negative == reviews.Document((("dull", "."),), 0)
+    assert [d.label for d in positive] == [1, 1]
+    assert positive[0].sentences == (("a", "café", "of", "a", "film", "…", "."),)
+
+
 @real
 def test_the_real_reviews_are_all_there():
+    sentences = reviews.sentence_polarity()
+    assert len(sentences) == 10_662 and sum(d.label for d in sentences) == 5331
     documents = reviews.movie_reviews()
     assert len(documents) == 2000 and sum(d.label for d in documents) == 1000
     assert 25 < sum(len(d.sentences) for d in documents) / 2000 < 40
