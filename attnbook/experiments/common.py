@@ -11,12 +11,14 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from ..training import cosine_decay, fit, save_model
 from ..training.loop.history import History
 
 __all__ = [
+    "Best",
     "block_means",
     "checkpoint_folder",
     "checkpoints",
@@ -76,6 +78,36 @@ def checkpoints(steps: int) -> dict[str, Any]:
     if folders is None:
         return {}
     return {"checkpoint_dir": next(folders), "save_every": max(1, steps // _SAVES)}
+
+
+class Best:
+    """An evaluation that keeps the weights with the best value, as a file: a training that is
+    stopped and goes on has them still.
+
+    Args:
+        evaluate: From a model to a number.
+        folder: Where the weights go.
+        largest: Whether the best value is the largest, not the smallest.
+    """
+
+    def __init__(self, evaluate: Callable[[nn.Module], float], folder: Path, largest: bool = False):
+        self._evaluate, self._path, self._largest = evaluate, folder / "best.pt", largest
+        self.value = torch.load(self._path)["value"] if self._path.exists() else None
+
+    def __call__(self, model: nn.Module) -> float:
+        value = self._evaluate(model)
+        if self.value is None or (value > self.value if self._largest else value < self.value):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            new = self._path.with_suffix(".new")
+            torch.save({"value": value, "weights": model.state_dict()}, new)
+            new.replace(self._path)
+            self.value = value
+        return value
+
+    def restore(self, model: nn.Module) -> None:
+        """Give a model the best weights."""
+        device = next(model.parameters()).device
+        model.load_state_dict(torch.load(self._path, map_location=device)["weights"])
 
 
 def select(settings: Any, *names: str) -> dict[str, Any]:

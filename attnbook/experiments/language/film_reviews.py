@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import Counter
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from ...tasks import Vocabulary
 from ...tasks.text import reviews
 from ...training import cosine_decay
 from ...training.losses.token_loss import device_of
-from ..common import rounded, select, train, training_figures
+from ..common import Best, checkpoint_folder, rounded, select, train, training_figures
 from ..registry import register
 
 __all__ = ["class_accuracy", "class_loss", "naive_bayes", "pooled_film_reviews", "wilson"]
@@ -123,35 +122,29 @@ def pooled_film_reviews(settings: ReviewSettings, *, seed: int = 0, device: str 
             seed=seed,
             device=device,
         )
-    best: dict = {"valid": -1.0}
-
-    def evaluate(model) -> float:
-        share = class_accuracy(model, valid)
-        if share > best["valid"]:
-            best.update(valid=share, weights=copy.deepcopy(model.state_dict()))
-        return share
-
     batches = reviews.DocumentBatches(
         parts[0], vocab, settings.batch_size, seed, bucket=True, **limits
     )
-    history = train(
-        model,
-        batches,
-        class_loss,
-        settings,
-        seed=seed,
-        device=device,
-        evaluate=evaluate,
-        evaluate_every=len(batches),
-    )
-    model.load_state_dict(best["weights"])
+    with checkpoint_folder() as kept:
+        best = Best(lambda model: class_accuracy(model, valid), kept, largest=True)
+        history = train(
+            model,
+            batches,
+            class_loss,
+            settings,
+            seed=seed,
+            device=device,
+            evaluate=best,
+            evaluate_every=len(batches),
+        )
+        best.restore(model)
     model.eval()
     share, bayes = class_accuracy(model, test), naive_bayes([*parts[0], *before], parts[2])
     return {
         "accuracy": round(share, 4),
         "interval": [round(x, 4) for x in wilson(share, settings.test)],
         "test": settings.test,
-        "valid": round(best["valid"], 4),
+        "valid": round(best.value, 4),
         "course": rounded(history.evaluations),
         "naive_bayes": round(bayes, 4),
         "naive_bayes_interval": [round(x, 4) for x in wilson(bayes, settings.test)],

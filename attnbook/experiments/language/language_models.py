@@ -20,7 +20,15 @@ from ...training.loop.temporary_state import temporary_mode
 from ...training.losses.language_model import language_loss, perplexity
 from ...training.losses.token_loss import device_of
 from ...validate import check_choice
-from ..common import count_parameters, rounded, select, train, training_figures
+from ..common import (
+    Best,
+    checkpoint_folder,
+    count_parameters,
+    rounded,
+    select,
+    train,
+    training_figures,
+)
 from ..registry import register
 
 __all__ = [
@@ -195,6 +203,8 @@ class WikitextSettings:
     batch_size: int = 64  # examples per step
     steps: int = 400  # training steps
     learning_rate: float = 5e-3  # peak learning rate
+    evaluations: int = 4  # perplexities on the validation sentences
+    early_stopping: bool = False  # test the weights with the best of them
 
 
 def wikitext(settings: WikitextSettings, *, seed: int = 0, device: str = "cpu") -> dict:
@@ -207,16 +217,20 @@ def wikitext(settings: WikitextSettings, *, seed: int = 0, device: str = "cpu") 
     sizes = select(settings, "d_embed", "hidden_size", "dropout")
     model = make_model(settings.model, len(vocabulary), **sizes)
     valid = _batches(task.valid, vocabulary, 100, seed)
-    history = train(
-        model,
-        _batches(task.train, vocabulary, settings.batch_size, seed),
-        language_loss,
-        settings,
-        seed=seed,
-        device=device,
-        evaluate=lambda m: perplexity(m, valid),
-        evaluations=4,
-    )
+    with checkpoint_folder() as kept:
+        best = Best(lambda m: perplexity(m, valid), kept)
+        history = train(
+            model,
+            _batches(task.train, vocabulary, settings.batch_size, seed),
+            language_loss,
+            settings,
+            seed=seed,
+            device=device,
+            evaluate=best,
+            evaluations=settings.evaluations,
+        )
+        if settings.early_stopping:
+            best.restore(model)
     test = _batches(task.test, vocabulary, 100, seed)
     return {
         "vocabulary": len(vocabulary),
@@ -256,3 +270,19 @@ for _model in ("lstmn", "lstm"):
         minutes="3 minutes on one CPU core",
         needs="wikitext-2",
     )
+    for _rate in (5e-3, 2e-3):
+        register(
+            f"{_model}-wikitext-2-converged" + ("" if _rate == 5e-3 else "-slow"),
+            wikitext,
+            WikitextSettings(
+                model=_model,
+                dropout=0.5,
+                steps=1500,
+                learning_rate=_rate,
+                evaluations=15,
+                early_stopping=True,
+            ),
+            title=f"The same until it gets worse, {_model.upper()}, rate {_rate:g}",
+            minutes="12 minutes on one CPU core",
+            needs="wikitext-2",
+        )
