@@ -57,7 +57,7 @@ reproduce: setup  ## make one recorded run again: make reproduce NAME=...
 gpu: setup  ## with a GPU: its tests, then the recorded runs that are worth most in so many minutes (MINUTES=25)
 	$(PY) -m attnbook gpu --minutes $(or $(MINUTES),25)
 
-notebooks: setup  ## run the chapter sources and write the .ipynb beside them (CHAPTERS="chapters/00_attention ...")
+notebooks: setup  ## run the sources and write the notebooks of chapters/ (CHAPTERS="sources/00_attention ...")
 	$(PY) tools/build_notebooks.py $(CHAPTERS)
 
 clean:  ## remove what was built; the environment and what was graded stay

@@ -1,5 +1,5 @@
-"""Makes the notebooks of the book from their sources: chapters/**/NAME.md (MyST, with solutions) ->
-NAME.ipynb beside it.
+"""Makes the notebooks of the book from their sources: sources/CHAPTER/NAME.md (MyST, with
+solutions) -> chapters/CHAPTER/NAME.ipynb.
 
     python tools/build_notebooks.py [PATH ...]              run these (without PATH all)
     python tools/build_notebooks.py --check [PATH ...]      only compare, with sources and rules
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import nbformat
 
-from bookbuild import execute, measure, rules, source
+from bookbuild import execute, measure, publish, rules, source
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -27,39 +27,43 @@ ROOT = Path(__file__).resolve().parents[1]
 def sources(paths: list[str]) -> list[Path]:
     """The chapter sources that these arguments name."""
     found = []
-    for path in map(Path, paths or [ROOT / "chapters"]):
+    for path in map(Path, paths or [ROOT / "sources"]):
         if path.is_dir():
-            found += [p for p in path.rglob("*.md") if source.is_source(p)]
-        elif path.with_suffix(".md").is_file():
-            found.append(path.with_suffix(".md"))
+            inside = [*path.rglob("*.md"), *map(source.source_of, path.rglob("*.ipynb"))]
+            found += [p for p in inside if p.is_file() and source.is_source(p)]
+        elif source.source_of(path).is_file():
+            found.append(source.source_of(path))
         else:
             sys.exit(f"no such source: {path}")
     return sorted({p.resolve() for p in found if ".ipynb_checkpoints" not in p.parts})
 
 
+def reader_notebook(path: Path) -> nbformat.NotebookNode:
+    """The readers' notebook of a source, without outputs."""
+    return publish.readable(source.read_source(path), path)
+
+
 def check(path: Path) -> list[str]:
     """What is wrong with the pair of this source; empty when all is well."""
-    pair = path.with_suffix(".ipynb")
+    pair = source.notebook_of(path)
     if not pair.exists():
         return [
             f"{pair.name} is missing; make it with: python tools/build_notebooks.py "
             f"{os.path.relpath(path)}"
         ]
     stored = nbformat.read(pair, as_version=4)
-    made = source.student_version(source.read_source(path))
     out = (
         []
-        if source.skeleton(made) == source.skeleton(stored)
+        if source.skeleton(reader_notebook(path)) == source.skeleton(stored)
         else ["differs from its source: build it again"]
     )
     return out + rules.problems(stored)
 
 
 def build(path: Path) -> dict:
-    """Run one source and write the notebook beside it; returns {"seconds", "peak_mb"}."""
-    nb = source.student_version(source.read_source(path))
-    took = execute.execute(nb, path.parent)
-    pair = path.with_suffix(".ipynb")
+    """Run one source and write its notebook; returns {"seconds", "peak_mb"}."""
+    nb, pair = reader_notebook(path), source.notebook_of(path)
+    took = execute.execute(nb, pair.parent)
     part = pair.with_suffix(".ipynb.partial")
     nbformat.write(nb, part)
     part.replace(pair)
@@ -68,9 +72,9 @@ def build(path: Path) -> dict:
 
 def measured(path: Path) -> list[str]:
     """Run the stored notebook and record it; returns what its declared line gets wrong."""
-    pair = path.with_suffix(".ipynb")
+    pair = source.notebook_of(path)
     nb = nbformat.read(pair, as_version=4)
-    took = execute.execute(nb, path.parent)
+    took = execute.execute(nb, pair.parent)
     row = {"notebook": pair.relative_to(ROOT).as_posix(), **took}
     measure.record(ROOT / "results" / "notebooks.json", [row], ROOT)
     print(f"{took['seconds']:.0f} s, {took['peak_mb']} MB")
@@ -81,8 +85,8 @@ def instructor(path: Path, folder: Path) -> None:
     """Run the version with solutions and write it into `folder`, in the same chapter folder as
     in the book.
     """
-    nb = source.instructor_version(source.read_source(path))
-    execute.execute(nb, path.parent)
+    nb = source.instructor_version(publish.resolved(source.read_source(path), path))
+    execute.execute(nb, source.notebook_of(path).parent)
     target = folder / path.parent.name / f"{path.stem}.ipynb"
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(nb, target)
@@ -117,7 +121,7 @@ def main(argv: list[str] | None = None) -> int:
             else:
                 took = build(path)
                 print(f"{took['seconds']:.0f} s, {took['peak_mb']} MB")
-                problems = rules.problems(nbformat.read(path.with_suffix(".ipynb"), as_version=4))
+                problems = rules.problems(nbformat.read(source.notebook_of(path), as_version=4))
         except Exception as error:  # the other notebooks are still worth making
             print(f"stopped\n{error}")
             wrong += 1

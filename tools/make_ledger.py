@@ -104,8 +104,8 @@ def _faults(row: dict[str, str], root: Path) -> list[str]:
         return faults
     if not row["section"]:
         faults.append("is done, but has no section")
-    elif not (root / f"{row['section']}.md").is_file():
-        faults.append(f"section {row['section']}.md does not exist")
+    elif not (root / f"{row['section']}.ipynb").is_file():
+        faults.append(f"section {row['section']}.ipynb does not exist")
     if not row["name"] and row["kind"] in ("system", "formula"):
         faults.append("is done, but has no name")
     if not row["test"]:

@@ -352,13 +352,14 @@ def instructor(out, book, only):
     """Write the instructor's notebooks: each section in full, with solutions and hidden checks."""
     import nbformat
 
-    from bookbuild import source
+    from bookbuild import publish, source
 
     def make(folder):
         for part in parts:
             target = folder / part.chapter / f"{part.name}.ipynb"
             target.parent.mkdir(parents=True, exist_ok=True)
-            nbformat.write(source.instructor_version(source.read_source(part.path)), target)
+            nb = publish.resolved(source.read_source(part.path), part.path)
+            nbformat.write(source.instructor_version(nb), target)
 
     with _clear_errors():
         parts = _sections(book, only)

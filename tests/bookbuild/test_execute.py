@@ -14,7 +14,7 @@ import pytest
 import small
 from patience import HANGS
 
-from bookbuild import execute, source
+from bookbuild import execute, publish, source
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ def make(folder: Path, text: str) -> Path:
     """Write a source and the executed notebook beside it."""
     path = folder / "small.md"
     path.write_text(text, encoding="utf-8")
-    nb = source.student_version(source.read_source(path))
+    nb = publish.readable(source.read_source(path), path)
     execute.execute(nb, folder)
     nbformat.write(nb, path.with_suffix(".ipynb"))
     return path.with_suffix(".ipynb")

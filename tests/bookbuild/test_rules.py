@@ -11,7 +11,7 @@ import small
 from nbformat.v4 import new_code_cell, new_output
 from patience import eventually
 
-from bookbuild import execute, measure, rules, source
+from bookbuild import execute, measure, publish, rules, source
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,8 @@ def sound(tmp_path_factory):
     """The small notebook, run."""
     folder = tmp_path_factory.mktemp("rules")
     (folder / "small.md").write_text(small.SOURCE, encoding="utf-8")
-    nb = source.student_version(source.read_source(folder / "small.md"))
+    path = folder / "small.md"
+    nb = publish.readable(source.read_source(path), path)
     execute.execute(nb, folder)
     return nb
 
@@ -91,19 +92,20 @@ def not_run(nb):
 
 
 def no_alt(nb):
-    del cell(nb, "ax.bar").metadata.mystnb["image"]
+    del cell(nb, "ax.bar").metadata["alt"]
 
 
 def short_alt(nb):
-    cell(nb, "ax.bar").metadata.mystnb.image.alt = "a figure"
+    cell(nb, "ax.bar").metadata.alt = "a figure"
 
 
 def file_alt(nb):
-    cell(nb, "ax.bar").metadata.mystnb.image.alt = "_images/a_picture_of_four_bars.png"
+    cell(nb, "ax.bar").metadata.alt = "_images/a_picture_of_four_bars.png"
 
 
 def caption_alt(nb):
-    cell(nb, "ax.bar").metadata.mystnb.figure.caption = cell(nb, "ax.bar").metadata.mystnb.image.alt
+    alt = cell(nb, "ax.bar").metadata.alt
+    cell(nb, "**Figure").source = f"**Figure 0.1.** {alt}.\n\n<details></details>"
 
 
 def two_figures(nb):

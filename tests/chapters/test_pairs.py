@@ -1,4 +1,4 @@
-"""Every section is a pair, NAME.md and NAME.ipynb, that say the same and keep the rules; and the
+"""Every section is a pair, a source and a notebook, that say the same and keep the rules; and the
 contents list all of them.
 """
 
@@ -11,17 +11,17 @@ import nbformat
 import pytest
 from book import toc_files
 
-from bookbuild import measure, rules, source
+from bookbuild import measure, publish, rules, source
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = sorted(p for p in (ROOT / "chapters").rglob("*.md") if source.is_source(p))
+SOURCES = sorted(p for p in (ROOT / "sources").rglob("*.md") if source.is_source(p))
 NOTEBOOKS = sorted(
     p for p in (ROOT / "chapters").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts
 )
 
 
 def _id(path):
-    return path.relative_to(ROOT / "chapters").with_suffix("").as_posix()
+    return "/".join(path.with_suffix("").parts[-2:])
 
 
 def test_no_source_and_no_notebook_is_alone():
@@ -44,9 +44,9 @@ def test_contents_list_every_page_and_nothing_else():
 
 @pytest.mark.parametrize("path", SOURCES, ids=_id)
 def test_the_notebook_is_what_its_source_says(path):
-    """Cell by cell: type, text, metadata and id of the student's version."""
-    made = source.student_version(source.read_source(path))
-    stored = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
+    """Cell by cell: type, text, metadata and id of the readers' notebook."""
+    made = publish.readable(source.read_source(path), path)
+    stored = nbformat.read(source.notebook_of(path), as_version=4)
     again = (
         f"differs from its source; run: python tools/build_notebooks.py {path.relative_to(ROOT)}"
     )
@@ -90,7 +90,7 @@ def test_labels_are_unique_in_the_book():
     """(label)= over a title or before an equation: the website's build stops at a second one."""
     labels = [
         label
-        for path in (ROOT / "chapters").rglob("*.md")
+        for path in (*SOURCES, *(ROOT / "chapters").rglob("index.md"))
         if ".ipynb_checkpoints" not in path.parts
         for label in re.findall(
             r"^\(([\w-]+)\)=$|^\$\$ \(([\w-]+)\)$",
@@ -105,8 +105,8 @@ def test_labels_are_unique_in_the_book():
 def test_names_are_unique_in_the_book():
     """grade_ids and figure names: two notebooks may not use one name."""
     seen = {}
-    for path in NOTEBOOKS:
-        for cell in nbformat.read(path, as_version=4).cells:
+    for path in SOURCES:
+        for cell in source.student_version(source.read_source(path)).cells:
             for name in (
                 cell.metadata.get("nbgrader", {}).get("grade_id"),
                 cell.metadata.get("mystnb", {}).get("figure", {}).get("name"),

@@ -113,7 +113,7 @@ def test_every_figure_of_the_notebooks_is_on_its_page_and_described(soup, site):
         drawn = [
             (c, o) for c in nb.cells if c.cell_type == "code" for o in c.outputs if is_figure(o)
         ]
-        wanted = [c.metadata.mystnb.image.alt for c, o in drawn if "text/html" not in o.data]
+        wanted = [c.metadata.alt for c, o in drawn if "text/html" not in o.data]
         images = [i for i in soup[site / f"{name}.html"].find("article").find_all("img")]
         assert [i.get("alt") for i in images if i.get("alt") in wanted] == wanted, name
         total += len(wanted)
@@ -171,7 +171,7 @@ def test_chapters_are_numbered_from_zero(soup, site):
         c.get_text()
         for c in soup[site / "chapters/00_attention/soft_lookup.html"].select(".caption-number")
     ]
-    assert captions and all(c.startswith("Fig. 0.") for c in captions)
+    assert captions and all(c.startswith("Figure 0.") for c in captions)
     contents = soup[site / "intro.html"].select("nav.bd-links a")
     assert any(a.get_text().strip().startswith("0. ") for a in contents)
 
@@ -202,7 +202,7 @@ def test_a_warning_fails_the_build(tmp_path, text):
     config = (ROOT / "_config.yml").read_text(encoding="utf-8")
     (tmp_path / "_config.yml").write_text(
         re.sub(
-            r"^ *(logo|favicon|html_css_files|local_extensions|chapter_zero|api):.*\n",
+            r"^ *(logo|favicon|html_css_files|local_extensions|chapter_zero|api|sections):.*\n",
             "",
             config,
             flags=re.MULTILINE,
@@ -219,3 +219,30 @@ def test_a_warning_fails_the_build(tmp_path, text):
         assert build(tmp_path, tmp_path / "out").returncode == 0
     (tmp_path / "page.md").write_text(text)
     assert build(tmp_path, tmp_path / "out").returncode != 0
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in toc_files() if (ROOT / f"{name}.ipynb").exists()]
+)
+def test_page_and_notebook_have_the_same_numbers(soup, site, name):
+    """Figures, formulas, what the text says of them, and every paper that is cited."""
+    page = soup[site / f"{name}.html"].select_one("article")
+    cells = nbformat.read(ROOT / f"{name}.ipynb", as_version=4).cells
+    texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
+    captions = re.findall(r"^\*\*(Figure [\d.]+)\.\*\* ", "\n".join(texts), re.MULTILINE)
+    prose = "\n".join(re.sub(r"^\*\*Figure [\d.]+\.\*\* ", "", text) for text in texts)
+
+    def of_page(selector):
+        return [" ".join(tag.get_text().split()).strip("()#¶ ") for tag in page.select(selector)]
+
+    assert of_page("figcaption .caption-number") == captions
+    assert of_page("span.eqno") == re.findall(r"\\tag\{([\d.]+)\}", prose)
+    assert sorted(of_page(".std-numref")) == sorted(re.findall(r"Figure \d+\.\d+", prose))
+    assert of_page('a.reference.internal[href*="#equation-"]') == re.findall(
+        r"(?<!\])\((\d+\.\d+)\)", prose
+    )
+    cited = re.findall(r"\[([^][]+?),? \(?(\d{4})\)?\]\(http", prose)
+    text = re.sub(r"[][()]", "", " ".join(page.get_text().split()))
+    assert len(of_page('a[href*="references.html"]')) == len(cited) > 0
+    for who, year in cited:
+        assert f"{who} {year}" in text or f"{who}, {year}" in text, who

@@ -103,7 +103,6 @@ def _done(**changes):
 def root(tmp_path):
     (tmp_path / "chapters/01_some").mkdir(parents=True)
     (tmp_path / "tests").mkdir()
-    (tmp_path / "chapters/01_some/section.md").write_text("# Section\n")
     (tmp_path / "chapters/01_some/section.ipynb").write_text('{"source": "assert loss < 1"}')
     (tmp_path / "chapters/01_some/quiet.ipynb").write_text('{"source": "print(1)"}')
     (tmp_path / "tests/test_one.py").write_text(
@@ -128,7 +127,7 @@ def test_a_row_with_all_its_parts_passes(root):
         ({"name": ""}, "no name"),
         ({"section": "chapters/01_some/absent"}, "does not exist"),
         ({"section": "chapters/02_other/section"}, "not a notebook of chapter 1"),
-        ({"section": "chapters/01_some/section.md"}, "without extension"),
+        ({"section": "chapters/01_some/section.ipynb"}, "without extension"),
         ({"name": "attnbook.tasks.Vocabulary.absent"}, "does not exist"),
         ({"name": "attnbook.absent.Thing"}, "does not exist"),
         ({"name": "torch.nn.Linear"}, "not of attnbook"),

@@ -8,6 +8,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -124,8 +125,8 @@ def test_every_notebook_has_its_colab_badge_in_the_readme():
     )
 
 
-def _title(source: Path) -> str:
-    return re.search(r"^# (.+)$", source.read_text(encoding="utf-8"), flags=re.MULTILINE)[1]
+def _title(notebook: Path) -> str:
+    return nbformat.read(notebook, as_version=4).cells[0].source.partition("\n")[0].lstrip("# ")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_lists_of_sections_call_them_by_their_titles(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     entries = re.findall(r"^(?:\| |- )\[([^\]]+)\]\(([^)]+)\.ipynb\)", text, flags=re.MULTILINE)
     folder = (ROOT / page).parent
-    assert {name: _title(folder / f"{name}.md") for _, name in entries} == {
+    assert {name: _title(folder / f"{name}.ipynb") for _, name in entries} == {
         name: said for said, name in entries
     }
     notebooks = (
@@ -217,7 +218,7 @@ def test_notebooks_install_what_colab_lacks():
     found = {
         name: [
             p
-            for p in (ROOT / "chapters").rglob("*.md")
+            for p in (ROOT / "sources").rglob("*.md")
             if re.search(use, p.read_text(encoding="utf-8"))
         ]
         for name, use in lacking.items()

@@ -140,8 +140,9 @@ def test_the_wheel_carries_data_and_results(tmp_path):
     import zipfile
 
     copy = tmp_path / "copy"
+    ignored = shutil.ignore_patterns("__pycache__", ".*")  # with a dot: of a run that goes on
     for name in ("attnbook", "data", "results"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, copy / name, ignore=ignored)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "LICENSE-TEXT"):
         shutil.copy(ROOT / name, copy / name)
     done = subprocess.run(
@@ -177,8 +178,8 @@ def test_the_wheel_carries_data_and_results(tmp_path):
     )
     assert str(away) in said.stdout, said.stderr
     listed = {
-        p.relative_to(ROOT / "results").as_posix()
-        for p in (ROOT / "results").rglob("*")
+        p.relative_to(copy / "results").as_posix()
+        for p in (copy / "results").rglob("*")
         if p.is_file()
     }
     assert listed == {

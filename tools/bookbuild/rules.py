@@ -12,6 +12,7 @@ from nbformat import NotebookNode
 
 from . import measure, source
 from .nondeterminism import Taint, has_assert, parse
+from .publish import CAPTION
 
 SETUP = """try:
     import attnbook
@@ -22,6 +23,7 @@ setup = attnbook.setup(seed=0)"""
 
 TRAINED = "nbval-ignore-output"
 TAGS = {
+    CAPTION,
     TRAINED,
     "hide-input",
     "remove-input",
@@ -59,7 +61,7 @@ def _code(nb):
 
 
 def _tagged(cell, tag):
-    return tag in cell.metadata.get("tags", [])
+    return tag in cell.get("metadata", {}).get("tags", [])
 
 
 def _format(nb):
@@ -135,8 +137,7 @@ def _figures(nb):
     faults = []
     for i, cell in _code(nb):
         pictures = [o for o in cell.outputs if is_figure(o)]
-        image = cell.metadata.get("mystnb", {}).get("image", {})
-        alt = str(image.get("alt", ""))
+        alt = str(cell.metadata.get("alt", ""))
         if len(pictures) > 1:
             faults.append(
                 f"cell {i}: {len(pictures)} figures in one cell, which share one alt text; one "
@@ -149,8 +150,9 @@ def _figures(nb):
             )
         if alt and not pictures:
             faults.append(f"cell {i}: has alt text but shows no figure")
-        caption = str(cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", ""))
-        if alt and alt.strip() == caption.strip():
+        caption = nb.cells[i + 1] if i + 1 < len(nb.cells) else {}
+        said = caption.source.partition("\n\n<details>")[0] if _tagged(caption, CAPTION) else ""
+        if alt and alt.strip(". ") == re.sub(r"^\*\*.*?\*\* ", "", said).strip(". "):
             faults.append(f"cell {i}: the alt text repeats the caption; say what is to be seen")
     for i, cell in enumerate(nb.cells):
         if cell.cell_type == "markdown" and re.search(r"!\[\s*\]\(", cell.source):

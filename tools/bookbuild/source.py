@@ -56,6 +56,24 @@ def _parse(text: str) -> NotebookNode:
     return jupytext.reads(text, fmt="md:myst")
 
 
+def notebook_of(path: Path) -> Path:
+    """Where the readers' notebook of a source lies: that of `sources/REST/NAME.md` is
+    `chapters/REST/NAME.ipynb`, that of any other is beside it."""
+    return _elsewhere(path, "sources", "chapters").with_suffix(".ipynb")
+
+
+def source_of(path: Path) -> Path:
+    """The source of a notebook or a page of the book, with or without its ending."""
+    found = _elsewhere(path, "chapters", "sources").with_suffix(".md")
+    return found if found.is_file() else path.with_suffix(".md")
+
+
+def _elsewhere(path, here, there):
+    if path.parent.parent.name != here:
+        return path
+    return path.parent.parent.parent / there / path.parent.name / path.name
+
+
 def is_source(path: str | Path) -> bool:
     """Whether the .md file `path` is the source of a notebook (and not a plain page)."""
     path = Path(path)

@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
 
 from attnbook.checks import exercises
-from bookbuild import source
+from bookbuild import publish, source
 
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -69,20 +69,20 @@ class Section:
 
 
 def find_book(folder: str | Path | None = None) -> Path:
-    """The folder that holds `chapters/`: the one given, that of the variable ATTNBOOK_BOOK, or the
+    """The folder that holds `sources/`: the one given, that of the variable ATTNBOOK_BOOK, or the
     checkout that this package runs from.
 
-    Raises ValueError when there are no chapters (an installed wheel holds none).
+    Raises ValueError when there are no sources (an installed wheel holds none).
     """
     folder = folder or os.environ.get("ATTNBOOK_BOOK")
     root = Path(folder) if folder else _ROOT
-    if not (root / "chapters").is_dir():
+    if not (root / "sources").is_dir():
         hint = (
             "give the checkout of the book"
             if folder
             else "an installed package has none: give --book, a checkout of the book"
         )
-        raise ValueError(f"book: there is no folder {root / 'chapters'}; {hint}")
+        raise ValueError(f"book: there is no folder {root / 'sources'}; {hint}")
     return root
 
 
@@ -93,7 +93,7 @@ def sections(book: Path, only=None, tasks=None) -> list[Section]:
     tasks: ids of exercises; default all. A section without any of them is left out
     Raises ValueError for a name or an id that the book does not have.
     """
-    found = [_read(path) for path in sorted(book.glob("chapters/*/*.md")) if source.is_source(path)]
+    found = [_read(path) for path in sorted(book.glob("sources/*/*.md")) if source.is_source(path)]
     found = [section for section in found if section.tasks]
     contents = book / "_toc.yml"
     lines = contents.read_text(encoding="utf-8").split() if contents.is_file() else []
@@ -102,7 +102,7 @@ def sections(book: Path, only=None, tasks=None) -> list[Section]:
         key=lambda section: order.get(f"chapters/{section.chapter}/{section.name}", len(order))
     )
     if not found:
-        raise ValueError(f"book: no section in {book / 'chapters'} has an exercise")
+        raise ValueError(f"book: no section in {book / 'sources'} has an exercise")
     _known("section", only, [section.name for section in found])
     _known("exercise", tasks, [task.id for section in found for task in section.tasks])
     if only:
@@ -156,7 +156,7 @@ def _replace(section, tasks):
 
 
 def _read(path: Path) -> Section:
-    nb = source.instructor_version(source.read_source(path))
+    nb = source.instructor_version(publish.resolved(source.read_source(path), path))
     title = re.search(
         r"^# (.+)$",
         "\n".join(c.source for c in nb.cells if c.cell_type == "markdown"),

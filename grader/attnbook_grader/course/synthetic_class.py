@@ -15,7 +15,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from attnbook.checks import judge
-from bookbuild import source
+from bookbuild import publish, source
 
 from .assignments import Assignment, notebook_with
 from .exercises import Section, solution_of
@@ -371,7 +371,7 @@ def _chapter(section, answers):
     """The chapter's public notebook with these answers, a cell of the student's own, and cells
     that must not run again.
     """
-    nb = source.student_version(source.read_source(section.path))
+    nb = publish.readable(source.read_source(section.path), section.path)
     by_key = {task.key: answers.get(task.id) for task in section.tasks}
     for cell in nb.cells:
         answer = by_key.get(cell.metadata.get("nbgrader", {}).get("grade_id"))

@@ -1,0 +1,166 @@
+"""The readers' notebook of a small book: no role of the website is left in it."""
+
+import nbformat
+import pytest
+
+from bookbuild import publish, source
+
+HEAD = """---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+kernelspec:
+  display_name: Python 3
+  language: python
+  name: python3
+---
+
+"""
+FIRST = (
+    HEAD
+    + """(sec-first)=
+# First
+
+$$
+a = b
+$$ (eq-a)
+
+Unnumbered: $$c$$ and one more: $$ d $$ (eq-d)
+"""
+)
+SECOND = (
+    HEAD
+    + """# Second
+
+{cite:t}`one` and {cite:t}`two,three`, as known {cite:p}`four,one`. By {eq}`eq-a` and {eq}`eq-d`,
+see {numref}`fig-x`, {ref}`the first <sec-first>`, [it](first.ipynb), and
+[the chapter](../01_next/index.md#top).
+
+```
+$$ x $$ (eq-code) {eq}`eq-a`
+```
+
+```{code-cell} ipython3
+---
+tags: [hide-input]
+mystnb:
+  figure:
+    caption: A line, as in {eq}`eq-a`.
+    name: fig-x
+  image:
+    alt: A line that rises from left to right, steeply
+---
+x = 1
+```
+
+$$ \\begin{aligned} e &= f \\\\ g &= h \\end{aligned} $$ (eq-e)
+"""
+)
+BIB = """
+@article{one, author = {Cho, Kyunghyun}, year = {2014}, doi = {10.1/x}}
+@article{two, author = {van den Oord, A. and Le, Q.}, year = {2016}, eprint = {16.1},
+  archiveprefix = {arXiv}}
+@article{three, author = {A, B. and C, D. and E, F.}, year = {2017}, url = {https://three.org}}
+@book{four, author = {M{\\"u}ller, K.}, year = {1999}}
+"""
+TOC = """
+root: intro
+parts:
+- caption: Before
+  chapters: [{file: intro}]
+- numbered: 2
+  chapters:
+  - file: chapters/00_some/index
+    sections: [{file: chapters/00_some/first}, {file: chapters/00_some/second}]
+"""
+
+
+@pytest.fixture
+def book(tmp_path):
+    for name, text in {
+        "_toc.yml": TOC,
+        "references.bib": BIB,
+        "sources/00_some/first.md": FIRST,
+        "sources/00_some/second.md": SECOND,
+        "chapters/00_some/index.md": "# Some\n",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path / "sources/00_some"
+
+
+def made(path):
+    return publish.readable(source.read_source(path), path)
+
+
+def test_texts_say_numbers_names_and_links(book):
+    text = made(book / "second.md").cells[0].source
+    assert text == (
+        "# Second\n\n"
+        "[Cho (2014)](https://doi.org/10.1/x) and "
+        "[van den Oord and Le (2016)](https://arxiv.org/abs/16.1), "
+        "[A et al. (2017)](https://three.org), as known "
+        "([Müller, 1999](https://attnbook.github.io/attnbook/references.html); "
+        "[Cho, 2014](https://doi.org/10.1/x)). By (0.1) and (0.2),\n"
+        "see Figure 0.1, [the first](first.ipynb), [it](first.ipynb), and\n"
+        "[the chapter](https://attnbook.github.io/attnbook/chapters/01_next/index.html#top).\n\n"
+        "```\n$$ x $$ (eq-code) {eq}`eq-a`\n```"
+    )
+
+
+def test_formulas_carry_their_numbers_and_labels_are_gone(book):
+    (cell,) = made(book / "first.md").cells
+    assert cell.source == (
+        "# First\n\n$$\na = b \\tag{0.1}\n$$\n\nUnnumbered: $$c$$ and one more: $$ d \\tag{0.2} $$"
+    )
+    assert "\\end{aligned} \\tag{0.3} $$" in made(book / "second.md").cells[-1].source
+
+
+def test_a_figure_has_its_caption_below_and_its_words(book):
+    _, figure, caption, _ = made(book / "second.md").cells
+    assert caption.source.startswith("**Figure 0.1.** A line, as in (0.1).\n\n<details>")
+    assert "A line that rises from left to right, steeply.\n" in caption.source
+    assert figure.metadata.alt.startswith("A line that rises") and "mystnb" not in figure.metadata
+    assert figure.metadata.jupyter == {"source_hidden": True} and figure.metadata.cellView == "form"
+    assert caption.metadata.tags == [publish.CAPTION]
+
+
+def test_the_website_gets_the_roles_and_the_outputs(book):
+    raw = source.read_source(book / "second.md")
+    stored = made(book / "second.md")
+    stored.cells[1].outputs = [nbformat.v4.new_output("stream", text="1\n")]
+    stored.cells[1].execution_count = 1
+    page = publish.with_outputs(raw, stored)
+    assert "{cite:t}`one`" in page.cells[0].source and len(page.cells) == 3
+    assert page.cells[1].metadata.mystnb.figure.name == "fig-x"
+    assert page.cells[1].outputs == stored.cells[1].outputs
+    stored.cells[0].id = "another"
+    with pytest.raises(ValueError, match="build it again"):
+        publish.with_outputs(raw, stored)
+
+
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        ("{eq}`eq-z`", "no formula or figure 'eq-z'"),
+        ("{numref}`fig-z`", "no formula or figure 'fig-z'"),
+        ("{cite:t}`nobody`", "no paper 'nobody'"),
+        ("{ref}`x <sec-z>`", "no section 'sec-z'"),
+    ],
+)
+def test_what_the_book_does_not_have_is_named(book, role, words):
+    path = book / "second.md"
+    path.write_text(HEAD + f"# Second\n\n{role}\n", encoding="utf-8")
+    with pytest.raises(publish.UnknownLabel, match=words):
+        made(path)
+
+
+def test_a_new_number_changes_no_id(book):
+    before = [cell.id for cell in made(book / "second.md").cells]
+    first = book / "first.md"
+    first.write_text(FIRST + "\n$$ z $$ (eq-z)\n", encoding="utf-8")
+    after = made(book / "second.md")
+    assert "\\tag{0.4}" in after.cells[-1].source
+    assert [cell.id for cell in after.cells] == before
