@@ -61,7 +61,7 @@ def _code(nb):
 
 
 def _tagged(cell, tag):
-    return tag in cell.get("metadata", {}).get("tags", [])
+    return tag in cell.metadata.get("tags", [])
 
 
 def _format(nb):
@@ -150,8 +150,9 @@ def _figures(nb):
             )
         if alt and not pictures:
             faults.append(f"cell {i}: has alt text but shows no figure")
-        caption = nb.cells[i + 1] if i + 1 < len(nb.cells) else {}
-        said = caption.source.partition("\n\n<details>")[0] if _tagged(caption, CAPTION) else ""
+        below = nb.cells[i + 1 : i + 2]
+        captions = [one.source for one in below if _tagged(one, CAPTION)]
+        said = captions[0].partition("\n\n<details>")[0] if captions else ""
         if alt and alt.strip(". ") == re.sub(r"^\*\*.*?\*\* ", "", said).strip(". "):
             faults.append(f"cell {i}: the alt text repeats the caption; say what is to be seen")
     for i, cell in enumerate(nb.cells):

@@ -144,7 +144,7 @@ def pooled_film_reviews(settings: ReviewSettings, *, seed: int = 0, device: str 
         "accuracy": round(share, 4),
         "interval": [round(x, 4) for x in wilson(share, settings.test)],
         "test": settings.test,
-        "valid": round(best.value, 4),
+        "valid": round(best.value or 0.0, 4),
         "course": rounded(history.evaluations),
         "naive_bayes": round(bayes, 4),
         "naive_bayes_interval": [round(x, 4) for x in wilson(bayes, settings.test)],
