@@ -252,6 +252,50 @@ def test_the_declared_line_is_read(line, seconds, mb):
     assert got.quick == (seconds, mb, "CPU") and got.full.device == "one GPU"
 
 
+def section(*texts):
+    """A notebook of texts and of code cells, given as (code, tags)."""
+    v4 = nbformat.v4
+    return v4.new_notebook(
+        cells=[
+            v4.new_markdown_cell(text)
+            if isinstance(text, str)
+            else v4.new_code_cell(text[0], metadata={"tags": list(text[1])})
+            for text in texts
+        ]
+    )
+
+
+def test_the_main_path_is_what_stands_open_before_the_exercises():
+    nb = section(
+        "# Two words\n\nThree more words $$ a = b $$ <details>not this</details>",
+        ("setup", ["hide-input"]),
+        ("one\n\ntwo", []),
+        ("folded", ["hide-cell"]),
+        "## Closer look: the proof\n\nNobody has to read it.",
+        ("proof", []),
+        "## On\n\nTwo more.\n\n## Exercises\n\nTen words that do not count.",
+        ("answer", []),
+    )
+    assert measure.main_path(nb) == (3 + 3 + 1 + 4, 1, 2)
+    assert measure.MainPath(401, 3, 21).minutes == 4
+
+
+@pytest.mark.parametrize(
+    "reading, words, cells, said",
+    [
+        (1, 10, 1, None),
+        (2, 10, 1, "declared are 2 minutes of reading, counted 1"),
+        (11, 2001, 1, "the main path has 2026 words"),
+        (1, 10, 16, "and 16 open code cells"),
+    ],
+)
+def test_a_long_path_and_an_untrue_reading_time_are_named(reading, words, cells, said):
+    line = f"*reading: {reading} min · quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · one GPU*"
+    nb = section("# T\n\nHook.\n\n" + line, *[("x", [])] * cells, "word " * words)
+    faults = " ".join(rules._declared(nb))
+    assert said in faults if said else faults == ""
+
+
 def test_peak_memory_sees_a_child():
     import subprocess
     import sys

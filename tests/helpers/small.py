@@ -17,9 +17,11 @@ kernelspec:
 (sec-small)=
 # A small section
 
+What is the sum of the first four numbers?
+
 After this section you can run a notebook.
 
-*quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · one GPU*
+*reading: 1 min · quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · one GPU*
 
 ```{code-cell} ipython3
 :tags: [hide-input]

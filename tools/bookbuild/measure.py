@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from nbformat import NotebookNode
 
 LINE = re.compile(
-    r"^\*quick: (?P<qt>[\d.]+) (?P<qu>s|min) · (?P<qm>[\d.]+) (?P<qb>MB|GB) · (?P<qd>[^·*]+?)"
+    r"^\*(?:reading: (?P<rt>\d+) min · )?quick: (?P<qt>[\d.]+) (?P<qu>s|min) · (?P<qm>[\d.]+) (?P<qb>MB|GB) · (?P<qd>[^·*]+?)"
     r" — full: (?P<ft>[\d.]+) (?P<fu>s|min|h) · (?P<fm>[\d.]+) (?P<fb>MB|GB) · (?P<fd>[^·*]+?)\*$",
     re.MULTILINE,
 )
@@ -35,31 +36,78 @@ class Need(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """What the line under the title promises for the two presets."""
+    """What the line above the set-up cell promises: minutes of reading, None where it says
+    nothing of them, and what the two presets take.
+    """
 
+    reading: int | None
     quick: Need
     full: Need
 
 
 def declared(nb: NotebookNode) -> Declared:
-    """The declared line of a notebook: `*quick: 60 s · 1 GB · CPU — full: 10 min · 4 GB · one GPU*`
-    in its first cell.
+    """The declared line of a notebook, in the text above its first code cell:
+    `*reading: 12 min · quick: 60 s · 1 GB · CPU — full: 10 min · 4 GB · one GPU*`.
 
-    Raises ValueError when the first cell has no such line, or more than one.
+    Raises ValueError when there is no such line, or more than one.
     """
-    first = nb.cells[0].source if nb.cells and nb.cells[0].cell_type == "markdown" else ""
-    found = list(LINE.finditer(first))
+    above = itertools.takewhile(lambda cell: cell.cell_type == "markdown", nb.cells)
+    found = list(LINE.finditer("\n\n".join(cell.source for cell in above)))
     if len(found) != 1:
         raise ValueError(
-            f"the first cell needs one line such as '*quick: 60 s · 1 GB · CPU — full: 10 min · "
-            f"4 GB · one GPU*', "
-            f"found {len(found)}"
+            f"the text above the set-up cell needs one line such as '*reading: 12 min · quick: "
+            f"60 s · 1 GB · CPU — full: 10 min · 4 GB · one GPU*', found {len(found)}"
         )
     g = found[0].groupdict()
     return Declared(
+        int(g["rt"]) if g["rt"] else None,
         Need(float(g["qt"]) * _SECONDS[g["qu"]], float(g["qm"]) * _MB[g["qb"]], g["qd"]),
         Need(float(g["ft"]) * _SECONDS[g["fu"]], float(g["fm"]) * _MB[g["fb"]], g["fd"]),
     )
+
+
+FOLDED = frozenset({"hide-input", "hide-cell", "remove-input"})
+"""Tags of cells whose code the website, JupyterLab and Colab show folded."""
+
+
+class MainPath(NamedTuple):
+    """What stands open before a reader from the title to the exercises."""
+
+    words: int
+    cells: int
+    lines: int
+
+    @property
+    def minutes(self) -> int:
+        """At 200 words and 20 lines of code a minute."""
+        return math.ceil(self.words / 200 + self.lines / 20)
+
+
+def main_path(nb: NotebookNode) -> MainPath:
+    """Words, code cells and lines of code up to the exercises, without what is folded and what
+    stands under a heading that begins with "Closer look".
+    """
+    words = cells = lines = 0
+    closer = False
+    for cell in nb.cells:
+        tags = {*cell.metadata.get("tags", [])}
+        if cell.cell_type == "markdown":
+            text = _FOLD.sub("", cell.source)
+            text, exercises, _ = text.partition("\n## Exercises")
+            for part in re.split(r"(?=^##? )", text, flags=re.MULTILINE):
+                if part.startswith(("# ", "## ")):
+                    closer = part.startswith("## Closer look")
+                words += 0 if closer else len(_FORMULA.sub("x", part).split())
+            if exercises or cell.source.startswith("## Exercises"):
+                break
+        elif not closer and not FOLDED & tags:
+            cells += 1
+            lines += sum(bool(line.strip()) for line in cell.source.splitlines())
+    return MainPath(words, cells, lines)
+
+
+_FOLD = re.compile(r"<details>.*?</details>", re.DOTALL)
+_FORMULA = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 
 
 def too_large(promise: Need, peak_mb: float) -> str:

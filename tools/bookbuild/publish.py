@@ -23,6 +23,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from . import source
+from .measure import FOLDED
 
 SITE = "https://attnbook.github.io/attnbook/"
 CAPTION = "caption"
@@ -77,9 +78,12 @@ def readable(nb: NotebookNode, path: Path) -> NotebookNode:
         cells.append(cell)
         if cell.cell_type != "code":
             continue
-        if {"hide-input", "remove-input"} & {*cell.metadata.get("tags", [])}:
+        tags = {*cell.metadata.get("tags", [])}
+        if FOLDED & tags:
             cell.metadata.jupyter = NotebookNode(source_hidden=True)
             cell.metadata.cellView = "form"
+        if "hide-cell" in tags:
+            cell.metadata.jupyter.outputs_hidden = True
         shown = cell.metadata.pop("mystnb", NotebookNode())
         if alt := shown.get("image", {}).get("alt"):
             cell.metadata.alt = alt

@@ -26,6 +26,7 @@ TAGS = {
     CAPTION,
     TRAINED,
     "hide-input",
+    "hide-cell",
     "remove-input",
     "hide-output",
     "exercise",
@@ -34,6 +35,8 @@ TAGS = {
     "scroll-output",
 }
 ALT_LENGTH = 30
+LONGEST = 2000, 15
+"""Words and open code cells of a section's main path."""
 
 
 def problems(nb: NotebookNode) -> list[str]:
@@ -83,10 +86,20 @@ def _format(nb):
 
 def _declared(nb):
     try:
-        measure.declared(nb)
+        reading = measure.declared(nb).reading
     except ValueError as error:
         return [str(error)]
-    return []
+    if reading is None:
+        return []
+    path, faults = measure.main_path(nb), []
+    if reading != path.minutes:
+        faults.append(f"declared are {reading} minutes of reading, counted {path.minutes}")
+    if path.words > LONGEST[0] or path.cells > LONGEST[1]:
+        faults.append(
+            f"the main path has {path.words} words and {path.cells} open code cells, at most "
+            f"{LONGEST[0]} and {LONGEST[1]}: fold a cell, or move it under a closer look"
+        )
+    return faults
 
 
 def _setup(nb):
