@@ -276,7 +276,7 @@ def test_the_main_path_is_what_stands_open_before_the_exercises():
         "## On\n\nTwo more.\n\n## Exercises\n\nTen words that do not count.",
         ("answer", []),
     )
-    assert measure.main_path(nb) == (3 + 3 + 1 + 4, 1, 2)
+    assert measure.main_path(nb) == (2 + 4 + 1 + 2, 1, 2)
     assert measure.MainPath(401, 3, 21).minutes == 4
 
 
@@ -285,7 +285,7 @@ def test_the_main_path_is_what_stands_open_before_the_exercises():
     [
         (1, 10, 1, None),
         (2, 10, 1, "declared are 2 minutes of reading, counted 1"),
-        (11, 2001, 1, "the main path has 2026 words"),
+        (11, 2001, 1, "the main path has 2003 words"),
         (1, 10, 16, "and 16 open code cells"),
     ],
 )

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from nbformat import NotebookNode
 
 LINE = re.compile(
-    r"^\*(?:reading: (?P<rt>\d+) min · )?quick: (?P<qt>[\d.]+) (?P<qu>s|min) · (?P<qm>[\d.]+) (?P<qb>MB|GB) · (?P<qd>[^·*]+?)"
+    r"^\*(?:reading: (?P<rt>\d+) min · )?"
+    r"quick: (?P<qt>[\d.]+) (?P<qu>s|min) · (?P<qm>[\d.]+) (?P<qb>MB|GB) · (?P<qd>[^·*]+?)"
     r" — full: (?P<ft>[\d.]+) (?P<fu>s|min|h) · (?P<fm>[\d.]+) (?P<fb>MB|GB) · (?P<fd>[^·*]+?)\*$",
     re.MULTILINE,
 )
@@ -84,20 +85,22 @@ class MainPath(NamedTuple):
 
 
 def main_path(nb: NotebookNode) -> MainPath:
-    """Words, code cells and lines of code up to the exercises, without what is folded and what
-    stands under a heading that begins with "Closer look".
+    """Words, code cells and lines of code up to the exercises, without captions, what is folded
+    and what stands under a heading that begins with "Closer look".
     """
     words = cells = lines = 0
     closer = False
     for cell in nb.cells:
         tags = {*cell.metadata.get("tags", [])}
+        if "caption" in tags:
+            continue
         if cell.cell_type == "markdown":
-            text = _FOLD.sub("", cell.source)
+            text = LINE.sub("", _FOLD.sub("", cell.source))
             text, exercises, _ = text.partition("\n## Exercises")
             for part in re.split(r"(?=^##? )", text, flags=re.MULTILINE):
                 if part.startswith(("# ", "## ")):
                     closer = part.startswith("## Closer look")
-                words += 0 if closer else len(_FORMULA.sub("x", part).split())
+                words += 0 if closer else len(_WORD.findall(_FORMULA.sub("x", part)))
             if exercises or cell.source.startswith("## Exercises"):
                 break
         elif not closer and not FOLDED & tags:
@@ -107,7 +110,8 @@ def main_path(nb: NotebookNode) -> MainPath:
 
 
 _FOLD = re.compile(r"<details>.*?</details>", re.DOTALL)
-_FORMULA = re.compile(r"\$\$.*?\$\$", re.DOTALL)
+_FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$|(?<=\])\([^)\s]*\)", re.DOTALL)  # and addresses
+_WORD = re.compile(r"[^\s|]*\w[^\s|]*")
 
 
 def too_large(promise: Need, peak_mb: float) -> str:
