@@ -1,34 +1,40 @@
-"""Translation of real sentences: Multi30k with BLEU, Tatoeba with a small checkpoint, alignment
-error rate on Alibi.
-"""
+"""Translation of real sentences: Multi30k with BLEU, and the word alignments of the attention."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from ... import resources
 from ...models import Bahdanau, Seq2Seq
 from ...tasks.sequences.batches import SequenceBatches, collate
 from ...tasks.sequences.pairs import Pair
 from ...tasks.text import subwords
 from ...tasks.translation import corpora
 from ...tasks.translation.alignments import alignment_error_rate, links_from_weights, word_weights
-from ...training import beam_search, bleu, greedy, load_model_weights, read_metadata, token_loss
+from ...training import beam_search, bleu, greedy, token_loss
 from ...training.evaluation.metrics import check_installed
 from ...training.losses.token_loss import device_of
-from ..common import rounded, save_checkpoint, select, train, training_figures
-from ..registry import NoSettings, register
+from ..common import rounded, select, train, training_figures
+from ..registry import register
 
-__all__ = ["alibi", "align", "multi30k", "tatoeba", "translate"]
-
-LENGTHS = ((1, 10), (11, 20), (21, 30), (31, 999))
-"""Lengths of the English sentence in words, as the alignment error rate is grouped."""
+__all__ = [
+    "aer_of_links",
+    "alibi_figures",
+    "align",
+    "attention_links",
+    "bleu_figures",
+    "diagonal_links",
+    "multi30k",
+    "read_multi30k",
+    "train_on_multi30k",
+    "train_on_pieces",
+    "translate",
+    "validation_loss",
+]
 
 BLEU_LENGTHS = ((1, 8), (9, 11), (12, 14), (15, 18), (19, 99))
 """Lengths of the source in words, as BLEU is grouped."""
@@ -75,61 +81,44 @@ def align(model, source_words, target_words, pieces_in, pieces_out):
     return word_weights(output.weights[0], source_owner, target_owner)
 
 
-def _aer(model, pieces_in, pieces_out) -> dict[str, float]:
-    figures = _aer_of(corpora.alibi("en", "fr"), model, pieces_in, pieces_out)
-    return {
-        "aer_alibi": figures["attention"],
-        "aer_alibi_diagonal": figures["diagonal"],
-        "sentences": figures["sentences"],
-    }
-
-
-def _aer_of(gold, model, pieces_in, pieces_out) -> dict:
-    """Alignment error rate of the model's largest weights, and of the plain diagonal, which
-    depends on the two lengths alone.
-    """
-    model.eval()
-    predicted = [
+def attention_links(
+    sentences: Sequence[corpora.AlignedSentences], model, pieces_in, pieces_out
+) -> list[set[tuple[int, int]]]:
+    """The links (source word, target word) of the model's largest weights, for each sentence."""
+    return [
         links_from_weights(align(model, pair.source, pair.target, pieces_in, pieces_out))
-        for pair in gold
+        for pair in sentences
     ]
-    diagonal = [
+
+
+def diagonal_links(sentences: Sequence[corpora.AlignedSentences]) -> list[set[tuple[int, int]]]:
+    """The links of the plain diagonal, which depends on the two lengths alone."""
+    return [
         {
             (round(j * (len(p.source) - 1) / max(1, len(p.target) - 1)), j)
             for j in range(len(p.target))
         }
-        for p in gold
+        for p in sentences
     ]
-    sure, possible = [p.sure for p in gold], [p.possible for p in gold]
+
+
+def aer_of_links(predicted, gold: Sequence[corpora.AlignedSentences]) -> float:
+    """Alignment error rate of some links, rounded for a record."""
+    sure, possible = [pair.sure for pair in gold], [pair.possible for pair in gold]
+    return round(alignment_error_rate(predicted, sure, possible), 4)
+
+
+def alibi_figures(
+    model, pieces_in, pieces_out, source: str = "en", target: str = "fr"
+) -> dict[str, float]:
+    """Alignment error rate of a model and of the diagonal on Alibi."""
+    gold = corpora.alibi(source, target)
+    model.eval()
     return {
-        "attention": round(alignment_error_rate(predicted, sure, possible), 4),
-        "diagonal": round(alignment_error_rate(diagonal, sure, possible), 4),
+        "aer_alibi": aer_of_links(attention_links(gold, model, pieces_in, pieces_out), gold),
+        "aer_alibi_diagonal": aer_of_links(diagonal_links(gold), gold),
         "sentences": len(gold),
     }
-
-
-def alibi(settings: NoSettings, *, seed: int = 0, device: str = "cpu") -> dict:
-    """Alignment error rate of the recorded ``tatoeba-en-fr`` model by length of the English
-    sentence.
-    """
-    name = f"results/tatoeba-en-fr.seed{seed}"
-    pieces_in, pieces_out = (
-        subwords.Subwords.load(resources.path(f"{name}.{side}.json")) for side in ("en", "fr")
-    )
-    metadata = read_metadata(resources.path(f"{name}.safetensors"))
-    model = Bahdanau(
-        len(pieces_in),
-        len(pieces_out),
-        d_embed=int(metadata["d_embed"]),
-        hidden_size=int(metadata["hidden_size"]),
-    )
-    load_model_weights(model, resources.path(f"{name}.safetensors"))
-    model.to(device)
-    gold, rows = corpora.alibi("en", "fr"), []
-    for low, high in LENGTHS:
-        chosen = [pair for pair in gold if low <= len(pair.source) <= high]
-        rows.append({"words": [low, high], **_aer_of(chosen, model, pieces_in, pieces_out)})
-    return {"all": _aer_of(gold, model, pieces_in, pieces_out), "by_words": rows}
 
 
 def validation_loss(pairs: Sequence[Pair], pieces_in, pieces_out) -> Callable[[nn.Module], float]:
@@ -191,7 +180,7 @@ def multi30k(settings: Multi30kSettings, *, seed: int = 0, device: str = "cpu") 
         make, settings, seed=seed, device=device
     )
     if settings.model == "bahdanau" and settings.target == "fr":
-        figures.update(_aer(model, pieces_in, pieces_out))
+        figures.update(alibi_figures(model, pieces_in, pieces_out))
     return figures
 
 
@@ -208,7 +197,7 @@ def train_on_multi30k(
     valid = subwords.to_pairs(parts["valid"], pieces_in, pieces_out)
     torch.manual_seed(seed)
     model = make(len(pieces_in), len(pieces_out))
-    history = _train_on_pieces(
+    history = train_on_pieces(
         model, pairs, valid, pieces_in, pieces_out, settings, seed=seed, device=device, warmup=200
     )
     figures = {
@@ -219,7 +208,7 @@ def train_on_multi30k(
     return figures, model, pieces_in, pieces_out
 
 
-def _train_on_pieces(model, pairs, valid, pieces_in, pieces_out, settings, *, seed, **options):
+def train_on_pieces(model, pairs, valid, pieces_in, pieces_out, settings, *, seed, **options):
     """Train with label smoothing, and take the loss on the validation pairs twelve times."""
     return train(
         model,
@@ -271,83 +260,6 @@ def _bleu_by_length(sources, translations, references) -> list[dict]:
     return rows
 
 
-@dataclass(frozen=True)
-class TatoebaSettings:
-    pieces: int = 1600  # size of the subword vocabulary
-    d_embed: int = 64  # width of the embeddings
-    hidden_size: int = 128  # units of the recurrent layers
-    dropout: float = 0.1  # dropout rate
-    label_smoothing: float = 0.1  # mass that label smoothing spreads
-    batch_size: int = 128  # examples per step
-    steps: int = 11000  # training steps
-    learning_rate: float = 2e-3  # peak learning rate
-
-
-def tatoeba(
-    settings: TatoebaSettings, *, seed: int = 0, device: str = "cpu", folder: Path = Path("results")
-) -> dict:
-    """Train a small attention model on Tatoeba English to French, save it (under 2 MB), measure
-    BLEU and AER.
-
-    The split is by English sentence, so that no test sentence occurs in training with another
-    translation.
-    """
-    check_installed("bleu")
-    groups: dict[str, list[corpora.Sentences]] = {}
-    for pair in corpora.tatoeba("en", "fr"):
-        groups.setdefault(pair.source, []).append(pair)
-    keys = sorted(groups)
-    order = torch.randperm(len(keys), generator=torch.Generator().manual_seed(seed)).tolist()
-    held = {keys[i] for i in order[:2000]}
-    train_text = [pair for key in keys if key not in held for pair in groups[key]]
-    test = [groups[keys[i]] for i in order[:1000]]
-    valid = [groups[keys[i]][0] for i in order[1000:2000]]
-    pieces_in = subwords.Subwords.train((s.source for s in train_text), settings.pieces)
-    pieces_out = subwords.Subwords.train((s.target for s in train_text), settings.pieces)
-    pairs = subwords.to_pairs(train_text, pieces_in, pieces_out, 60)
-    valid_pairs = subwords.to_pairs(valid, pieces_in, pieces_out)
-    torch.manual_seed(seed)
-    sizes = select(settings, "d_embed", "hidden_size", "dropout")
-    model = Bahdanau(len(pieces_in), len(pieces_out), **sizes)
-    history = _train_on_pieces(
-        model,
-        pairs,
-        valid_pairs,
-        pieces_in,
-        pieces_out,
-        settings,
-        seed=seed,
-        device=device,
-        warmup=500,
-    )
-    sources = [group[0].source for group in test]
-    # sacrebleu wants as many references for every sentence: the first stands in where a sentence
-    # has fewer
-    several = [[group[k if k < len(group) else 0].target for k in range(4)] for group in test]
-    translations = translate(model, sources, pieces_in, pieces_out)
-    save_checkpoint(
-        model,
-        "tatoeba-en-fr",
-        folder,
-        seed,
-        **select(settings, "d_embed", "hidden_size"),
-        data="Tatoeba (CC BY 2.0), sentences of tatoeba.org",
-    )
-    for name, pieces in (("en", pieces_in), ("fr", pieces_out)):
-        pieces.save(folder / f"tatoeba-en-fr.seed{seed}.{name}.json")
-    one = bleu(translations, [references[0] for references in several])
-    four = bleu(translations, several)
-    return {
-        "train_pairs": len(train_text),
-        "bleu_greedy_one_reference": round(one.score, 2),
-        "bleu_greedy_up_to_four_references": round(four.score, 2),
-        "bleu_signature": four.signature,
-        **training_figures(model, history),
-        "validation_loss": rounded(history.evaluations),
-        **_aer(model, pieces_in, pieces_out),
-    }
-
-
 for _language, _long in (("de", "German"), ("fr", "French")):
     for _model, _title in (("bahdanau", "attention"), ("seq2seq", "a fixed vector")):
         _alignments = ", alibi-alignments" if (_language, _model) == ("fr", "bahdanau") else ""
@@ -367,20 +279,3 @@ for _language, _long in (("de", "German"), ("fr", "French")):
             minutes="12 minutes on one CPU core",
             needs=f"multi30k{_alignments}",
         )
-register(
-    "tatoeba-en-fr",
-    tatoeba,
-    TatoebaSettings(),
-    title="A small attention model of everyday English and French, with its checkpoint; "
-    "alignment error rate on Alibi",
-    minutes="30 minutes on one CPU core",
-    needs="tatoeba-fra-eng, alibi-alignments",
-)
-register(
-    "tatoeba-en-fr-alignment",
-    alibi,
-    NoSettings(),
-    title="Alignment error rate of the recorded tatoeba-en-fr model on Alibi, by length",
-    minutes="1 minute on one CPU core",
-    needs="alibi-alignments",
-)

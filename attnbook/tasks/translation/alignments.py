@@ -6,7 +6,12 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
+from ...validate import check_choice
+
 Link = tuple[int, int]
+
+SYMMETRISATIONS = ("intersection", "union", "grow-diag-final-and")
+"""How :func:`symmetrise` makes one alignment of two."""
 
 
 def _matrix(weights, name: str = "weights") -> np.ndarray:
@@ -36,6 +41,51 @@ def links_from_weights(weights) -> set[Link]:
     """
     matrix = _matrix(weights)
     return {(int(row.argmax()), target) for target, row in enumerate(matrix) if row.max() > 0}
+
+
+def symmetrise(
+    forward: Collection[Link], backward: Collection[Link], method: str = "grow-diag-final-and"
+) -> set[Link]:
+    """One alignment of two that were made in opposite directions, both as links (source, target).
+
+    Each direction gives a link to every word of one side alone. "intersection" keeps what both
+    say, "union" what one says. "grow-diag-final-and" begins with the intersection; it adds links
+    of the union beside a link that is there, horizontally, vertically or diagonally, where one of
+    the two words has none yet, until nothing changes; then links of either direction between words
+    that both have none.
+
+    Raises:
+        ValueError: For another method.
+
+    Source: Och and Ney 2003; Koehn, Och and Marcu 2003, with the final step and the order of Moses.
+    """
+    check_choice("method", method, SYMMETRISATIONS)
+    both, either = {*forward} & {*backward}, {*forward} | {*backward}
+    if method != "grow-diag-final-and":
+        return both if method == "intersection" else either
+    links, sources, targets = set(both), {i for i, _ in both}, {j for _, j in both}
+
+    def add(link: Link) -> None:
+        links.add(link)
+        sources.add(link[0])
+        targets.add(link[1])
+
+    size = 0
+    while size != len(links):
+        size = len(links)
+        for i, j in sorted(either):
+            for a, b in _NEIGHBOURS if (i, j) in links else ():
+                new = (i + a, j + b)
+                if new in either - links and (new[0] not in sources or new[1] not in targets):
+                    add(new)
+    for direction in (forward, backward):
+        for link in sorted(direction):
+            if link[0] not in sources and link[1] not in targets:
+                add(link)
+    return links
+
+
+_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 def alignment_error_rate(

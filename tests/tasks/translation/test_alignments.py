@@ -14,6 +14,7 @@ from attnbook.tasks.translation.alignments import (
     alignment_accuracy,
     alignment_error_rate,
     links_from_weights,
+    symmetrise,
     word_weights,
 )
 
@@ -69,6 +70,49 @@ def test_links_are_the_largest_weight_of_each_row():
     weights = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
     assert links_from_weights(weights) == {(1, 0), (0, 1)}
     assert links_from_weights(np.array([[0.2, 0.8]])) == {(1, 0)}
+
+
+def grown(forward, backward):
+    """Grow-diag-final-and over the cells of a table of four by four, as its pseudocode runs."""
+    e2f, f2e = np.zeros((4, 4), bool), np.zeros((4, 4), bool)
+    for table, links in ((e2f, forward), (f2e, backward)):
+        for cell in links:
+            table[cell] = True
+    a, union, before = e2f & f2e, e2f | f2e, None
+    while before is None or (a != before).any():
+        before = a.copy()
+        for e, f in np.ndindex(4, 4):
+            if not a[e, f]:
+                continue
+            for de, df in ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)):
+                x, y = e + de, f + df
+                if not (0 <= x < 4 and 0 <= y < 4 and union[x, y]):
+                    continue
+                if not a[x].any() or not a[:, y].any():
+                    a[x, y] = True
+    for table in (e2f, f2e):
+        for e, f in np.ndindex(4, 4):
+            if table[e, f] and not a[e].any() and not a[:, f].any():
+                a[e, f] = True
+    return {(int(e), int(f)) for e, f in zip(*a.nonzero())}
+
+
+@given(LINKS, LINKS)
+def test_symmetrised_links_against_tables(forward, backward):
+    assert symmetrise(forward, backward, "intersection") == forward & backward
+    assert symmetrise(forward, backward, "union") == forward | backward
+    assert symmetrise(forward, backward) == grown(forward, backward)
+
+
+def test_symmetrised_links_by_hand():
+    # (1, 1) lies beside (0, 0), which both have, and reaches a free word: it grows. (1, 0) is
+    # beside it, but both its words have a link by then. (3, 3) is far from all, and free.
+    assert symmetrise({(0, 0), (1, 1)}, {(0, 0), (3, 3)}) == {(0, 0), (1, 1), (3, 3)}
+    assert symmetrise({(0, 0), (1, 1), (1, 0)}, {(0, 0), (1, 1)}) == {(0, 0), (1, 1)}
+    # "and": (3, 0) is far from all, and one of its words has a link
+    assert symmetrise({(0, 0)}, {(0, 0), (3, 0)}) == {(0, 0)}
+    with pytest.raises(ValueError, match="method must be one of"):
+        symmetrise(set(), set(), "grow")
 
 
 def test_accuracy_by_hand():
