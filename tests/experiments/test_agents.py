@@ -33,6 +33,21 @@ def test_a_run_leaves_figures_and_a_checkpoint_that_loads(tmp_path, kind):
     assert load_model_weights(again, tmp_path / "one.safetensors")["kind"] == kind
 
 
+@pytest.mark.parametrize(
+    ("name", "arms", "pulls"),
+    [
+        ("bandits-lstm-10-arms-10", 10, 10),
+        ("bandits-snail-10-arms-10", 10, 10),
+        ("bandits-snail-100", 5, 100),
+    ],
+)
+def test_registered_bandits_are_of_the_size_that_they_say(figures_of, name, arms, pulls):
+    settings = load_experiments()[name].settings
+    assert (settings.arms, settings.pulls, settings.kind) == (arms, pulls, name.split("-")[1])
+    found = figures_of(name, pulls=4, **TINY)["test"]
+    assert found["random"]["reward"] < found["knows the best arm"]["reward"] <= 4
+
+
 def test_a_run_of_processes():
     found = agents.processes(agents.ProcessSettings(episodes=2, kind="lstm", **TINY))
     assert set(found["test"]) == {

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -248,10 +248,11 @@ def few_shot(
     torch.manual_seed(seed)
     model = make_network(settings.kind, settings.ways, settings.shots, settings.network)
     extended = with_mirrors(train_classes) if settings.mirrored else train_classes
+    shots_to_train = settings.shots_to_train or settings.shots
     batches = EpisodeBatches(
         extended.to(device),
         settings.ways,
-        settings.shots_to_train or settings.shots,
+        shots_to_train,
         settings.queries,
         settings.batch_size,
         seed,
@@ -285,14 +286,15 @@ def few_shot(
         )
         if folder_of_weights is not None:
             average_checkpoints(model, folder_of_weights)
-    pictures_per_episode = settings.ways * settings.shots + settings.queries
+    mean_shots = shots_to_train if isinstance(shots_to_train, int) else sum(shots_to_train) / 2
+    pictures_per_episode = settings.ways * mean_shots + settings.queries
     nearest = nearest_picture_accuracies(
         test, settings.ways, **select(settings, "shots", "episodes")
     )
     record = {
         **training_figures(model, history),
         "classes": [len(extended), len(test)],
-        "pictures": settings.steps * settings.batch_size * pictures_per_episode,
+        "pictures": round(settings.steps * settings.batch_size * pictures_per_episode),
         "accuracy": accuracy(shares(model, test, settings.episodes)),
         "accuracy_on_training_classes": accuracy(shares(model, train_classes, 200)),
         "nearest_picture": accuracy(nearest),
@@ -359,22 +361,39 @@ register(
     minutes="25 minutes on one CPU core",
     needs="omniglot",
 )
+AVERAGED = Settings(
+    data="omniglot-small",
+    steps=12_000,
+    bend=0.15,
+    mirrored=True,
+    learning_rate=2e-3,
+    decay=False,
+    average=20,
+)
 register(
     "snail-omniglot-averaged",
     few_shot,
-    Settings(
-        data="omniglot-small",
-        steps=12_000,
-        bend=0.15,
-        mirrored=True,
-        learning_rate=2e-3,
-        decay=False,
-        average=20,
-    ),
+    AVERAGED,
     title="The same at a constant rate, with the mean of twenty of its last weights",
     minutes="25 minutes on one CPU core",
     needs="omniglot",
 )
+for _ways, _shots, _minutes in ((5, 5, 20), (20, 1, 25)):
+    register(
+        f"snail-omniglot-small-{_ways}-way-{_shots}-shot",
+        few_shot,
+        # episodes of two to three times as many pictures: half as many of them in a step
+        replace(
+            AVERAGED,
+            ways=_ways,
+            shots=_shots,
+            shots_to_train=(1, 5) if _shots == 5 else 1,
+            batch_size=8,
+        ),
+        title=f"The same with {_ways} classes of {_shots}, small enough for one CPU core",
+        minutes=f"{_minutes} minutes on one CPU core",
+        needs="omniglot",
+    )
 for _ways, _shots in ((5, 1), (5, 5), (20, 1), (20, 5)):
     for _data, _where in (("omniglot", "full"), ("omniglot-small", "small")):
         register(

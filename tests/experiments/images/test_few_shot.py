@@ -192,6 +192,28 @@ def test_the_mean_of_the_last_weights_is_what_is_tested(letters, monkeypatch, tm
     assert any(not torch.equal(last[key], stored[key]) for key in last)
 
 
+@pytest.mark.parametrize(("ways", "shots"), [(5, 5), (20, 1)])
+def test_more_examples_and_more_classes(letters, monkeypatch, figures_of, ways, shots):
+    """The runs themselves, with fewer classes, since the letters here are few."""
+    monkeypatch.setattr(module, "class_sets", lambda name: letters)
+    drawn = module.EpisodeBatches
+    seen = []
+
+    class Watched(drawn):
+        def __init__(self, classes, ways, shots, *given):
+            seen.append(shots)
+            super().__init__(classes, ways, shots, *given)
+
+    monkeypatch.setattr(module, "EpisodeBatches", Watched)
+    found = figures_of(
+        f"snail-omniglot-small-{ways}-way-{shots}-shot",
+        **dict(ways=3, steps=2, batch_size=2, episodes=4, average=1),
+    )
+    assert seen == [(1, 5) if shots == 5 else 1], "K is drawn from 1 to 5, as in the paper"
+    assert found["pictures"] == 2 * 2 * (3 * {1: 1, 5: 3}[shots] + 5)
+    assert found["looks"][0]["chance"] == pytest.approx(1 / 3, abs=1e-4)
+
+
 def test_mirrored_classes_are_learnt_from_and_not_tested_on(letters, monkeypatch):
     monkeypatch.setattr(module, "class_sets", lambda name: letters)
     shown, drawn = [], module.EpisodeBatches
@@ -241,6 +263,11 @@ def test_the_registered_runs_are_of_the_sizes_that_they_say():
             run = runs[f"snail-{data}-{ways}-way-{shots}-shot-paper"]
             assert (run.ways, run.shots, run.network, run.data) == (ways, shots, "paper", data)
             module.make_network("snail", ways, shots, "paper")
+        small = runs.get(f"snail-omniglot-small-{ways}-way-{shots}-shot")
+        assert (small is not None) == ((ways, shots) in ((5, 5), (20, 1)))
+        if small is not None:
+            assert (small.ways, small.shots, small.network) == (ways, shots, "small")
+            assert small.average == runs["snail-omniglot-averaged"].average > 0
     compared = [runs[f"snail-omniglot{end}"] for end in ("", "-no-attention", "-no-tc")]
     assert [run.kind for run in compared] == list(module.KINDS[:3])
     assert {(run.data, run.steps) for run in compared} == {("omniglot-small", 2500)}
