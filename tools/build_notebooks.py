@@ -2,6 +2,7 @@
 solutions) -> chapters/CHAPTER/NAME.ipynb.
 
     python tools/build_notebooks.py [PATH ...]              run these (without PATH all)
+    python tools/build_notebooks.py --texts [PATH ...]      only the texts changed: keep the outputs
     python tools/build_notebooks.py --check [PATH ...]      only compare, with sources and rules
     python tools/build_notebooks.py --instructor DIR [PATH ...]    with solutions, run, into DIR
     python tools/build_notebooks.py --measure [PATH ...]    run the .ipynb, record time and memory
@@ -64,10 +65,33 @@ def build(path: Path) -> dict:
     """Run one source and write its notebook; returns {"seconds", "peak_mb"}."""
     nb, pair = reader_notebook(path), source.notebook_of(path)
     took = execute.execute(nb, pair.parent)
+    _write(nb, pair)
+    return took
+
+
+def rewrite(path: Path) -> None:
+    """Write the notebook of a source in which only texts have changed, with the outputs that are
+    stored.
+
+    Raises:
+        ValueError: a code cell has changed too.
+    """
+    nb, pair = reader_notebook(path), source.notebook_of(path)
+    code, old = (
+        [cell for cell in one.cells if cell.cell_type == "code"]
+        for one in (nb, nbformat.read(pair, as_version=4))
+    )
+    if [cell.source for cell in code] != [cell.source for cell in old]:
+        raise ValueError("its code changed too: make it without --texts")
+    for cell, one in zip(code, old):
+        cell.outputs, cell.execution_count = one.outputs, one.execution_count
+    _write(nb, pair)
+
+
+def _write(nb: nbformat.NotebookNode, pair: Path) -> None:
     part = pair.with_suffix(".ipynb.partial")
     nbformat.write(nb, part)
     part.replace(pair)
-    return took
 
 
 def measured(path: Path) -> list[str]:
@@ -98,6 +122,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("paths", nargs="*", metavar="PATH")
     way = parser.add_mutually_exclusive_group()
+    way.add_argument("--texts", action="store_true", help="keep the outputs that are stored")
     way.add_argument("--check", action="store_true", help="compare only; exit 1 if they differ")
     way.add_argument("--instructor", metavar="DIR", help="write versions with solutions into DIR")
     way.add_argument("--measure", action="store_true", help="record time and memory")
@@ -119,8 +144,12 @@ def main(argv: list[str] | None = None) -> int:
                 print("done")
                 problems = []
             else:
-                took = build(path)
-                print(f"{took['seconds']:.0f} s, {took['peak_mb']} MB")
+                if options.texts:
+                    rewrite(path)
+                    print("done")
+                else:
+                    took = build(path)
+                    print(f"{took['seconds']:.0f} s, {took['peak_mb']} MB")
                 problems = rules.problems(nbformat.read(source.notebook_of(path), as_version=4))
         except Exception as error:  # the other notebooks are still worth making
             print(f"stopped\n{error}")

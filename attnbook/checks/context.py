@@ -199,6 +199,16 @@ class CheckContext:
             self._fail_type(value, name, "True or False")
         return value
 
+    def choice(self, value: Any, name, options) -> str:
+        """Return the one of `options` (strings) that `value` is, whatever its case, or fail."""
+        shown = ", ".join(map(repr, options))
+        if type(value) is not str:
+            self._fail_type(value, name, f"one of {shown}")
+        found = [option for option in options if option.lower() == value.strip().lower()]
+        if not found:
+            self.fail(f"{name} is {value[:40]!r}, expected one of {shown}")
+        return found[0]
+
     def parts(self, value: Any, names, shapes=None) -> list:
         """Return the members of a tuple or list with one member per name, or fail.
 

@@ -24,7 +24,8 @@ class Exercise:
         title: as printed over its statement, without its number.
         difficulty: 1 to 4.
         minutes: for a reader who has read the section.
-        function: the check, `function(answer, ctx)`, raises Mistake; never calls what it grades.
+        function: the check, `function(answer, ctx)`, raises Mistake; what it returns, if not None,
+            is said of a right answer.
     """
 
     id: str
@@ -115,7 +116,7 @@ def judge(id, answer, seed=0):
     if not callable(answer):
         return Verdict(id, MISTAKE, f"the check got {a(answer)}, expected your function")
     try:
-        task.function(answer, CheckContext(seed))
+        said = task.function(answer, CheckContext(seed))
     except StudentError as error:
         if error.unwritten:
             return Verdict(
@@ -126,7 +127,7 @@ def judge(id, answer, seed=0):
         return Verdict(id, STOPPED, f"your code stopped with {error}")
     except Mistake as mistake:
         return Verdict(id, MISTAKE, str(mistake))
-    return Verdict(id, RIGHT, "right.")
+    return Verdict(id, RIGHT, said or "right.")
 
 
 def check(id, answer, seed=0):

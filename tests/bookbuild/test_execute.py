@@ -143,7 +143,16 @@ def test_the_builder_checks_pairs_and_rules(made, tmp_path, capsys, monkeypatch)
     )
     status, said = check()
     assert status == 1 and "build it again" in said
+    outputs = notebook.read_text().count('"output_type"')
+    assert build_notebooks.main(["--texts", str(tmp_path / "small.md")]) == 0
+    assert "an odd number" in notebook.read_text()
+    assert notebook.read_text().count('"output_type"') == outputs > 0
+    changed = small.SOURCE.replace("print(total)", "print(total + 1)")
+    (tmp_path / "small.md").write_text(changed, encoding="utf-8")
+    assert build_notebooks.main(["--texts", str(tmp_path / "small.md")]) == 1
+    assert "its code changed too" in capsys.readouterr().out and "+ 1" not in notebook.read_text()
     (tmp_path / "small.md").write_text(small.SOURCE, encoding="utf-8")
+    build_notebooks.main(["--texts", str(tmp_path / "small.md")])
     nb = json.loads(notebook.read_text())
     cell = next(c for c in nb["cells"] if "print(total)" in "".join(c["source"]))
     cell["outputs"] = [

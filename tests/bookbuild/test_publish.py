@@ -127,25 +127,37 @@ def test_a_figure_has_its_caption_below_and_its_words(book):
     assert caption.metadata.tags == [publish.CAPTION]
 
 
+def test_exercises_are_numbered_through_the_chapter(book):
+    asked = "(ex-{})=\n### Exercise: A {}\n"
+    for name, exercises in {"first": "bc", "second": "a"}.items():
+        with (book / f"{name}.md").open("a") as file:
+            file.write("\n" + "\n".join(asked.format(one, one) for one in exercises))
+    assert made(book / "first.md").cells[-1].source.count("### Exercise 0.2: A c") == 1
+    second = made(book / "second.md")
+    assert "### Exercise 0.3: A a" in second.cells[-1].source
+    page = publish.with_outputs(source.read_source(book / "second.md"), second, book / "second.md")
+    assert "(ex-a)=\n### Exercise 0.3: A a" in page.cells[-1].source
+
+
 def test_the_website_gets_the_roles_and_the_outputs(book):
     raw = source.read_source(book / "second.md")
     stored = made(book / "second.md")
     stored.cells[1].outputs = [nbformat.v4.new_output("stream", text="1\n")]
     stored.cells[1].execution_count = 1
-    page = publish.with_outputs(raw, stored)
+    page = publish.with_outputs(raw, stored, book / "second.md")
     assert "{cite:t}`one`" in page.cells[0].source and len(page.cells) == 3
     assert page.cells[1].metadata.mystnb.figure.name == "fig-x"
     assert page.cells[1].outputs == stored.cells[1].outputs
     stored.cells[0].id = "another"
     with pytest.raises(ValueError, match="build it again"):
-        publish.with_outputs(raw, stored)
+        publish.with_outputs(raw, stored, book / "second.md")
 
 
 @pytest.mark.parametrize(
     ("role", "words"),
     [
-        ("{eq}`eq-z`", "no formula or figure 'eq-z'"),
-        ("{numref}`fig-z`", "no formula or figure 'fig-z'"),
+        ("{eq}`eq-z`", "no formula, figure or exercise 'eq-z'"),
+        ("{numref}`fig-z`", "no formula, figure or exercise 'fig-z'"),
         ("{cite:t}`nobody`", "no paper 'nobody'"),
         ("{ref}`x <sec-z>`", "no section 'sec-z'"),
     ],

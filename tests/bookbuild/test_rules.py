@@ -149,7 +149,7 @@ def tag_on_plain_cell(nb):
 
 
 def no_band(nb):
-    cell(nb, "perf_counter").source = cell(nb, "perf_counter").source.replace("assert", "#")
+    cell(nb, "assert seconds").source = "seconds"
 
 
 def no_tag(nb):
@@ -293,6 +293,25 @@ def test_a_long_path_and_an_untrue_reading_time_are_named(reading, words, cells,
     line = f"*reading: {reading} min · quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · one GPU*"
     nb = section("# T\n\nHook.\n\n" + line, *[("x", [])] * cells, "word " * words)
     faults = " ".join(rules._declared(nb))
+    assert said in faults if said else faults == ""
+
+
+@pytest.mark.parametrize(
+    "code, tags, printed, said",
+    [
+        ("x = 1", [], "0.97 \u00b1 0.01", ""),
+        ("assert x", [], "", "an open cell asserts"),
+        ("assert x", ["hide-cell"], "", ""),
+        ("x", [], "more than twice: True", "prints True or False"),
+        ("x = " + 85 * "1", ["hide-cell"], "", "a line of code with 89 columns"),
+        ("x", [], 89 * "-", "a line of output with 89 columns"),
+    ],
+)
+def test_what_no_reader_should_see_is_named(code, tags, printed, said):
+    line = "*reading: 1 min · quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · one GPU*"
+    nb = section("# T\n\nHook.\n\n" + line, (code, tags))
+    nb.cells[1].outputs = [nbformat.v4.new_output("stream", text=printed)]
+    faults = " ".join(rules._readers_eyes(nb))
     assert said in faults if said else faults == ""
 
 

@@ -63,15 +63,21 @@ plt.show()
 import time
 begin = time.perf_counter()
 seconds = time.perf_counter() - begin
-assert seconds >= 0
 print(f"{seconds:.2g} s")
+```
+
+```{code-cell} ipython3
+:tags: [hide-cell]
+
+assert seconds >= 0
 ```
 """
 
 EXERCISE = """
 ## Exercises
 
-### Exercise 9.1: A weighted sum
+(ex-00-weighted-sum)=
+### Exercise: A weighted sum
 
 *●○○ · 5 minutes*
 

@@ -32,6 +32,7 @@ CAPTION = "caption"
 _ROLE = re.compile(r"\{(?P<role>cite:t|cite:p|eq|numref|ref)\}`(?P<target>[^`]+)`")
 _LABEL = re.compile(r"^\((?P<label>[\w-]+)\)=[ \t]*\n", re.MULTILINE)
 _FORMULA = re.compile(r"\$\$(?P<body>(?:[^$]|\$(?!\$))*?)\$\$(?:[ \t]*\((?P<label>eq-[\w-]+)\))?")
+_EXERCISE = re.compile(r"^\((?P<label>ex-[\w-]+)\)=[ \t]*\n### Exercise(?=: )", re.MULTILINE)
 _LINK = re.compile(r"(?<=\]\()(?P<target>[\w./-]+\.md)(?P<anchor>#[\w-]*)?(?=\))")
 _FIGURE = re.compile(r"^    name: (fig-[\w-]+)$", re.MULTILINE)  # in the head of a code cell
 _FENCE = re.compile(r"(```.*?```|~~~.*?~~~)", re.DOTALL)
@@ -46,7 +47,7 @@ class Book:
     """What the roles of all sections refer to.
 
     Attributes:
-        numbers: of each formula and figure by label, such as "6.38"
+        numbers: of each formula, figure and exercise by label, such as "6.38"
         pages: the source that each other label stands in
         papers: by key: authors in short, year, address
     """
@@ -104,8 +105,9 @@ def _caption(cell, caption, name, path, book):
     return made
 
 
-def with_outputs(nb: NotebookNode, stored: NotebookNode) -> NotebookNode:
-    """The cells of the source, with the outputs of the readers' notebook made from it.
+def with_outputs(nb: NotebookNode, stored: NotebookNode, path: Path) -> NotebookNode:
+    """The cells of the source ``path``, its exercises numbered, with the outputs of the readers'
+    notebook made from it.
 
     Raises:
         ValueError: the two have not the same cells.
@@ -114,10 +116,17 @@ def with_outputs(nb: NotebookNode, stored: NotebookNode) -> NotebookNode:
     cells = [c for c in stored.cells if CAPTION not in c.metadata.get("tags", [])]
     if [c.id for c in made.cells] != [c.id for c in cells]:
         raise ValueError("the stored notebook differs from its source: build it again")
+    book = read_book(_root(path))
     for cell, one in zip(made.cells, cells):
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = one.outputs, one.execution_count
+        else:
+            cell.source = _number_exercises(cell.source, book)
     return made
+
+
+def _number_exercises(text: str, book: Book) -> str:
+    return _EXERCISE.sub(lambda found: f"{found[0]} {_number(book, found['label'])}", text)
 
 
 def resolve(text: str, path: Path, book: Book) -> str:
@@ -152,14 +161,14 @@ def resolve(text: str, path: Path, book: Book) -> str:
 
     parts = _FENCE.split(text)  # code in a text stays as it is
     for k in range(0, len(parts), 2):
-        part = _LABEL.sub("", parts[k])
+        part = _LABEL.sub("", _number_exercises(parts[k], book))
         parts[k] = _LINK.sub(page, _ROLE.sub(role, _FORMULA.sub(formula, part)))
     return "".join(parts)
 
 
 def _number(book, label):
     if label not in book.numbers:
-        raise UnknownLabel(f"the book has no formula or figure {label!r}")
+        raise UnknownLabel(f"the book has no formula, figure or exercise {label!r}")
     return book.numbers[label]
 
 
@@ -197,16 +206,17 @@ def read_book(root: Path) -> Book:
 def _read_book(root: Path, _) -> Book:
     numbers: dict[str, str] = {}
     pages: dict[str, Path] = {}
-    chapter, counts = -1, {"eq": 0, "fig": 0}
+    chapter, counts = -1, {"eq": 0, "fig": 0, "ex": 0}
     for path in _pages(root):
         text = path.read_text(encoding="utf-8")
         if path.stem == "index":
-            chapter, counts = chapter + 1, {"eq": 0, "fig": 0}
+            chapter, counts = chapter + 1, {"eq": 0, "fig": 0, "ex": 0}
         prose = _FENCE.sub("", text)
         for found in _LABEL.finditer(prose):
             pages[found["label"]] = path
         named = [found["label"] for found in _FORMULA.finditer(prose) if found["label"]]
-        for label in (*named, *_FIGURE.findall(text)):
+        asked = [found["label"] for found in _EXERCISE.finditer(prose)]
+        for label in (*named, *_FIGURE.findall(text), *asked):
             kind = label.partition("-")[0]
             counts[kind] += 1
             numbers[label] = f"{max(chapter, 0)}.{counts[kind]}"

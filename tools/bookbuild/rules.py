@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import nbformat
@@ -37,6 +38,8 @@ TAGS = {
 ALT_LENGTH = 30
 LONGEST = 2000, 15
 """Words and open code cells of a section's main path."""
+WIDEST = 88
+"""Columns of code and of what it prints."""
 
 
 def problems(nb: NotebookNode) -> list[str]:
@@ -47,6 +50,7 @@ def problems(nb: NotebookNode) -> list[str]:
     for rule in (
         _format,
         _declared,
+        _readers_eyes,
         _setup,
         _tags,
         _outputs,
@@ -99,6 +103,38 @@ def _declared(nb):
             f"the main path has {path.words} words and {path.cells} open code cells, at most "
             f"{LONGEST[0]} and {LONGEST[1]}: fold a cell, or move it under a closer look"
         )
+    return faults
+
+
+def _readers_eyes(nb):
+    """What stands open before a reader: no verification, numbers instead of "True", and no line
+    that a screen cuts off.
+    """
+    with contextlib.suppress(ValueError):
+        if measure.declared(nb).reading is None:
+            return []
+    faults = []
+    for i, cell in _code(nb):
+        tags = {*cell.metadata.get("tags", [])}
+        printed = "".join(o.get("text", "") for o in cell.outputs if o.output_type == "stream")
+        lines = [] if cell.source.strip() == SETUP else cell.source.splitlines()
+        for what, those in (("code", lines), ("output", printed.splitlines())):
+            if wide := [line for line in those if len(line) > WIDEST]:
+                faults.append(
+                    f"cell {i}: a line of {what} with {len(wide[0])} columns, at most {WIDEST}: "
+                    f"{wide[0].strip()[:40]!r}"
+                )
+        if tags & {*measure.FOLDED, "exercise", "check"}:
+            continue
+        with contextlib.suppress(SyntaxError):  # named by _trained
+            if has_assert(cell.source):
+                faults.append(
+                    f"cell {i}: an open cell asserts; move that into a folded cell after it"
+                )
+        if re.search(r"\b(True|False)\s*$", printed, re.MULTILINE):
+            faults.append(
+                f"cell {i}: an open cell prints True or False where a number would say more"
+            )
     return faults
 
 

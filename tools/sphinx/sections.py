@@ -18,7 +18,8 @@ def with_roles(app, docname, text):
     if notebook.suffix != ".ipynb" or not path.is_file():
         return
     app.env.note_dependency(str(path))
-    made = publish.with_outputs(source.read_source(path), nbformat.reads(text[0], as_version=4))
+    stored = nbformat.reads(text[0], as_version=4)
+    made = publish.with_outputs(source.read_source(path), stored, path)
     text[0] = nbformat.writes(made)
 
 

@@ -41,7 +41,9 @@ class Task:
     @property
     def title(self) -> str:
         """The title that stands over its statement."""
-        found = re.search(r"^### (?:Exercise [\d.]+: )?(.+)$", self.statement.source, re.MULTILINE)
+        found = re.search(
+            r"^### (?:Exercise(?: [\d.]+)?: )?(.+)$", self.statement.source, re.MULTILINE
+        )
         return found[1].strip() if found else self.id
 
     @property
