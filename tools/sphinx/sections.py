@@ -4,9 +4,11 @@ The notebook in chapters/ has its references resolved, so that Colab, GitHub and
 it; here the roles of the source become links, numbers and captions of the website.
 """
 
+import re
 from pathlib import Path
 
 import nbformat
+from docutils import nodes
 
 from bookbuild import publish, source
 
@@ -23,6 +25,15 @@ def with_roles(app, docname, text):
     text[0] = nbformat.writes(made)
 
 
+def with_claims(app, doctree):
+    """Makes the rows of "What held" known to MyST as places that a link may lead to."""
+    for node in doctree.findall(nodes.raw):
+        for place in re.findall(r'<a id="(claim-[\w-]+)">', node.astext()):
+            slugs = app.env.metadata[app.env.docname].setdefault("myst_slugs", {})
+            slugs[place] = (node.line, place, "")
+
+
 def setup(app):
+    app.connect("doctree-read", with_claims)
     app.connect("source-read", with_roles, priority=400)  # before api.py adds to the page
     return {"parallel_read_safe": True, "parallel_write_safe": True}
