@@ -16,7 +16,7 @@ A row of data/claims.yaml:
 
 In `ours` and `size` a figure is {NAME: PATH} or {NAME: PATH | FORMAT}, a format of Python such as
 .1f or .0%; with "max" behind it only the largest is shown. PATH leads through the figures of the
-record of the experiment NAME (failing that, its settings), as in rows/model=full & sentences=32/loss:
+record of the experiment NAME (or its settings), as in rows/model=full & sentences=32/loss:
 a key, a place in a list (-1 is the last), or what the one entry of a list must have; * takes all,
 or with conditions behind it all that meet them. "PATH minus PATH" and "PATH plus PATH" are of one
 record. A figure of several seeds is shown as mean (least–largest).
