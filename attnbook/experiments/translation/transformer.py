@@ -6,24 +6,32 @@ from __future__ import annotations
 
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ...mechanisms import (
+    LearnedPositions,
+    MultiHeadAttention,
+    NoPositions,
+    RelativeMultiHeadAttention,
+)
 from ...mechanisms.layers.residual import PostNorm, PreNorm
 from ...models import Bahdanau
 from ...models.transformer.encoder_decoder import Transformer
-from ...models.transformer.parts import paper_parts
+from ...models.transformer.parts import Parts, paper_parts
 from ...tasks.sequences.batches import SequenceBatches, collate
 from ...tasks.text import subwords
 from ...training import average_checkpoints, inverse_sqrt, load_model_weights, token_loss
+from ...validate import check_choice, require
 from ..common import checkpoint_folder, rounded, save_checkpoint, train, training_figures
 from ..registry import register
 from .real_sentences import SMALL, bleu_figures, read_multi30k, validation_loss
 
-__all__ = ["alternating", "multi30k", "paper_adam"]
+__all__ = ["alternating", "make_parts", "multi30k", "paper_adam"]
 
 
 def paper_adam(learning_rate: float):
@@ -40,11 +48,15 @@ class Settings:
     target: str = "de"  # target language
     pieces: int = 10_000  # size of the subword vocabulary
     joint: bool = True  # one vocabulary for both languages
+    train_pairs: int | None = None  # training pairs; None: all
     d_model: int = 256  # width of the model
     num_heads: int = 4  # attention heads
+    d_key: int | None = None  # width of queries and keys in a head; None: d_model / num_heads
     d_feed_forward: int = 1024  # width of the feed-forward layers
     num_layers: int = 4  # layers
     pre_norm: bool = False  # norm before each sublayer, else after it
+    positions: str = "sinusoidal"  # sinusoidal, learned or relative
+    max_distance: int = 16  # largest distance that relative positions tell apart
     dropout: float = 0.3  # dropout rate
     label_smoothing: float = 0.1  # mass that label smoothing spreads
     batch_size: int = 256  # examples per step
@@ -56,6 +68,39 @@ class Settings:
     precision: str = "no"  # no, bf16 or fp16
     rival: dict[str, Any] | None = None  # settings of the model to compare with
     checkpoint: str = ""  # name of the saved weights; empty: none are saved
+
+
+def make_parts(settings: Settings) -> Parts:
+    """The parts of the Transformer of some settings."""
+    d_model, heads = settings.d_model, settings.num_heads
+    parts = paper_parts(
+        d_model,
+        heads,
+        settings.d_feed_forward,
+        dropout=settings.dropout,
+        residual=PreNorm if settings.pre_norm else PostNorm,
+    )
+    if settings.d_key is not None:
+        widths: dict[str, Any] = {"d_head": settings.d_key, "d_head_value": d_model // heads}
+        attention = partial(MultiHeadAttention, d_model, heads, **widths)
+        parts = replace(parts, attention=attention, cross_attention=attention)
+    kind = check_choice("positions", settings.positions, ("sinusoidal", "learned", "relative"))
+    if kind == "learned":
+        parts = replace(parts, positions=lambda: _learned(d_model))
+    elif kind == "relative":
+        require(settings.d_key is None, "d_key must be None with relative positions")
+        attention = partial(
+            RelativeMultiHeadAttention, d_model, heads, max_distance=settings.max_distance
+        )
+        parts = replace(parts, attention=attention, positions=NoPositions)
+    return parts
+
+
+def _learned(d_model: int) -> LearnedPositions:
+    positions = LearnedPositions(160, d_model)
+    # as large as sinusoids
+    torch.nn.init.normal_(positions.weight, std=0.5**0.5)
+    return positions
 
 
 def multi30k(
@@ -72,22 +117,19 @@ def multi30k(
     parts, pieces_in, pieces_out = read_multi30k(settings.target, settings.pieces, settings.joint)
     pairs = subwords.to_pairs(parts["train"], pieces_in, pieces_out, 80)
     batches = SequenceBatches(
-        pairs, pieces_in.vocab, pieces_out.vocab, settings.batch_size, seed=seed
+        pairs[: settings.train_pairs],
+        pieces_in.vocab,
+        pieces_out.vocab,
+        settings.batch_size,
+        seed=seed,
     )
 
     def make() -> Transformer:
         torch.manual_seed(seed)
-        blocks = paper_parts(
-            settings.d_model,
-            settings.num_heads,
-            settings.d_feed_forward,
-            dropout=settings.dropout,
-            residual=PreNorm if settings.pre_norm else PostNorm,
-        )
         return Transformer(
             len(pieces_in),
             len(pieces_out),
-            blocks,
+            make_parts(settings),
             num_layers=settings.num_layers,
             tie="all" if settings.joint else "output",
         )

@@ -27,18 +27,18 @@ def relative_index(
 
     Args:
         m, n: number of queries and of keys, m ≤ n.
-        max_distance: K.
+        max_distance: K; with 0 no pair differs from another.
 
     Returns:
         int64 ``(m, n)``, from 0 (far before the query) to 2K (far behind it).
 
     Raises:
-        ValueError: if n < m or a number is below 1.
+        ValueError: if n < m, m is below 1 or K below 0.
 
     Source: Shaw, Uszkoreit and Vaswani 2018, section 3.2.
     """
     check_integer("m", m)
-    check_integer("max_distance", max_distance)
+    check_integer("max_distance", max_distance, 0)
     require(
         n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
     )
@@ -61,7 +61,7 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
         d_model, num_heads: as in
             :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
             options it takes, ``score`` excepted: the formula is that of the scaled inner product.
-        max_distance: K.
+        max_distance: K; with 0 there are no positions.
 
     Raises:
         ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; if
@@ -76,7 +76,7 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
             "score cannot be chosen: relative positions are defined for the scaled inner product",
         )
         super().__init__(d_model, num_heads, **options)
-        self.max_distance = check_integer("max_distance", max_distance)
+        self.max_distance = check_integer("max_distance", max_distance, 0)
         self.key_distance = relation_table(2 * max_distance + 1, self.d_head)  # a^K
         self.value_distance = relation_table(2 * max_distance + 1, self.d_head_value)  # a^V
 

@@ -174,6 +174,14 @@ def test_no_tensor_of_a_vector_for_each_pair_is_kept_or_made():
     assert 0 < largest.numel <= max(2 * n * n, 64 * n, 64 * 64) < n * n * 32
 
 
+def test_with_a_distance_of_zero_no_order_is_known():
+    x, order = torch.randn(B, N, D).double(), torch.randperm(N, generator=torch.Generator())
+    for distance in (0, 1):
+        made = RelativeMultiHeadAttention(D, H, max_distance=distance).double()
+        moved = (made(x[:, order]).context - made(x).context[:, order]).abs().max()
+        assert bool(moved < 1e-10) == (distance == 0)
+
+
 def test_zero_tables_are_plain_attention_and_a_table_changes_it():
     made, x = layer(), torch.randn(B, N, D).double()
     plain = MultiHeadAttention(D, H).double()
@@ -255,7 +263,7 @@ def test_autocast_and_options():
     )
     low.float().sum().backward()
     for call, words in (
-        (lambda: RelativeMultiHeadAttention(12, 3, max_distance=0), "max_distance must be"),
+        (lambda: RelativeMultiHeadAttention(12, 3, max_distance=-1), "max_distance must be"),
         (
             lambda: RelativeMultiHeadAttention(12, 3, max_distance=2, score=None),
             "score cannot be chosen",
