@@ -11,7 +11,33 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("02.additive_score", title="The additive score", difficulty=2, minutes=10)
+@exercise("02.by_hand", title="On paper: one step of attention", difficulty=1, minutes=4)
+def by_hand(answer, ctx):
+    got = ctx.parts(ctx.call(answer), ("first entry", "second entry"))
+    got = [ctx.number(value, f"entry {k + 1} of the context") for k, value in enumerate(got)]
+    slips = {
+        "the weights do not add up to 1: divide by the sum of the exponentials": (40, 56),
+        "the scores stand where the weights should: take their exponentials first": (11.09, 19.88),
+        "the scores are divided by their sum: the softmax takes their exponentials": (4.46, 8.0),
+        "that is the plain mean of the annotations": (5.33, 5.33),
+        "the two entries are swapped": (7, 5),
+    }
+    for words, slip in slips.items():
+        if all(abs(value - wrong) < 0.02 for value, wrong in zip(got, slip)):
+            ctx.fail(words)
+    for k, (value, expected) in enumerate(zip(got, (5, 7))):
+        if abs(value - expected) > 0.01:
+            ctx.fail(f"entry {k + 1} of the context is not {value:g}")
+
+
+@exercise("02.backwards", title="Predict: dates from right to left", difficulty=1, minutes=2)
+def backwards(answer, ctx):
+    options = ("nearly all", "about half", "nearly none")
+    said = ctx.choice(ctx.call(answer), "your prediction", options)
+    return f"you say {said}. Now run the next cell."
+
+
+@exercise("02.additive_score", title="The additive score", difficulty=2, minutes=6)
 def additive_score(answer, ctx):
     batch = 2
     for n, d_s, d_h, d_a in ((3, 4, 4, 4), (ctx.integers(4, 7), 2, 5, 3)):
@@ -40,10 +66,10 @@ def additive_score(answer, ctx):
             "these are weights: the scores before the softmax were asked for": softmax(expected),
         }
         if d_s == d_h == d_a:
-            wrong["W and U are swapped: W belongs to the state, U to the annotations"] = (
+            wrong["W_s and W_h are swapped: W_s belongs to the state, W_h to the annotations"] = (
                 np.tanh((s @ u.T)[:, None] + h @ w.T) @ v
             )
-            wrong["W and U are transposed: they have one row a hidden unit"] = (
+            wrong["W_s and W_h are transposed: they have one row a hidden unit"] = (
                 np.tanh((s @ w)[:, None] + h @ u) @ v
             )
         ctx.close(got, expected, "the scores", wrong)
@@ -51,11 +77,11 @@ def additive_score(answer, ctx):
     def oracle(s, h, w, u, v):
         return np.tanh((s @ w.T)[:, None] + h @ u.T) @ v
 
-    at = dict(enumerate(("state", "annotations", "W", "U", "v")))
+    at = dict(enumerate(("state", "annotations", "W_s", "W_h", "v")))
     check_gradients(ctx, answer, (state, annotations, *parameters), at, oracle)
 
 
-@exercise("02.masked_context", title="A context without padding", difficulty=2, minutes=15)
+@exercise("02.masked_context", title="A context without padding", difficulty=2, minutes=8)
 def masked_context(answer, ctx):
     for scale, padding_everywhere in ((1.0, True), (30.0, False)):
         batch, n, d = 3, ctx.integers(5, 8), 4
@@ -123,7 +149,7 @@ def masked_context(answer, ctx):
             )
 
 
-@exercise("02.project_once", title="Project the keys once", difficulty=3, minutes=15)
+@exercise("02.project_once", title="Project the keys once", difficulty=3, minutes=10)
 def project_once(answer, ctx):
     m, batch, n, d_s, d_h, d_a = 6, 2, 5, 3, 16, 8
     states, annotations = ctx.normal(m, batch, d_s), ctx.normal(batch, n, d_h)
@@ -157,13 +183,13 @@ def project_once(answer, ctx):
         ctx.fail(
             f"the weights are right, but the matrix products cost as much as projecting the "
             f"annotations {times:.0f} times "
-            f"(for {m} steps): U h does not depend on the step, compute it once"
+            f"(for {m} steps): W_h h does not depend on the step, compute it once"
         )
 
     def oracle(s, h, w, u, v):
         return softmax(np.tanh((s @ w.T)[:, :, None] + (h @ u.T)[None]) @ v)
 
-    at = dict(enumerate(("states", "annotations", "W", "U", "v")))
+    at = dict(enumerate(("states", "annotations", "W_s", "W_h", "v")))
     check_gradients(ctx, answer, (states, annotations, *parameters), at, oracle)
 
     def check_gradient(result, copies):
@@ -171,7 +197,7 @@ def project_once(answer, ctx):
         (gradient,) = torch.autograd.grad(result, copies[1], torch.cat((upstream, -upstream)))
         if not torch.isfinite(gradient).all():
             ctx.fail(
-                "the weights are right, but the annotations are projected anew in every step: U "
+                "the weights are right, but the annotations are projected anew in every step: W_h "
                 "h does not depend on the step, compute it once"
             )
 
@@ -189,7 +215,7 @@ def project_once(answer, ctx):
     )
 
 
-@exercise("02.bidirectional", title="Annotations from both sides", difficulty=4, minutes=25)
+@exercise("02.bidirectional", title="Annotations from both sides", difficulty=4, minutes=15)
 def bidirectional(answer, ctx):
     batch, n, d, size = 3, ctx.integers(4, 7), 3, 2
     inputs = ctx.normal(batch, n, d)

@@ -34,8 +34,9 @@ def encoder_decoder(
     Args:
         source: Words of the source.
         target: Words of the target; the decoder reads them one step late.
-        attention: ``(len(source),)``, the weights of decoder step ``step`` over the encoder states;
-            without it the last state is the only connection of encoder and decoder.
+        attention: ``(len(source),)``, the weights of decoder step ``step`` over the encoder states,
+            drawn with the query, which is the state before it; without it the last state is the
+            only connection of encoder and decoder.
         step: A decoder step, counted from 0.
 
     Source: figures 3 and 4 of Weng 2018.
@@ -44,19 +45,22 @@ def encoder_decoder(
     require(n > 0 and m > 0, f"source and target must hold at least one word each, got {n} and {m}")
     ax = axes_of(None, min(8.0, 0.72 * (n + m) + 0.8), 3.3)
     shift = n + 0.5  # the decoder stands right of the encoder
+    tilt = 30 if max(map(len, (*source, *target))) > 2 else 0
     for i, word in enumerate(source):
         labelled_box(ax, i, 0, f"$h_{{{i + 1}}}$", COLORS[0])
-        centred(ax, i, -0.95, word, 9.5, rotation=30)
+        centred(ax, i, -0.95, word, 9.5, rotation=tilt)
         arrow(ax, (i, -0.68), (i, -0.28))
         if i:
             arrow(ax, (i - 0.63, 0), (i - 0.37, 0))
-    above = dict(ha="left", va="bottom", rotation=30, rotation_mode="anchor")
+    above = dict(
+        va="bottom", rotation=tilt, rotation_mode="anchor", ha="left" if tilt else "center"
+    )
     for t, word in enumerate(target):
         x, read = shift + t, "start" if t == 0 else target[t - 1]
         labelled_box(ax, x, 0, f"$s_{{{t + 1}}}$", COLORS[1])
         arrow(ax, (x, 0.28), (x, 0.62))
-        centred(ax, x - 0.12, 0.68, word, 9.5, **above)
-        centred(ax, x, -0.95, read, 9.5, rotation=30, color="#555555", style="italic")
+        centred(ax, x - 0.12 * bool(tilt), 0.68, word, 9.5, **above)
+        centred(ax, x, -0.95, read, 9.5, rotation=tilt, color="#555555", style="italic")
         arrow(ax, (x, -0.68), (x, -0.28))
         if t:
             arrow(ax, (x - 0.63, 0), (x - 0.37, 0))
@@ -81,7 +85,11 @@ def encoder_decoder(
             text = f"{weight:.2f}"
             centred(ax, i + 0.06, 0.5, text, 8, color="#333333", zorder=5, bbox=behind)
         bent = dict(linewidth=2.0, connectionstyle="angle,angleA=0,angleB=90,rad=6")
-        arrow(ax, (middle + 0.43, 1.75), (shift + step - 0.26, 0.28), COLORS[2], **bent)
+        arrow(ax, (middle + 0.43, 1.88), (shift + step + 0.3, 0.28), COLORS[2], **bent)
+        asks = dict(linewidth=1.4, linestyle="--", connectionstyle="angle,angleA=90,angleB=0,rad=6")
+        asking = shift + step - 1.3 if step else shift - 0.6  # the state before, or the start
+        arrow(ax, (asking, 0.28 if step else 0.05), (middle + 0.43, 1.6), COLORS[1], **asks)
+        centred(ax, (middle + 0.43 + asking) / 2, 1.4, "query", 8.5, color=COLORS[1])
     top = 1.2 if attention is None else 2.3
     ax.set(xlim=(-0.7, shift + m - 0.3), ylim=(-1.35, top))
     ax.set_aspect("equal")

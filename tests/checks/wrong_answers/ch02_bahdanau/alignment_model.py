@@ -2,6 +2,21 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("02.by_hand")
+edit("do not add up to 1", "5.0, 7.0", "40, 56")
+edit("take their exponentials first", "5.0, 7.0", "11.09, 19.88")
+edit("the softmax takes their exponentials", "5.0, 7.0", "4.46, 8.0")
+edit("plain mean", "5.0, 7.0", "16 / 3, 16 / 3")
+edit("entry 2 of the context is not 6", "7.0", "6.0")
+edit("expected the tuple", "5.0, 7.0", "5.0")
+
+
+edit = edits("02.backwards")
+edit("expected one of 'nearly all'", "nearly none", "none")
+edit("a float came back", '"nearly none"', "0.0")
+edit("None came back", "return \"nearly none\"", "pass")
+
+
 edit = edits("02.additive_score")
 edit("the tanh is missing", "torch.tanh", "")
 edit("ReLU stands where tanh should", "torch.tanh", "torch.relu")
@@ -11,13 +26,13 @@ edit(
     "torch.tanh((from_state + from_annotations) @ v)",
 )
 edit(
-    "W and U are swapped",
-    "(state @ W.T)",
-    "(state @ U.T)",
-    "annotations @ U.T",
-    "annotations @ W.T",
+    "W_s and W_h are swapped",
+    "(state @ W_s.T)",
+    "(state @ W_h.T)",
+    "annotations @ W_h.T",
+    "annotations @ W_s.T",
 )
-edit("transposed", "W.T", "W", "U.T", "U")
+edit("transposed", "W_s.T", "W_s", "W_h.T", "W_h")
 edit("v is not used", ") @ v", ").sum(-1)")
 edit(
     "the scores before the softmax",
@@ -127,19 +142,25 @@ def padding_left(forward, backward, inputs, lengths, size):
 
 
 edit = edits("02.project_once")
-edit("6 times (for 6 steps)", "+ keys", "+ annotations @ U.T", "keys = annotations @ U.T\n    ", "")
 edit(
-    "projected anew in every step",
+    "6 times (for 6 steps)",
     "+ keys",
-    "+ torch.tensordot(annotations, U, dims=([-1], [-1]))",
-    "keys = annotations @ U.T\n    ",
+    "+ annotations @ W_h.T",
+    "keys = annotations @ W_h.T\n    ",
     "",
 )
 edit(
     "projected anew in every step",
     "+ keys",
-    "+ (annotations[:, :, None] * U).sum(-1)",
-    "keys = annotations @ U.T\n    ",
+    "+ torch.tensordot(annotations, W_h, dims=([-1], [-1]))",
+    "keys = annotations @ W_h.T\n    ",
+    "",
+)
+edit(
+    "projected anew in every step",
+    "+ keys",
+    "+ (annotations[:, :, None] * W_h).sum(-1)",
+    "keys = annotations @ W_h.T\n    ",
     "",
 )
 edit("a softmax over the positions is missing", "torch.softmax(scores, dim=-1)", "scores")
@@ -154,6 +175,6 @@ edit(
 )
 edit(
     "no gradient reaches annotations",
-    "annotations @ U.T",
-    "(annotations @ U.T).detach() + 0 * U.sum()",
+    "annotations @ W_h.T",
+    "(annotations @ W_h.T).detach() + 0 * W_h.sum()",
 )
