@@ -48,6 +48,8 @@ RUNS: tuple[GpuRun, ...] = (
     *(GpuRun(f"multi30k-luong-{system}", 4) for system in _LUONG),
     GpuRun("multi30k-en-fr-transformer", 4),
     GpuRun("multi30k-en-fr-bahdanau", 4),
+    GpuRun("pointer-hull-50", 11),
+    GpuRun("pointer-hull-5-50", 11),
     GpuRun("pointer-delaunay-10", 16),
     GpuRun("snail-omniglot-small-5-way-5-shot-paper", 15),
     GpuRun("snail-omniglot-small-20-way-1-shot-paper", 15),

@@ -174,6 +174,29 @@ for _n in (5, 10, 50):
         title=f"Pointer network on Delaunay triangulations of {_n} points, 1M pairs",
         minutes="2 hours on one GPU" if _n == 50 else "30 minutes on one GPU",
     )
+for _name, _range, _tests in (("50", 50, (50,)), ("5-50", (5, 50), (5, 10, 50, 100, 200, 500))):
+    register(
+        f"pointer-hull-{_name}",
+        hull,
+        replace(PAPER, n=_range, test=_tests),
+        title=f"Pointer network on hulls of {_name.replace('-', ' to ')} points, 1M pairs",
+        minutes="1 hour on one GPU",
+    )
+register(
+    "pointer-hull-5-50-small",
+    hull,
+    # small problems teach what large ones alone teach late
+    PointSettings(
+        n=(5, 50),
+        test=(5, 10, 50, 100),
+        hidden_size=128,
+        steps=12_000,
+        learning_rate=3e-3,
+        pairs=None,
+    ),
+    title="Hulls of 5 to 50 points, as far as an hour of one CPU core goes",
+    minutes="1 hour on one CPU core",
+)
 register(
     "pointer-hull-5-10-small",
     hull,
@@ -210,4 +233,11 @@ register(
     PointSettings(n=5, test=(4, 5, 6, 7), learning_rate=3e-3, pairs=None),
     title="Delaunay triangulations of 5 points, states of 256, ten times as many steps",
     minutes="2 hours on one CPU core",
+)
+register(
+    "pointer-delaunay-10-small",
+    delaunay,
+    PointSettings(n=10, test=(10,), steps=12_000, learning_rate=3e-3, pairs=None),
+    title="Delaunay triangulations of 10 points, as far as an hour of one CPU core goes",
+    minutes="1 hour on one CPU core",
 )

@@ -99,17 +99,34 @@ def test_a_model_that_knows_is_reported_as_such(beam_size):
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("pointer-hull-5-10-small", "hulls"), ("pointer-delaunay-5-small", "delaunay")],
+    [
+        ("pointer-hull-5-10-small", "hulls"),
+        ("pointer-hull-5-50-small", "hulls"),
+        ("pointer-delaunay-5-small", "delaunay"),
+        ("pointer-delaunay-10-small", "delaunay"),
+    ],
 )
-def test_a_small_run_leaves_its_figures_and_its_checkpoint(tmp_path, name, kind, figures_of):
+def test_a_small_run_leaves_its_figures_and_its_checkpoint(
+    tmp_path, monkeypatch, name, kind, figures_of
+):
+    drawn, batches = [], hulls_and_triangulations.PointBatches
+
+    def watched(kind, n, *given, **options):
+        drawn.append((kind, n))
+        return batches(kind, n, *given, **options)
+
+    monkeypatch.setattr(hulls_and_triangulations, "PointBatches", watched)
     figures = figures_of(name, steps=12, count=20, test=(5, 6), hidden_size=16)
     assert (
         len(figures["losses"]) >= 12
         and {row["n"] for row in figures["greedy"]} == {5, 6}
         and len(figures["beam"]) == 2
     )
+    low, *high = name.removesuffix("-small").split("-")[2:]
+    assert drawn == [(kind, (int(low), int(high[0])) if high else int(low))]
     model = PointerNetwork(2, 16, ends=True, repeats=kind == "delaunay")
-    load_model_weights(model, tmp_path / f"{name}.safetensors")
+    if load_experiments()[name].settings.checkpoint:
+        load_model_weights(model, tmp_path / f"{name}.safetensors")
 
 
 def test_the_small_run_learns_to_walk_and_to_end():
@@ -130,8 +147,8 @@ def test_the_small_run_learns_to_walk_and_to_end():
 
 
 def test_the_full_presets_are_those_of_the_paper():
-    for n in (5, 10, 50):
-        run = load_experiments()[f"pointer-delaunay-{n}"].settings
+    for name in ("delaunay-5", "delaunay-10", "delaunay-50", "hull-50", "hull-5-50"):
+        run = load_experiments()[f"pointer-{name}"].settings
         assert (run.pairs, run.hidden_size, run.batch_size) == (1_000_000, 256, 128)
         assert (run.optimizer, run.learning_rate, run.clip_norm) == ("sgd", 1.0, 2.0)
         assert not run.decay and run.paper_start
