@@ -1,15 +1,59 @@
-"""Checks of the section on a memory that is addressed: reading and writing, shifts in both
-forms, sharpening, all four stages.
+"""Checks of the section on the memory of a Neural Turing Machine: addressing on paper, longer
+lists, reading and writing, shifts in both forms, sharpening, all four stages.
 """
 
 import numpy as np
+import torch
 
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("04.erase_and_add", title="Erase, then add", difficulty=1, minutes=10)
+@exercise("04.step_back", title="On paper: Look it up, then step back", difficulty=1, minutes=5)
+def step_back(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the weight of slot 3")
+
+    def weight(g=0.6, move=-1, gamma=2, around=True, divided=True, sharpen_first=False):
+        w = g * np.array([0.1, 0.7, 0.1, 0.1]) + (1 - g) * np.array([1.0, 0, 0, 0])
+        powers = w**gamma / ((w**gamma).sum() if divided else 1)
+        if sharpen_first:
+            return np.roll(powers, move)[3]
+        w = np.roll(w, move)
+        w[3] = w[3] if around else 0
+        return w[3] ** gamma / ((w**gamma).sum() if divided else 1)
+
+    slips = {
+        "the move goes the wrong way: −1 brings the weight of slot 0 to slot 3, that of slot 1 to "
+        "slot 0": weight(move=1),
+        "nothing has moved yet: slot 3 gets what was on slot 0": weight(move=0),
+        "the weights are not sharpened yet: square all four, then divide by the sum of the "
+        "squares": weight(gamma=1),
+        "the squares are not divided by their sum": weight(divided=False),
+        "the gate is the wrong way round: 0.6 is the share of the content weights": weight(g=0.4),
+        "the weights of the step before are left out: they have a share of 0.4": weight(g=1),
+        "the content weights are left out: they have a share of 0.6": weight(g=0),
+        "the slots lie on a ring: what leaves slot 0 downwards comes in at slot 3": weight(
+            around=False
+        ),
+        "γ is a power: the weights are squared, not doubled": 2 * weight(gamma=1),
+    }
+    if abs(got - weight()) <= 0.006:
+        return None
+    for message, slip in slips.items():
+        if abs(got - slip) <= 0.004:
+            ctx.fail(message)
+    ctx.fail(f"the weight of slot 3 is {got:g}, and another one comes out on paper")
+
+
+@exercise("04.longer_list", title="Predict: A list of seven rows", difficulty=1, minutes=5)
+def longer_list(answer, ctx):
+    options = ("a guess", "about three of seven", "nearly all")
+    said = ctx.choice(ctx.call(answer), "your choice", options)
+    return f"you say {said!r}. Now run the next cell."
+
+
+@exercise("04.erase_and_add", title="Erase, then add", difficulty=1, minutes=5)
 def erase_and_add(answer, ctx):
     batch, heads, n, m = 2, ctx.integers(2, 4), 5, 3
     memory, weights = ctx.normal(batch, n, m), ctx.weights(batch, heads, n)
@@ -59,9 +103,9 @@ def erase_and_add(answer, ctx):
     )
 
 
-@exercise("04.shift", title="Move along the slots", difficulty=2, minutes=15)
+@exercise("04.shift", title="Move along the slots", difficulty=2, minutes=10)
 def shift(answer, ctx):
-    batch, heads, n, reach = 2, 2, ctx.integers(6, 9), 2
+    batch, heads, n, reach = 2, 2, ctx.integers(7, 10), ctx.integers(1, 4)
     weights, kernel = ctx.weights(batch, heads, n), ctx.weights(batch, heads, 2 * reach + 1)
     got = ctx.tensor(
         ctx.call(answer, weights, kernel),
@@ -104,18 +148,18 @@ def shift(answer, ctx):
     check_gradients(ctx, answer, (weights, kernel), {0: "weights", 1: "kernel"}, moved)
 
 
-@exercise("04.scalar_shift", title="A shift from one number", difficulty=2, minutes=15)
+@exercise("04.scalar_shift", title="A shift from one number", difficulty=2, minutes=10)
 def scalar_shift(answer, ctx):
     reach, count = ctx.integers(2, 4), 7
-    x = (2 * reach - 0.2) * (ctx.weights(count, 2)[:, 0] - 0.5)
-    x[0], x[1], x[2], x[3] = 1.7, -0.3, float(-reach), float(reach)
+    u = (2 * reach - 0.2) * (ctx.weights(count, 2)[:, 0] - 0.5)
+    u[0], u[1], u[2], u[3] = 1.7, -0.3, float(-reach), float(reach)
     got = ctx.tensor(
-        ctx.call(answer, x, reach),
+        ctx.call(answer, u, reach),
         "kernel",
         (count, 2 * reach + 1),
         mention="one row a number, one column a shift",
     )
-    numbers, shifts = array(x)[:, None], np.arange(-reach, reach + 1)
+    numbers, shifts = array(u)[:, None], np.arange(-reach, reach + 1)
 
     def spread(low, down, up):
         return (shifts == low) * down + (shifts == low + 1) * up
@@ -139,7 +183,7 @@ def scalar_shift(answer, ctx):
         + (shifts + reach == low + 1) * part,
         "negative shifts are lost: the columns run from −R to R": spread(low, 1 - part, part)
         * (shifts >= 0),
-        "the kernel of x = R is empty: there is no shift R + 1, and its mass, 0, must not "
+        "the kernel of u = R is empty: there is no shift R + 1, and its mass, 0, must not "
         "overwrite that of shift R": spread(low, 1 - part, part) * (numbers < reach),
     }
     ctx.close(got, spread(low, 1 - part, part), "kernel", wrong)
@@ -149,12 +193,12 @@ def scalar_shift(answer, ctx):
         ctx,
         answer,
         (between, reach),
-        {0: "x"},
-        lambda x: np.maximum(0, 1 - abs(x[:, None] - shifts)),
+        {0: "u"},
+        lambda u: np.maximum(0, 1 - abs(u[:, None] - shifts)),
     )
 
 
-@exercise("04.sharpen", title="Sharpen without NaN", difficulty=2, minutes=20)
+@exercise("04.sharpen", title="Sharpen without NaN", difficulty=2, minutes=15)
 def sharpen(answer, ctx):
     batch, heads, n = 2, 3, 6
     weights, gamma = ctx.weights(batch, heads, n), 1 + ctx.weights(batch, heads) * 4
@@ -237,7 +281,7 @@ def sharpen(answer, ctx):
     )
 
 
-@exercise("04.address", title="All four stages", difficulty=3, minutes=30)
+@exercise("04.address", title="All four stages", difficulty=3, minutes=20)
 def address(answer, ctx):
     batch, heads, n, m, reach = 2, 2, 6, 4, 1
     given = [
@@ -315,6 +359,21 @@ def address(answer, ctx):
     }
     given[0] = ctx.normal(batch, n, m)
     check_gradients(ctx, answer, given, names, _address)
+    shut = list(given)  # each head stands on one slot, does not look, and goes one slot on or back
+    shut[1] = torch.eye(n)[torch.tensor([[0, 2], [3, 5]])]
+    shut[4], shut[5] = 0 * given[4], torch.eye(3)[torch.tensor([[0, 2], [2, 0]])]
+    numbers, zeros = [array(part) for part in shut], "weights for a gate of 0 and a whole move"
+    got = ctx.tensor(ctx.call(answer, *shut), zeros, (batch, heads, n))
+    ctx.close(got, _address(*numbers), zeros)
+    check_gradients(
+        ctx,
+        answer,
+        shut,
+        {3: "strength", 6: "gamma"},
+        lambda strength, gamma: _address(*numbers[:3], strength, *numbers[4:6], gamma),
+        nan="some weights are 0 after the shift, and log 0 has no slope: raise them to the "
+        "smallest positive number first",
+    )
     given[0], given[2] = 0 * given[0], given[2].clone()
     given[2][:, 0] = 0
     got = ctx.tensor(

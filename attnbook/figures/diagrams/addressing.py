@@ -52,11 +52,11 @@ def memory_machine(memory: Any, read_weights: Any, write_weights: Any) -> Figure
             color = shade(0.05 + 0.75 * (numbers[i, j] - low) / span)
             style = dict(facecolor=color, edgecolor="#ffffff", linewidth=1)
             rectangle(ax, left + j * cell, y, cell, height, **style)
-        centred(ax, right + 0.1, y + height / 2, f"$M({i})$", 8.5, ha="left", color="#444444")
+        centred(ax, right + 0.1, y + height / 2, f"$M({i})$", 9.5, ha="left", color="#444444")
     centred(ax, (left + right) / 2, top + 0.12, f"memory, {n} slots", 10, va="bottom")
     labelled_box(ax, 1.1, 1.55, "controller", COLORS[0], width=1.5, height=0.8)
-    text = "$h_t$ says to every head\nwhere and what"
-    centred(ax, 1.1, 0.62, text, 8, va="top", color="#444444")
+    text = "$h_t$ tells every head\nwhere and what"
+    centred(ax, 1.0, 0.72, text, 9.5, va="top", color="#444444")
     arrow(ax, (0.0, 1.35), (0.33, 1.35))
     ax.text(-0.06, 1.35, "$x_t$", ha="right", va="center")
     arrow(ax, (0.33, 1.75), (0.0, 1.75))
@@ -73,19 +73,22 @@ def memory_machine(memory: Any, read_weights: Any, write_weights: Any) -> Figure
         sign = 0.12 if name == "read" else -0.12
         arrow(ax, (1.9, 1.55 + 2 * sign), (2.62, y - sign), color)
     arrow(ax, (2.62, 2.45), (1.1, 1.98), COLORS[2], connectionstyle="arc3,rad=0.25")
-    centred(ax, 1.55, 2.5, "$r_t$, for the\nnext step", 8.5, va="bottom", color=COLORS[2])
-    centred(ax, 2.25, 0.66, "$e_t, a_t$", 8.5, va="top", color=COLORS[1])
+    centred(ax, 1.55, 2.5, "$r_t$, for $y_t$ and\nthe next step", 9.5, va="bottom", color=COLORS[2])
+    centred(ax, 2.3, 0.7, "$e_t, a_t$", 9.5, va="top", color=COLORS[1])
     ax.set(xlim=(-0.5, right + 0.75), ylim=(-0.1, top + 0.5))
     ax.axis("off")
     return figure_of(ax)
 
 
-def addressing_flow(stages: Mapping[str, Any], *, notes: Sequence[str] = ()) -> Figure:
+def addressing_flow(
+    stages: Mapping[str, Any], *, notes: Sequence[str] = (), values: bool = False
+) -> Figure:
     """Draw weights over the slots stage by stage, from top to bottom, one row of bars each.
 
     Args:
         stages: Name → ``(N,)`` weights.
         notes: What leads from each stage to the next, written between the rows.
+        values: Write each weight over its bar, with two digits; for few slots.
 
     Source: figure 2 of Graves, Wayne and Danihelka 2014; figure 12 of Weng 2018.
     """
@@ -101,11 +104,14 @@ def addressing_flow(stages: Mapping[str, Any], *, notes: Sequence[str] = ()) -> 
     slots = range(lengths[0])
     for k, (ax, (name, row)) in enumerate(zip(axes, rows.items())):
         ax.bar(slots, row, color=COLORS[1 if k == len(rows) - 1 else 0], width=0.7)
-        ax.set(ylim=(0, 1.05), yticks=(0, 1))
+        ax.set(ylim=(0, 1.3 if values else 1.05), yticks=(0, 1))
+        if values:
+            for slot, weight in zip(slots, row):
+                ax.text(slot, weight + 0.04, f"{weight:.2f}", ha="center", va="bottom", fontsize=10)
         ax.set_ylabel(name, rotation=0, ha="right", va="center")
         ax.grid(axis="x", visible=False)
         if k and notes:
-            ax.set_title(f"↓ {notes[k - 1]}", fontsize=9, color="#444444", loc="left", pad=3)
+            ax.set_title(f"↓ {notes[k - 1]}", fontsize=10, color="#444444", loc="left", pad=3)
     axes[-1].set_xticks(slots, map(str, slots))
     axes[-1].set_xlabel("slot")
     return fig
@@ -133,7 +139,7 @@ def shift_kernels(kernels: Mapping[str, Any]) -> Figure:
             if value > 0.004:
                 ha = "right" if crowded else "center"
                 ax.text(at + 0.3 * crowded, value + 0.02, f"{value:.2f}", ha=ha, fontsize=9)
-        ax.set(title=name, xlabel="shift $k$", xticks=shifts, ylim=(0, 1.1))
+        ax.set(title=name, xlabel="shift $m$", xticks=shifts, ylim=(0, 1.1))
         ax.grid(axis="x", visible=False)
-    axes[0].set_ylabel("$s(k)$")
+    axes[0].set_ylabel("$s(m)$")
     return fig

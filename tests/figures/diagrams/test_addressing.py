@@ -26,6 +26,8 @@ def test_the_flow_has_a_row_of_bars_a_stage_with_the_weights_as_heights():
         1
     ].get_title(loc="left")
     assert [t.get_text() for t in fig.axes[1].get_xticklabels()] == ["0", "1", "2"]
+    numbered = figures.addressing_flow({"only": WEIGHTS}, values=True).axes[0]
+    assert [text.get_text() for text in numbered.texts] == ["0.10", "0.70", "0.20"]
     with pytest.raises(ValueError, match="stages must hold as many weights each"):
         figures.addressing_flow({"before": WEIGHTS, "after": WEIGHTS[1:]})
     with pytest.raises(ValueError, match="notes must be one fewer"):

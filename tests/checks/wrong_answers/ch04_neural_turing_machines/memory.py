@@ -2,6 +2,20 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("04.step_back")
+edit("the move goes the wrong way", "0.54", "0.009")
+edit("not sharpened yet", "0.54", "0.46")
+edit("not divided by their sum", "0.54", "0.2116")
+edit("the gate is the wrong way round", "0.54", "0.83")
+edit("the weights of the step before are left out", "0.54", "0.02")
+edit("another one comes out on paper", "0.54", "0.7")
+edit("one number", "0.54", '"0.54"')
+
+edit = edits("04.longer_list")
+edit("expected one of", '"nearly all"', '"all of them"')
+edit("expected one of", '"nearly all"', '"three"')
+edit("one of 'a guess'", '"nearly all"', "1.0")
+
 edit = edits("04.erase_and_add")
 edit(
     "add comes before erase",
@@ -85,36 +99,36 @@ def a_plain_conv(weights, kernel):
     return out.view_as(weights)
 
 
-def _spread(x, R, down, up, low=None):
+def _spread(u, R, down, up, low=None):
     shifts = torch.arange(-R, R + 1)
-    low = x.floor() if low is None else low
+    low = u.floor() if low is None else low
     return (shifts == low[:, None]) * down[:, None] + (shifts == low[:, None] + 1) * up[:, None]
 
 
 edit = edits("04.scalar_shift")
 edit(
     "the two masses are swapped",
-    "torch.relu(1 - (x.unsqueeze(-1) - shifts).abs())",
-    "torch.relu(1 - (2 * x.floor() + 1 - x - shifts.unsqueeze(-1)).abs()).T",
+    "torch.relu(1 - (u.unsqueeze(-1) - shifts).abs())",
+    "torch.relu(1 - (2 * u.floor() + 1 - u - shifts.unsqueeze(-1)).abs()).T",
 )
-edit("rounded to one whole shift", "x.unsqueeze(-1)", "x.round().unsqueeze(-1)")
-edit("all mass lies on the lower shift", "x.unsqueeze(-1)", "x.floor().unsqueeze(-1)")
+edit("rounded to one whole shift", "u.unsqueeze(-1)", "u.round().unsqueeze(-1)")
+edit("all mass lies on the lower shift", "u.unsqueeze(-1)", "u.floor().unsqueeze(-1)")
 edit("from R down", ".abs())", ".abs()).flip(-1)")
-edit("taken for shift 0", "x.unsqueeze(-1)", "x.unsqueeze(-1) - R")
+edit("taken for shift 0", "u.unsqueeze(-1)", "u.unsqueeze(-1) - R")
 edit("one row a number, one column a shift", ".abs())", ".abs())[:, R:]")
-edit("no gradient goes back", "x.unsqueeze", "x.detach().unsqueeze")
+edit("no gradient goes back", "u.unsqueeze", "u.detach().unsqueeze")
 
 
 @wrong("04.scalar_shift", "cut toward 0")
-def toward_zero(x, R):
-    part = (x - x.trunc()).abs()
-    return _spread(x, R, 1 - part, part, x.trunc())
+def toward_zero(u, R):
+    part = (u - u.trunc()).abs()
+    return _spread(u, R, 1 - part, part, u.trunc())
 
 
-@wrong("04.scalar_shift", "the kernel of x = R is empty")
-def overwritten_at_the_end(x, R):
-    low, part = x.floor(), x - x.floor()
-    kernel = torch.zeros(len(x), 2 * R + 1).scatter(
+@wrong("04.scalar_shift", "the kernel of u = R is empty")
+def overwritten_at_the_end(u, R):
+    low, part = u.floor(), u - u.floor()
+    kernel = torch.zeros(len(u), 2 * R + 1).scatter(
         1, (low.long() + R)[:, None], (1 - part)[:, None]
     )
     return kernel.scatter(1, (low.long() + R + 1).clamp(max=2 * R)[:, None], part[:, None])
@@ -289,6 +303,7 @@ edit(
     "torch.softmax(",
 )
 edit("no gradient reaches previous", "* previous", "* previous.detach()")
+edit("log 0 has no slope", "moved.clamp(min=1e-38)", "moved")
 
 
 def _with_root(root):
