@@ -61,7 +61,7 @@ def training(
     *,
     baseline: float | None = None,
     baseline_name: str = "baseline",
-    ylabel: str = "loss (nats a token)",
+    ylabel: str = "loss (nats per token)",
     ax: Axes | None = None,
 ) -> Figure:
     """Draw losses over steps: the raw values faint, a running mean over a twentieth of the run on

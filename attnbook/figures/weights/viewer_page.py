@@ -84,7 +84,7 @@ function start(root){
   var m=p.rows.length,n=p.columns.length,cell=16,wide=function(words){return 12+6.9*Math.max.apply(null,words.map(function(w){return short(w).length;}));};
   var left=wide(p.rows),top=wide(p.columns)*0.85+8,w=left+n*cell+top*0.6,h=top+m*cell+2;
   var svg=shape('svg',{viewBox:'0 0 '+w+' '+h,role:'img','aria-label':'Map of '+p.name+', layer '+(at.layer+1)+', head '+(at.head+1)+
-   ': one row a word that looks, one column a word that is looked at, darker is more weight'});
+   ': one row per word that looks, one column per word that is looked at, darker is more weight'});
   svg.style.maxWidth=Math.round(1.5*w)+'px';
   p.columns.forEach(function(word,c){var x=left+(c+0.5)*cell,y=top-4;
    svg.appendChild(shape('text',{x:x,y:y,'font-size':10.5,transform:'rotate(-55 '+x+' '+y+')'},short(word)));});
