@@ -1,5 +1,5 @@
-"""Checks of the section on the soft look-up: weighted sums, from soft to hard, and the softmax
-under a mask.
+"""Checks of the section on the soft look-up: a context on paper, a question from far away,
+weighted sums, from soft to hard, and the softmax under a mask.
 """
 
 import numpy as np
@@ -8,6 +8,41 @@ import torch
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+
+
+@exercise("00.three_keys", title="On paper: Three keys", difficulty=1, minutes=5)
+def three_keys(answer, ctx):
+    context = ctx.number(ctx.call(answer), "the context")
+    scores, values = np.log([1.0, 2.0, 5.0]), np.array([16.0, 8.0, 0.0])
+    slips = {
+        "the scores themselves are used as weights: they go through a softmax first": scores
+        @ values,
+        "the scores are divided by their sum, without exp": scores @ values / scores.sum(),
+        "the exponentials are not divided by their sum": np.exp(scores) @ values,
+        "all three values count the same: the average has to use the weights": values.mean(),
+        "only the key with the largest score answers: that is the hard look-up": values[2],
+        "the scores are divided by √2: here the score is the plain dot product": softmax(
+            scores / 2**0.5
+        )
+        @ values,
+        "the weights are turned around: the third key has the largest score": softmax(scores)[::-1]
+        @ values,
+    }
+    if abs(context - softmax(scores) @ values) < 0.02:
+        return
+    for message, other in slips.items():
+        if abs(context - other) < 0.02:
+            ctx.fail(message)
+    ctx.fail(
+        f"the context is not {context:g}: write down the three scores, their exponentials, and the "
+        f"sum of these"
+    )
+
+
+@exercise("00.far_away", title="Predict: A question from far away", difficulty=1, minutes=5)
+def far_away(answer, ctx):
+    said = ctx.choice(ctx.call(answer), "your prediction", ("average", "last note", "zero"))
+    return f"you say {said!r}. Now run the next cell."
 
 
 @exercise("00.weighted_sum", title="A weighted sum", difficulty=1, minutes=5)
@@ -40,7 +75,7 @@ def weighted_sum(answer, ctx):
     check_gradients(ctx, answer, (weights, values), {0: "weights", 1: "values"}, np.matmul)
 
 
-@exercise("00.temperature", title="From soft to hard", difficulty=2, minutes=10)
+@exercise("00.temperature", title="From soft to hard", difficulty=2, minutes=5)
 def temperature(answer, ctx):
     m, n, d = 3, ctx.integers(4, 7), ctx.integers(2, 5)
     scores, values = ctx.normal(m, n), ctx.normal(n, d)
@@ -77,6 +112,17 @@ def temperature(answer, ctx):
         {0: "scores", 1: "values"},
         lambda s, v: softmax(s / t) @ v,
     )
+    low = ctx.tensor(
+        ctx.call(answer, 10 * scores, values, 0.01),
+        "at temperature 0.01 the context",
+        (m, d),
+        nan="exp overflows when scores are divided by a low temperature: subtract the largest "
+        "score of a row first",
+    )
+    ctx.close(low, softmax(10 * s / 0.01) @ v, "at temperature 0.01 the context")
+    low = ctx.tensor(ctx.call(answer, 0.01 * scores, values, 0.01), "the context", (m, d))
+    early = {"at temperature 0.01 the look-up is hard already: only 0 is a case of its own": hard}
+    ctx.close(low, softmax(s) @ v, "at temperature 0.01 and with close scores the context", early)
     zero = ctx.call(answer, scores, values, 0.0)
     zero = ctx.tensor(
         zero,
@@ -94,9 +140,15 @@ def temperature(answer, ctx):
         "key": softmax(s) @ v,
     }
     ctx.close(zero, hard, "at temperature 0 the context", wrong)
+    zero = ctx.tensor(ctx.call(answer, 1e-3 * scores, values, 0.0), "the context", (m, d))
+    if not ctx.same(zero, hard):
+        ctx.fail(
+            "at temperature 0 and with close scores the context is a mixture: expected the value "
+            "of the best key, however small its lead"
+        )
 
 
-@exercise("00.masked_softmax", title="A softmax under a mask", difficulty=3, minutes=15)
+@exercise("00.masked_softmax", title="A softmax under a mask", difficulty=3, minutes=10)
 def masked_softmax(answer, ctx):
     m, n = 4, ctx.integers(5, 8)
     scores = 1.5 * ctx.normal(2, m, n)
@@ -113,6 +165,8 @@ def masked_softmax(answer, ctx):
             "the mask comes after the softmax: the rows no longer add up to 1": full * allowed,
             "masked scores become 0 before the softmax, and exp(0) is 1: they still get "
             "weight": softmax(s * allowed),
+            "the softmax is over the wrong axis, the queries: the weights of a query add up to 1 "
+            "along the keys (dim=-1)": softmax(np.where(allowed, s, -np.inf), -2),
             "the mask is upside down: True means that the key may be attended to": softmax(
                 np.where(allowed, -np.inf, s)
             ),
@@ -124,8 +178,7 @@ def masked_softmax(answer, ctx):
         worst = sums[0, row] if not np.allclose(sums[0], 1.0, atol=1e-4) else sums[1, row]
         ctx.fail(
             f"the weights do not add up to 1 along the keys (dim=-1): row {row} adds up to "
-            f"{worst:.3g}. "
-            "Is the softmax over the wrong axis?"
+            f"{worst:.4g}"
         )
     leaked = np.where(allowed, 0.0, array(got))
     if leaked.any():
@@ -156,6 +209,21 @@ def masked_softmax(answer, ctx):
         if (array(got).sum(-1) < 0.5).any():
             ctx.fail(message)
         ctx.close(got, softmax(np.where(allowed, array(lifted), -np.inf)), "weights")
+
+    got = ctx.tensor(ctx.call(answer, scores[0], mask[0]), "weights without a batch", (m, n))
+    ctx.close(got, expected[0], "weights without a batch")
+
+    low = "where all allowed scores are very low, a masked key wins: put −∞ there, no finite number"
+    lowered = scores - 3e4
+    got = ctx.tensor(ctx.call(answer, lowered, mask), "weights", (2, m, n), nan=low)
+    if (array(got).sum(-1) < 0.5).any() or np.where(allowed, 0.0, array(got)).any():
+        ctx.fail(low)
+    ctx.close(got, softmax(np.where(allowed, array(lowered), -np.inf)), "weights")
+
+    raised = scores + torch.as_tensor(masked, dtype=torch.float32)
+    check_gradients(
+        ctx, answer, (raised, mask), {0: "scores"}, lambda s: softmax(np.where(allowed, s, -np.inf))
+    )
 
     lifted = 3e4 * scores
     large = ctx.call(answer, lifted, mask)

@@ -571,6 +571,8 @@ def test_a_course_is_laid_out(autumn):
         "scores",
     ]
     assert made.assignments[0].points == {
+        "00.three_keys": (1, 1),
+        "00.far_away": (1, 1),
         "00.weighted_sum": (1, 1),
         "00.temperature": (2, 2),
         "00.masked_softmax": (3, 3),
@@ -579,7 +581,7 @@ def test_a_course_is_laid_out(autumn):
     assert (
         "SOLUTION" not in student
         and "grade(" not in student
-        and student.count("YOUR CODE HERE") == 3
+        and student.count("YOUR CODE HERE") == 5
     )
     assert "BEGIN SOLUTION" in (autumn / "instructor" / "soft_lookup.ipynb").read_text(
         encoding="utf-8"
@@ -721,7 +723,7 @@ def test_a_course_is_proved_to_mark_rightly(autumn, tmp_path, monkeypatch):
     )
     result = run(course, "check", tmp_path, "--assignment", "soft_lookup")
     assert result.exit_code == 0, result.output
-    assert re.search(r"soft_lookup: \d\d answers to 3 exercises, 0 faults", result.output)
+    assert re.search(r"soft_lookup: \d\d answers to 5 exercises, 0 faults", result.output)
     assert "there is no" in run(course, "check", autumn / "x").output
     assert "no assignment 'x'" in run(course, "check", autumn, "--assignment", "x").output
 

@@ -2,6 +2,23 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("00.three_keys")
+edit("without exp", "(1 * 16 + 2 * 8 + 5 * 0) / 8", "8 * 0.6931 / (0.6931 + 1.6094)")
+edit("used as weights", "(1 * 16 + 2 * 8 + 5 * 0) / 8", "8 * 0.6931")
+edit("not divided by their sum", " / 8", "")
+edit("all three values count the same", "(1 * 16 + 2 * 8 + 5 * 0) / 8", "(16 + 8 + 0) / 3")
+edit("the hard look-up", "(1 * 16 + 2 * 8 + 5 * 0) / 8", "0")
+edit("the plain dot product", "(1 * 16 + 2 * 8 + 5 * 0) / 8", "(16 + 8 * 1.6325) / 5.7532")
+edit("turned around", "(1 * 16 + 2 * 8 + 5 * 0) / 8", "(5 * 16 + 2 * 8) / 8")
+edit("the context is not 3.2", "/ 8", "/ 10")
+edit("a str came back, expected one number", "(1 * 16 + 2 * 8 + 5 * 0) / 8", "'4'")
+
+edit = edits("00.far_away")
+edit("expected one of 'average', 'last note', 'zero'", '"last note"', '"last"')
+edit("an int came back", '"last note"', "1")
+edit("None came back", "return ", "")
+edit("a tuple came back", '"last note"', '"last note", 1.0')
+
 
 @wrong("00.weighted_sum", "the weights are not used")
 def plain_mean(weights, values):
@@ -69,6 +86,14 @@ edit(
     "values.mean(0).expand(len(scores), -1)",
 )
 edit("argmax runs over the keys, dim=-1", "argmax(dim=-1)", "argmax(dim=0)")
+edit("hard already", "temperature == 0", "temperature < 0.05")
+edit(
+    "however small its lead",
+    "if temperature == 0",
+    "if False",
+    "scores /",
+    "scores / 1e-2 if temperature == 0 else scores /",
+)
 edit(
     "no gradient reaches scores",
     "scores / temperature",
@@ -77,7 +102,14 @@ edit(
 
 
 edit = edits("00.masked_softmax")
-edit("Is the softmax over the wrong axis?", "dim=-1", "dim=-2")
+edit("over the wrong axis", "dim=-1", "dim=-2")
+edit("Dimension out of range", "dim=-1", "dim=2")
+edit(
+    "do not add up to 1 along the keys (dim=-1): row",
+    "total.masked_fill(total == 0, 1.0)",
+    "(total + 0.01)",
+)
+edit("put −∞ there", 'float("-inf")', "-1e4", "return powers", "return mask * powers")
 edit("upside down", "~mask", "mask")
 edit("the mask is not used", '.masked_fill(~mask, float("-inf"))', "")
 edit("nothing to attend to all weights are 0", "total.masked_fill(total == 0, 1.0)", "total")
@@ -92,6 +124,23 @@ edit(
     "total.masked_fill(total == 0, 1.0)",
     "total.masked_fill(total == 0, 1.0).detach()",
 )
+
+
+@wrong("00.temperature", "exp overflows")
+def exp_without_maximum(scores, values, temperature):
+    if temperature == 0:
+        return values[scores.argmax(dim=-1)]
+    powers = torch.exp(scores / temperature)
+    return powers / powers.sum(-1, keepdim=True) @ values
+
+
+@wrong("00.masked_softmax", "scores")
+def masked_powers(scores, mask):
+    top = scores.masked_fill(~mask, float("-inf")).amax(-1, keepdim=True)
+    top = top.masked_fill(torch.isinf(top), 0.0)
+    powers = torch.where(mask, torch.exp(scores - top), 0.0)
+    total = powers.sum(-1, keepdim=True)
+    return powers / total.masked_fill(total == 0, 1.0)
 
 
 @wrong("00.masked_softmax", "the mask comes after the softmax")
