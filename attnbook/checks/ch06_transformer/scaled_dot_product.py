@@ -1,5 +1,5 @@
-"""Checks of the section on scaled dot-product attention: a mask of two conditions, rows that see
-nothing, a search for leaks.
+"""Checks of the section on scaled dot-product attention: one row by hand, a forgotten mask, a mask
+of two conditions, rows that see nothing, a search for leaks.
 """
 
 import numpy as np
@@ -10,8 +10,44 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
+@exercise("06.row_by_hand", title="On paper: one row under the mask", difficulty=1, minutes=4)
+def row_by_hand(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the weight")
+    slips = {
+        "that is the weight without a mask, or masked after the softmax: the later tokens must "
+        "leave the sum, too": 2 / 32,
+        "one token too many: token 2 sees the tokens 0, 1 and 2, and not token 3": 2 / 16,
+        "a forbidden score counts as 0, and exp(0) is 1: it is minus infinity, so that exp is 0": 2
+        / 10,
+        "token 2 does not see itself: expected j ≤ t": 2 / 3,
+        "the products are not divided by the root of the width": 8 / 134,
+        "the products are divided by the width: expected its root": 2 ** (1 / 3)
+        / (2 ** (1 / 3) + 1 + 5 ** (1 / 3)),
+        "the scores are divided by their sum: the softmax takes their exponentials": np.log(2)
+        / np.log(10),
+        "that is the exponential of the score: divide it by the sum of those that are left": 2,
+        "that is the score of token 0: the softmax makes the weight of it": np.log(2),
+        "that is the weight of token 2 on itself": 5 / 8,
+    }
+    if abs(got - 1 / 4) <= 0.002:
+        return
+    for words, slip in slips.items():
+        if abs(got - slip) < 0.002:
+            ctx.fail(words)
+    ctx.fail(f"the weight is not {got:g}")
+
+
 @exercise(
-    "06.left_padded_mask", title="A mask for texts padded on the left", difficulty=2, minutes=10
+    "06.forgotten_padding", title="Predict: a forgotten padding mask", difficulty=1, minutes=2
+)
+def forgotten_padding(answer, ctx):
+    options = ("not at all", "a little", "a lot")
+    said = ctx.choice(ctx.call(answer), "your prediction", options)
+    return f"you say {said!r}. Now run the next cell."
+
+
+@exercise(
+    "06.left_padded_mask", title="A mask for texts padded on the left", difficulty=2, minutes=5
 )
 def left_padded_mask(answer, ctx):
     for n in (ctx.integers(5, 8), 3):
@@ -58,7 +94,7 @@ def left_padded_mask(answer, ctx):
         ctx.close(got, expected, "the mask", wrong)
 
 
-@exercise("06.empty_rows", title="Attention that survives an empty row", difficulty=3, minutes=20)
+@exercise("06.empty_rows", title="Attention that survives an empty row", difficulty=3, minutes=10)
 def empty_rows(answer, ctx):
     batch, m, n, d, d_v = 2, 4, ctx.integers(5, 7), 3, 7
     mask = ctx.integers(0, 2, batch, m, n).bool()
@@ -183,7 +219,7 @@ def _attends(answer, ctx, given, mask, empty):
     ctx.close(got_context, expected @ v, "context", wrong)
 
 
-@exercise("06.leaks", title="A detector of leaks", difficulty=3, minutes=25)
+@exercise("06.leaks", title="A detector of leaks", difficulty=3, minutes=15)
 def leaks(answer, ctx):
     n, d = ctx.integers(5, 8), 6
     # small: with scores far apart a weight, and with it a leak, would be lost in rounding
