@@ -29,6 +29,7 @@ _MARKS: dict[str, Callable[[str], Artist]] = {
     "field": lambda color: Patch(facecolor=color, edgecolor="#888888", linewidth=0.6),
     "hatched": _patch(hatch="///", linewidth=1.3),
     "dot": _line(marker="o", markersize=5),
+    "cross": _line(marker="x", markersize=7, markeredgewidth=2),
     "circle": _line(marker="o", markersize=7, markerfacecolor="none"),
     "number": _line(marker=r"$0.5$", markersize=15, markeredgewidth=0.2),
     "word": _line(marker=r"$\mathbf{word}$", markersize=26, markeredgewidth=0.2),
@@ -45,7 +46,7 @@ def legend(figure: Figure, entries: Mapping[str, tuple[str, str]], *, columns: i
     Args:
         figure: One with constrained layout, which makes room.
         entries: Meaning of a mark → (kind, colour), with kind one of "frame", "field", "hatched",
-            "dot", "circle", "line", "dashed", "dotted", "arrow", "number", "word".
+            "dot", "cross", "circle", "line", "dashed", "dotted", "arrow", "number", "word".
         columns: Entries side by side.
     """
     unknown = sorted({kind for kind, _ in entries.values()} - set(_MARKS))

@@ -60,6 +60,12 @@ def test_an_open_dot_is_open_and_a_number_is_no_dot():
     )
 
 
+def test_a_cross_is_a_cross_of_its_colour():
+    fig = plt.figure(layout="constrained")
+    (cross,) = figures.legend(fig, {"forbidden": ("cross", "#c2410c")}).legend_handles
+    assert cross.get_marker() == "x" and cross.get_color() == "#c2410c"
+
+
 @pytest.mark.parametrize("entries", [{}, {"the window": ("fame", "#000000")}])
 def test_what_cannot_be_drawn_is_named(entries):
     with pytest.raises(ValueError, match="entries must have marks of the kinds"):

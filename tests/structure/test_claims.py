@@ -17,7 +17,6 @@ LINK = re.compile(r"\[([^\[\]]+)\]\([./]*appendix/what_held\.md#claim-([\w-]+)\)
 # Sections that are being written anew and have not all of their links yet.
 AWAITED = {
     "04_neural_turing_machines/copying",
-    "06_transformer/multi_head",
     "06_transformer/full_model",
     "07_snail/looking_back",
     "08_sagan/attention_in_pictures",
