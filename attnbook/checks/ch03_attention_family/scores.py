@@ -1,5 +1,5 @@
-"""Checks of the section on score functions: content-based weights with a strength, a bilinear
-form of low rank.
+"""Checks of the section on score functions: the divisor of a dot product, content-based weights
+with a strength, a bilinear form of low rank, and keys that all move.
 """
 
 import numpy as np
@@ -10,7 +10,29 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("03.content_weights", title="Content-based weights", difficulty=2, minutes=15)
+@exercise("03.divisor", title="On paper: The right divisor", difficulty=1, minutes=4)
+def divisor(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the divisor")
+    wrong = {
+        "4 is the root of the width: right if query and key both have variance 1, and here the "
+        "query has more": 4.0,
+        "144 is the variance of the dot product: divide by its standard deviation": 144.0,
+        "you count the standard deviations of the sixteen products: what adds up are their "
+        "variances": 48.0,
+        "3 is a standard deviation: its square is the variance of a component": 48**0.5,
+        "16 is the width, and the variance only where each product has variance 1": 16.0,
+        "3 is what is left after dividing by the root of the width: you need both": 3.0,
+        "this is by what you multiply: asked is by what you divide": 1 / 12,
+    }
+    ctx.recognize(got, 12.0, wrong)
+    if not ctx.same(got, 12.0):
+        ctx.fail(
+            f"{got:.4g} leaves the scores with another spread: add up the variances of the sixteen "
+            "products, and take the root"
+        )
+
+
+@exercise("03.content_weights", title="Content-based weights", difficulty=2, minutes=8)
 def content_weights(answer, ctx):
     batch, n, d = 2, ctx.integers(5, 8), 4
     query = ctx.normal(batch, d) * torch.tensor([[3.0], [0.5]])
@@ -19,7 +41,7 @@ def content_weights(answer, ctx):
     beta = torch.tensor([2.5, 6.0])
     got = ctx.call(answer, query, key, beta)
     hint = "one of the keys is a vector of zeros: its norm is 0, and its cosine counts as 0"
-    got = ctx.tensor(got, "weights", (batch, n), mention="one weight a key", nan=hint)
+    got = ctx.tensor(got, "weights", (batch, n), mention="one weight per key", nan=hint)
     q, k, b = array(query), array(key), array(beta)[:, None]
     dots = np.einsum("bd,bnd->bn", q, k)
     norm_q, norm_k = np.sqrt((q**2).sum(-1))[:, None], np.sqrt((k**2).sum(-1))
@@ -75,15 +97,27 @@ def content_weights(answer, ctx):
         norms = np.sqrt((query**2).sum(-1))[:, None] * np.sqrt((key**2).sum(-1))
         return softmax(beta[:, None] * np.einsum("bd,bnd->bn", query, key) / norms)
 
+    # weights that are nearly all on one key
+    strong, sharp = torch.tensor([400.0, 400.0]), "the exponential of a large score overflows"
+    got = ctx.call(answer, query, key, strong)
+    got = ctx.tensor(got, "weights at β = 400", (batch, n), nan=f"{sharp}: torch.softmax does not")
+    ctx.close(got, softmax(array(strong)[:, None] * cosine), "weights at β = 400")
+
+    def beside_zeros(query, beta):
+        norms = np.sqrt((query**2).sum(-1))[:, None] * norm_k
+        return softmax(beta[:, None] * divide(np.einsum("bd,bnd->bn", query, k), norms))
+
+    check_gradients(ctx, answer, (query, key, beta), {0: "query", 2: "beta"}, beside_zeros)
+
     # at a vector of zeros the cosine has no gradient
     key = key + 0.5 * (key == 0).all(-1, keepdim=True)
     check_gradients(ctx, answer, (query, key, beta), {0: "query", 1: "key", 2: "beta"}, oracle)
 
 
-@exercise("03.reduced_rank", title="A score of low rank", difficulty=3, minutes=20)
+@exercise("03.reduced_rank", title="A score of low rank", difficulty=3, minutes=10)
 def reduced_rank(answer, ctx):
-    for d_q, d_k in ((5, 5), (6, ctx.integers(4, 6))):
-        rank, top = 2, min(d_q, d_k)
+    for d_q, d_k, rank in ((5, 5, 2), (6, ctx.integers(4, 6), 3)):
+        top = min(d_q, d_k)
         left = torch.linalg.qr(ctx.normal(d_q, top))[0]
         right = torch.linalg.qr(ctx.normal(d_k, top))[0]
         # well apart: the best answer is the only one
@@ -131,3 +165,10 @@ def reduced_rank(answer, ctx):
                 f"UᵀV is {error:.3g} away from W (root of the summed squares), and a matrix of "
                 f"rank {rank} can be as near as {best:.3g}"
             )
+
+
+@exercise("03.move_keys", title="Predict: Move all the keys", difficulty=1, minutes=3)
+def move_keys(answer, ctx):
+    options = "dot product", "cosine", "additive"
+    said = ctx.choice(ctx.call(answer), "your prediction", options)
+    return f"you say {said!r}. Now run the next cell."

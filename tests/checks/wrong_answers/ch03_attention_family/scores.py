@@ -1,5 +1,17 @@
 from ..collection import edits
 
+edit = edits("03.divisor")
+solution = "(16 * 3**2 * 1**2) ** 0.5"
+edit("right if query and key both have variance 1", solution, "16**0.5")
+edit("divide by its standard deviation", solution, "16 * 3**2")
+edit("what adds up are their variances", solution, "16 * 3")
+edit("its square is the variance", solution, "(16 * 3) ** 0.5")
+edit("16 is the width", solution, "16")
+edit("after dividing by the root of the width", solution, "3.0")
+edit("by what you divide", solution, "1 / 12")
+edit("leaves the scores with another spread", solution, "(16 + 9) ** 0.5")
+
+
 edit = edits("03.content_weights")
 edit("the strength β is not used", "beta.unsqueeze(-1) * cosine", "cosine")
 edit(
@@ -68,7 +80,16 @@ edit(
 )
 
 
+edit(
+    "overflows",
+    "torch.softmax(beta.unsqueeze(-1) * cosine, dim=-1)",
+    "(beta.unsqueeze(-1) * cosine).exp() / (beta.unsqueeze(-1) * cosine).exp().sum(-1, True)",
+)
+edit("is replaced later", "dots / norms.clamp_min(1e-8)", "(dots / norms).nan_to_num()")
+
+
 edit = edits("03.reduced_rank")
+edit("the shape is", ":k", ":2")
 edit("not their sizes", "(A[:, :k] * sizes[:k])", "A[:, :k]")
 edit("used twice", "return U, B[:k]", "return U, sizes[:k, None] * B[:k]")
 edit("only the root of the singular values", "* sizes[:k]", "* sizes[:k] ** 0.5")
@@ -88,3 +109,9 @@ edit(
 )
 edit("the shape is", ":k", ":")
 edit("expected the tuple (U, V)", "return U, B[:k]", "return U.T @ B[:k]")
+
+
+edit = edits("03.move_keys")
+edit("expected one of 'dot product', 'cosine', 'additive'", "dot product", "scaled dot product")
+edit("None came back", 'return "dot product"', '"dot product"')
+edit("a list came back", '"dot product"', '["dot product", "cosine"]')
