@@ -204,7 +204,9 @@ class BanditSettings:
     steps: int = 1500  # training steps
     batch: int = 256  # environments per update
     learning_rate: float = 5e-3  # peak learning rate
-    entropy: float = 0.02  # weight of the entropy bonus
+    # weight of the entropy bonus at the start, per step, beside advantages in units of the reward,
+    # or with ``reuse`` of their standard deviation; the paper has TRPO, which bounds each update
+    entropy: float = 0.02
     trace: float = 0.5  # λ of the generalised advantage estimate
     discount: float = 1.0  # discount γ of the returns
     reuse: int = 0  # updates per batch by the clipped objective; 0: plain policy gradient
@@ -252,8 +254,11 @@ class ProcessSettings:
     reach: int | None = None  # positions that a TC block sees; None: the whole sequence
     steps: int = 1500  # training steps
     batch: int = 64  # environments per update
-    learning_rate: float = 3e-3  # peak learning rate
-    entropy: float = 0.05  # weight of the entropy bonus
+    # peak learning rate; the bound of ``fit`` on the gradient of the mean over steps, 1, cuts one
+    # in four of the first updates, since rewards here are not bounded
+    learning_rate: float = 3e-3
+    # weight of the entropy bonus at the start, as in :class:`BanditSettings`
+    entropy: float = 0.05
     trace: float = 0.9  # λ of the generalised advantage estimate
     discount: float = 1.0  # discount γ of the returns
     reuse: int = 0  # updates per batch by the clipped objective; 0: plain policy gradient

@@ -215,6 +215,7 @@ class TourSettings:
     optimizer: str = "adam"  # adam, or that of the paper
     learning_rate: float = 2e-3  # peak learning rate
     clip_norm: float = 2.0  # bound on the norm of the gradient
+    reduction: str = "mean"  # of the loss: mean over pointings, or their sum over a tour
     decay: bool = True  # let the learning rate decay by a cosine
     paper_start: bool = False  # initialise as in the paper
     pairs: int | None = None  # distinct training problems, repeated; None: new ones at every step

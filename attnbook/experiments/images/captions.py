@@ -154,9 +154,13 @@ class CaptionSettings:
     batch_size: int = 64  # examples per step
     steps: int = 2000  # training steps
     learning_rate: float = 2e-3  # peak learning rate
-    coverage: float = 0.0  # weight of the coverage penalty
-    reward_weight: float = 0.3  # weight of the REINFORCE term
-    entropy_weight: float = 0.003  # weight of the entropy bonus of hard attention
+    # weight λ of the coverage penalty beside the log-probability of a whole caption, both summed as
+    # in the paper, which has λ = 1
+    coverage: float = 0.0
+    # weights of the REINFORCE term and of the entropy bonus of hard attention, beside the same sum;
+    # the paper sets them by its validation part and does not give them
+    reward_weight: float = 0.3
+    entropy_weight: float = 0.003
     expected_share: float = 0.5  # probability of training on the expected context
 
 
@@ -193,7 +197,8 @@ def drawn_scenes(
         return exact_match(captions, [list(c) for c in probe.captions])
 
     history = _train(model, data, vocab, settings, seed=seed, device=device, evaluate=evaluate)
-    name = f"captions-{settings.attention}{'-overlap' if settings.overlap else ''}"
+    ending = ("-overlap" if settings.overlap else "") + ("-coverage" if settings.coverage else "")
+    name = f"captions-{settings.attention}{ending}"
     save_checkpoint(model, name, folder, seed, attention=settings.attention)
     return {
         **_figures(model, test, vocab, references, 12)[0],
@@ -275,4 +280,19 @@ register(
     DrawnSettings(attention="soft", overlap=True),
     title="Soft attention over regions that see beyond their edges: where the peak drifts",
     minutes="2 minutes on one CPU core",
+)
+register(
+    "captions-soft-coverage",
+    drawn_scenes,
+    DrawnSettings(attention="soft", coverage=1.0),
+    title="Captions of drawn scenes, soft attention with the coverage penalty of the paper, λ = 1",
+    minutes="2 minutes on one CPU core",
+)
+register(
+    "captions-nlvr-soft-coverage",
+    nlvr_sentences,
+    NLVRSettings(attention="soft", coverage=1.0),
+    title="Human sentences about NLVR pictures, soft attention with the coverage penalty, λ = 1",
+    minutes="3 minutes on one CPU core",
+    needs="nlvr",
 )

@@ -228,7 +228,9 @@ class Settings:
     queries: int = 5  # pictures to classify per episode
     batch_size: int = 16  # examples per step
     steps: int = 1500  # training steps
-    learning_rate: float = 3e-3  # peak learning rate
+    # peak learning rate of Adam; the bound of ``fit`` on the gradient, 1, of which the paper says
+    # nothing, cuts some of the first steps
+    learning_rate: float = 3e-3
     decay: bool = True  # let the learning rate decay by a cosine
     bend: float = 0.0  # how far each training picture is bent
     mirrored: bool = False  # add the mirrored training classes

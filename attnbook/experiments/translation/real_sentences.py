@@ -138,7 +138,12 @@ def validation_loss(pairs: Sequence[Pair], pieces_in, pieces_out) -> Callable[[n
 
 @dataclass(frozen=True)
 class RecurrentSettings:
-    """Settings of every recurrent model of Multi30k."""
+    """Settings of every recurrent model of Multi30k.
+
+    They are ours, not those of the papers (Adadelta with a bound of 1 on the gradient in
+    Bahdanau's, SGD at a rate of 1 with a bound of 5 in Luong's): Adam on the mean over pieces,
+    where the bound of ``fit``, 1, cuts one in five of the first steps.
+    """
 
     target: str = "de"  # target language
     pieces: int = 6000  # size of the subword vocabulary

@@ -1,10 +1,12 @@
+import dataclasses
 import json
 
 import pytest
 import torch
 
 from attnbook import resources
-from attnbook.experiments import reproduce
+from attnbook.experiments import load_experiments, reproduce
+from attnbook.experiments.algorithms import pointer_networks
 from attnbook.experiments.algorithms.pointer_networks import MODELS
 from attnbook.experiments.algorithms.tours import (
     AnyForm,
@@ -163,6 +165,30 @@ def test_every_recorded_run_of_tours_runs(name, figures_of):
         test=(5, 12),
     )["rows"]
     assert [row["n"] for row in rows] == [5, 12]
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("pointer-tours-10", dict(beams=(1,), test=(5,), n=5)),
+        ("pointer-sorting", dict(models=("pointer",), test=(5,), n=(5, 6))),
+    ],
+)
+def test_the_recipe_of_the_paper_sums_the_loss_of_an_answer(name, sizes, monkeypatch):
+    """With a sum the gradient, to which SGD's rate and bound belong, is as many times as large."""
+    norms, kept = [], pointer_networks.train
+
+    def spy(*given, **options):
+        history = kept(*given, **options)
+        norms.append(history.grad_norms[0])
+        return history
+
+    monkeypatch.setattr(pointer_networks, "train", spy)
+    recorded = load_experiments()[name]
+    for reduction in ("mean", "sequence"):
+        changes = dict(steps=1, count=4, batch_size=4, hidden_size=8, checkpoint="", **sizes)
+        recorded.run(dataclasses.replace(recorded.settings, reduction=reduction, **changes))
+    assert norms[1] > 4 * norms[0]
 
 
 def test_all_models_are_compared_on_the_same_cities_in_both_forms(tmp_path, figures_of):

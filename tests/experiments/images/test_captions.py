@@ -68,6 +68,18 @@ def test_looking_follows_the_given_captions_and_points_where_the_weights_are():
     }
 
 
+def test_coverage_is_paid_for_and_its_weights_have_their_own_name(tmp_path, figures_of):
+    """λ = 1 beside the log-probability of a whole caption, as in the paper."""
+    plain, covered = (
+        figures_of(f"captions-soft{ending}", seed=0, **TINY) for ending in ("", "-coverage")
+    )
+    assert covered["last_losses"][0] > plain["last_losses"][0] + 0.5
+    assert {path.stem for path in tmp_path.glob("*.safetensors")} == {
+        "captions-soft.seed0",
+        "captions-soft-coverage.seed0",
+    }
+
+
 @pytest.mark.parametrize("attention", ["soft", "hard", "none"])
 def test_a_tiny_run_leaves_figures_and_a_checkpoint(attention, tmp_path, figures_of):
     figures = figures_of(f"captions-{attention}", seed=0, **TINY)

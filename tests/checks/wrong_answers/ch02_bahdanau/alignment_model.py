@@ -14,7 +14,7 @@ edit("expected the tuple", "5.0, 7.0", "5.0")
 edit = edits("02.backwards")
 edit("expected one of 'nearly all'", "nearly none", "none")
 edit("a float came back", '"nearly none"', "0.0")
-edit("None came back", "return \"nearly none\"", "pass")
+edit("None came back", 'return "nearly none"', "pass")
 
 
 edit = edits("02.additive_score")
