@@ -269,6 +269,11 @@ def _why(got, expected, what):
             ": the entries of each row of the result add up to 0, whatever x is, so look at "
             "the entries and not at their sum"
         )
+    if "length 1" in what and not got.any():
+        return (
+            ": a row that is only made longer or shorter is the same row to this layer, so change "
+            "its direction, too"
+        )
     if "before" in what and not got.any():
         return (
             ": adding one number to a whole row is taken out again by the norm, so change its "
@@ -296,7 +301,7 @@ def _layers(n, d, matrices, ctx):
     def scores(x):
         return (x @ w_q.to(x)) @ (x @ w_k.to(x)).transpose(-1, -2) / d**0.5
 
-    def layer(weigh, norm_in=False, norm_out=False):
+    def layer(weigh, norm_in=False, norm_out=False, unit=False):
         def run(x):
             if type(x) is not torch.Tensor or x.shape[-2:] != (n, d):
                 message = (
@@ -305,6 +310,8 @@ def _layers(n, d, matrices, ctx):
                 ctx.fail(f"layer was called with {message}: it takes a whole text, ({n}, {d})")
             if norm_in:
                 x = torch.nn.functional.layer_norm(x, (d,))
+            if unit:
+                x = torch.nn.functional.normalize(x, dim=-1)
             out = weigh(scores(x)) @ (x @ w_v.to(x))
             return torch.nn.functional.layer_norm(out, (d,)) if norm_out else out
 
@@ -328,6 +335,7 @@ def _layers(n, d, matrices, ctx):
             skipped,
             "in a layer with a norm before the attention",
         ),
+        (layer(before(ahead), unit=True), skipped, "in a layer that gives each row the length 1"),
         (
             layer(lambda e: e.masked_fill(~causal, float("-inf")).softmax(-2)),
             triangle,

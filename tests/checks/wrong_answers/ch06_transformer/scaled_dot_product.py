@@ -181,6 +181,11 @@ def one_number_added(layer, x):
     return _detect(layer, x, change=lambda row: torch.ones_like(row), bound=1e-5)
 
 
+@wrong("06.leaks", "change its direction, too")
+def made_longer(layer, x):
+    return _detect(layer, x, change=lambda row: row)
+
+
 @wrong("06.leaks", "you say it does")
 def compared_with_nothing(layer, x):
     n = len(x)
