@@ -1,4 +1,4 @@
-# Every target is one or two commands that a person could type; README.md gives them for machines without make.
+# Every target is one or two commands that a person could type; contributing/commands.md gives them for machines without make.
 PYTHON ?= python3
 VENV   ?= .venv
 WORKERS ?= 2

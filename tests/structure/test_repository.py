@@ -116,7 +116,7 @@ def colab(text: str) -> list[str]:
     )
 
 
-def test_every_notebook_has_its_colab_badge_in_the_readme():
+def test_the_readme_opens_every_notebook_on_colab():
     badges = colab((ROOT / "README.md").read_text(encoding="utf-8"))
     assert sorted(badges) == sorted(
         p.relative_to(ROOT).as_posix()
@@ -131,30 +131,24 @@ def _title(notebook: Path) -> str:
 
 @pytest.mark.parametrize(
     "page",
-    [
-        "README.md",
-        *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "chapters").glob("*/index.md")),
-    ],
+    sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "chapters").glob("*/index.md")),
 )
 def test_lists_of_sections_call_them_by_their_titles(page):
-    """The table of the README and each chapter's page name every section, in the words over it."""
+    """Each chapter's page names its sections, in the words over them."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    entries = re.findall(r"^(?:\| |- )\[([^\]]+)\]\(([^)]+)\.ipynb\)", text, flags=re.MULTILINE)
+    entries = re.findall(r"^- \[([^\]]+)\]\(([^)]+)\.ipynb\)", text, flags=re.MULTILINE)
     folder = (ROOT / page).parent
     assert {name: _title(folder / f"{name}.ipynb") for _, name in entries} == {
         name: said for said, name in entries
     }
-    notebooks = (
-        (ROOT / "chapters").rglob("*.ipynb") if page == "README.md" else folder.glob("*.ipynb")
-    )
-    assert {p.stem for p in notebooks if ".ipynb_checkpoints" not in p.parts} == {
+    assert {p.stem for p in folder.glob("*.ipynb")} == {
         Path(name).name for _, name in entries
     }
 
 
-def test_the_readme_gives_every_command_of_the_makefile_without_make():
+def test_every_command_of_the_makefile_has_a_way_without_make():
     make = (ROOT / "Makefile").read_text(encoding="utf-8")
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "contributing" / "commands.md").read_text(encoding="utf-8")
     for target in re.findall(r"^([a-z-]+):.*##", make, flags=re.MULTILINE):
         if target not in ("help", "clean"):
             assert f"make {target}" in readme, target
