@@ -19,7 +19,6 @@ AWAITED = {
     "04_neural_turing_machines/copying",
     "06_transformer/full_model",
     "07_snail/looking_back",
-    "08_sagan/attention_in_pictures",
 }
 
 _spec = importlib.util.spec_from_file_location("make_claims", ROOT / "tools/make_claims.py")

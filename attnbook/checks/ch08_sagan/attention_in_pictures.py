@@ -1,5 +1,5 @@
-"""Checks of the section on attention in pictures: the reach of a stack, the cost of the layer,
-where one place looks.
+"""Checks of the section on attention in pictures: one output by hand, a wider picture, the reach of
+a stack, the cost of the layer, where one place looks.
 """
 
 from functools import partial
@@ -11,7 +11,38 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("08.reach", title="How far a stack sees", difficulty=1, minutes=15)
+@exercise("08.one_place", title="On paper: what one place finds", difficulty=1, minutes=4)
+def one_place(answer, ctx):
+    got = ctx.number(ctx.call(answer), "y_3")
+    slips = {
+        "that is what the place finds, o_3: scale it by γ and add x_3": 15,
+        "x_3 is missing: what was found is added to what stood there": 7.5,
+        "γ is missing: it scales what was found": 16,
+        "γ scales what was found alone: x_3 goes in whole": 8,
+        "the weights do not add up to 1: divide by the sum of the exponentials": 76,
+        "the scores stand where the weights should: take their exponentials first": 1
+        + (10 * np.log(6) + 30 * np.log(3)) / 2,
+        "the scores are divided by their sum: the softmax takes their exponentials": 1
+        + (10 * np.log(6) + 30 * np.log(3)) / np.log(18) / 2,
+        "that is from the plain mean of the values": 1 + 20 / 3,
+        "the largest weight takes all here: the softmax leaves the others their part": 6,
+        "the weights meet x: they belong to the values": 1 + (4 * 0.6 + 0.1) / 2,
+        "the value is added to x_1: place 3 asks, and keeps x_3": 11.5,
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) < 0.02:
+            ctx.fail(words)
+    if abs(got - 8.5) > 0.01:
+        ctx.fail(f"y_3 is not {got:g}")
+
+
+@exercise("08.wider", title="Predict: a picture four times as wide", difficulty=1, minutes=3)
+def wider(answer, ctx):
+    said = ctx.choice(ctx.call(answer), "your prediction", ("nearly all", "about half", "a guess"))
+    return f"you say {said!r}. Now run the next cell."
+
+
+@exercise("08.reach", title="How far a stack sees", difficulty=1, minutes=8)
 def reach(answer, ctx):
     drawn = [(ctx.integers(2, 6), ctx.integers(1, 4), ctx.integers(1, 4)) for _ in range(4)]
     stacks = (
@@ -92,7 +123,7 @@ def _backward(layers):
     return wide
 
 
-@exercise("08.multiplications", title="Count the multiplications", difficulty=2, minutes=15)
+@exercise("08.multiplications", title="Count the multiplications", difficulty=2, minutes=8)
 def multiplications(answer, ctx):
     drawn = (
         8 * ctx.integers(3, 9),
@@ -167,7 +198,7 @@ def multiplications(answer, ctx):
             ctx.fail(f"the number is {got:g}, expected {expected} {remark}")
 
 
-@exercise("08.map_of_a_query", title="Where one place looks", difficulty=3, minutes=25)
+@exercise("08.map_of_a_query", title="Where one place looks", difficulty=3, minutes=12)
 def map_of_a_query(answer, ctx):
     for C, d, height, width, row, column, pooled in (
         (6, 3, 4, 6, 1, 4, False),

@@ -3,6 +3,28 @@ from torch.nn import functional as F
 
 from ..collection import edits, wrong
 
+edit = edits("08.one_place")
+edit("scale it by γ and add x_3", "8.5", "15")
+edit("x_3 is missing", "8.5", "7.5")
+edit("γ is missing", "8.5", "16.0")
+edit("x_3 goes in whole", "8.5", "8.0")
+edit("do not add up to 1", "8.5", "76")
+edit("take their exponentials first", "8.5", "26.44")
+edit("the softmax takes their exponentials", "8.5", "9.80")
+edit("plain mean", "8.5", "23 / 3")
+edit("the largest weight takes all", "8.5", "6")
+edit("they belong to the values", "8.5", "2.25")
+edit("place 3 asks", "8.5", "11.5")
+edit("y_3 is not 9", "8.5", "9")
+edit("expected one number", "8.5", "8.5, 1.0")
+
+
+edit = edits("08.wider")
+edit("expected one of 'nearly all'", "nearly all", "all of them")
+edit("a float came back", '"nearly all"', "1.0")
+edit("None came back", 'return "nearly all"', "pass")
+
+
 edit = edits("08.reach")
 edit(
     "kernels are added up",
