@@ -265,6 +265,16 @@ def section(*texts):
     )
 
 
+def test_what_a_prediction_is_about_stays_folded():
+    statement = "### Exercise 0.3: Predict: the outcome\n\nSay what comes."
+    marked = {"nbgrader": {"grade": False, "grade_id": "x", "solution": False}}
+    nb = section(statement, ("def guess(): ...", ["exercise"]), ("print(outcome)", []))
+    nb.cells[1].metadata.update(marked)
+    assert any("tag it hide-output" in fault for fault in rules._exercises(nb))
+    nb.cells[2].metadata["tags"] = ["hide-output"]
+    assert rules._exercises(nb) == []
+
+
 def test_the_main_path_is_what_stands_open_before_the_exercises():
     nb = section(
         "# Two words\n\nThree more words $$ a = b $$ <details>not this</details>",

@@ -130,8 +130,7 @@ def _title(notebook: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "page",
-    sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "chapters").glob("*/index.md")),
+    "page", sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "chapters").glob("*/index.md"))
 )
 def test_lists_of_sections_call_them_by_their_titles(page):
     """Each chapter's page names its sections, in the words over them."""
@@ -141,9 +140,7 @@ def test_lists_of_sections_call_them_by_their_titles(page):
     assert {name: _title(folder / f"{name}.ipynb") for _, name in entries} == {
         name: said for said, name in entries
     }
-    assert {p.stem for p in folder.glob("*.ipynb")} == {
-        Path(name).name for _, name in entries
-    }
+    assert {p.stem for p in folder.glob("*.ipynb")} == {Path(name).name for _, name in entries}
 
 
 def test_every_command_of_the_makefile_has_a_way_without_make():

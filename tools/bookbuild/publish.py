@@ -83,8 +83,8 @@ def readable(nb: NotebookNode, path: Path) -> NotebookNode:
         if FOLDED & tags:
             cell.metadata.jupyter = NotebookNode(source_hidden=True)
             cell.metadata.cellView = "form"
-        if "hide-cell" in tags:
-            cell.metadata.jupyter.outputs_hidden = True
+        if {"hide-cell", "hide-output"} & tags:
+            cell.metadata.setdefault("jupyter", NotebookNode()).outputs_hidden = True
         shown = cell.metadata.pop("mystnb", NotebookNode())
         if alt := shown.get("image", {}).get("alt"):
             cell.metadata.alt = alt

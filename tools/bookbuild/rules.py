@@ -225,8 +225,16 @@ def _exercises(nb):
     writes.
     """
     faults, keys = [], set()
-    for i, cell in _code(nb):
+    predicted = False
+    for i, cell in enumerate(nb.cells):
+        if cell.cell_type == "markdown":
+            predicted = bool(re.search(r"^### Exercise [\d.]+: Predict: ", cell.source, re.M))
+            continue
         meta = cell.metadata.get("nbgrader", {})
+        if predicted and not meta:
+            predicted = False
+            if not {"hide-output", "hide-cell"} & {*cell.metadata.get("tags", [])}:
+                faults.append(f"cell {i}: shows what is to be predicted: tag it hide-output")
         for tag in ("exercise", "check"):
             if _tagged(cell, tag) and not meta:
                 faults.append(
