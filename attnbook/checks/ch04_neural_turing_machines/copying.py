@@ -1,5 +1,5 @@
-"""Checks of the section on copying: the task, its cost in bits, who follows whom, the best
-predictor, a machine by hand.
+"""Checks of the section on copying: a cost on paper, a list without a delimiter, the task, its cost
+in bits, who follows whom, the best predictor, a machine by hand.
 """
 
 import numpy as np
@@ -10,7 +10,36 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("04.copy_task", title="Write down the copy task", difficulty=1, minutes=10)
+@exercise("04.confident", title="On paper: What confidence costs", difficulty=1, minutes=4)
+def confident(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the cost of the vector in bits")
+    slips = {
+        "the last bit is a 0, and the model gave 1 − ⅞ to that": 4 + np.log2(8 / 7),
+        "the last bit was left out: it is the dearest of all": 4,
+        "the four bits at ½ were left out: a guess costs 1 bit each": 3,
+        "these are nats: take the logarithm to base 2": 7 * np.log(2),
+        "this is the mean over the eight bits: expected their sum": 7 / 8,
+        "this is what guessing all eight would cost": 8,
+        "a bit that got probability 1 costs 0, not 1": 10,
+        "the wrong bit was counted, not charged: it costs −log₂ ⅛": 5,
+        "the sign is wrong: −log₂ of a probability is never negative": -7,
+    }
+    if abs(got - 7) <= 0.01:
+        return
+    for message, slip in slips.items():
+        if abs(got - slip) <= 0.02:
+            ctx.fail(message)
+    ctx.fail(f"the cost of the vector is {got:g} bits, and another number comes out on paper")
+
+
+@exercise("04.no_delimiter", title="Predict: A list without a delimiter", difficulty=1, minutes=3)
+def no_delimiter(answer, ctx):
+    options = ("wait for ever", "say the list one step late", "say the list on time")
+    said = ctx.choice(ctx.call(answer), "your choice", options)
+    return f"you say {said!r}. Now run the next cell."
+
+
+@exercise("04.copy_task", title="Write down the copy task", difficulty=1, minutes=5)
 def copy_task(answer, ctx):
     for batch, n, bits in ((2, ctx.integers(3, 6), 4), (1, 1, 3)):
         vectors = ctx.integers(0, 2, batch, n, bits).float()
@@ -98,7 +127,7 @@ def copy_task(answer, ctx):
         )
 
 
-@exercise("04.bits", title="What a sequence costs in bits", difficulty=2, minutes=15)
+@exercise("04.bits", title="What a sequence costs in bits", difficulty=2, minutes=8)
 def bits(answer, ctx):
     batch, steps, width = 3, 5, 4
     for size in (1.5, 12.0, 300.0):
@@ -174,7 +203,7 @@ def bits(answer, ctx):
         check_gradients(ctx, answer, (logits, targets, mask), {0: "logits"}, costs)
 
 
-@exercise("04.follow", title="Who follows whom", difficulty=2, minutes=15)
+@exercise("04.follow", title="Who follows whom", difficulty=2, minutes=8)
 def follow(answer, ctx):
     cases = []
     longest = ctx.integers(5, 8)
@@ -275,7 +304,7 @@ def _delays(written, read, beyond=False):
 
 
 @exercise(
-    "04.best_predictor", title="The best predictor of a hidden source", difficulty=3, minutes=25
+    "04.best_predictor", title="The best predictor of a hidden source", difficulty=3, minutes=12
 )
 def best_predictor(answer, ctx):
     for n, length in ((3, 40), (1, 12), (4, 3)):
@@ -337,7 +366,7 @@ def _predict(bits, n, prior=0.5, *, peek=False, short=False, below=None):
     return np.array(predicted)
 
 
-@exercise("04.program", title="Program the machine by hand", difficulty=4, minutes=30)
+@exercise("04.program", title="Program the machine by hand", difficulty=4, minutes=15)
 def program(answer, ctx):
     bits, slots = 4, 6
     for n in (ctx.integers(3, 5), 1, slots):

@@ -2,6 +2,21 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("04.confident")
+edit("the model gave 1 − ⅞ to that", "7", "4.1926")
+edit("the last bit was left out", "7", "4")
+edit("these are nats", "7", "4.852")
+edit("this is the mean over the eight bits", "7", "0.875")
+edit("guessing all eight", "7", "8")
+edit("counted, not charged", "7", "5")
+edit("another number comes out on paper", "7", "6")
+edit("one number", "7", '"7"')
+
+edit = edits("04.no_delimiter")
+edit("expected one of", "say the list one step late", "say the list one step early")
+edit("expected one of", "say the list one step late", "late")
+edit("one of 'wait for ever'", '"say the list one step late"', "1")
+
 edit = edits("04.copy_task")
 edit(
     "the vectors are shown again",
