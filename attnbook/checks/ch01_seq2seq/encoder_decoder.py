@@ -52,7 +52,35 @@ def _gru(
 
 
 @exercise(
-    "01.teacher_forcing", title="What the decoder reads, what it must say", difficulty=1, minutes=10
+    "01.answer_by_hand", title="On paper: the probability of an answer", difficulty=1, minutes=3
+)
+def answer_by_hand(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the probability")
+    slips = {
+        "the answer ends with EOS, which is a factor, too": 0.3,
+        "that is the answer 400 and more: after 4 and 0 comes EOS": 0.24,
+        "the probabilities of the steps are added up: they multiply": 1.3,
+        "that is the mean of the steps: p(y | x) is their product": 1.3 / 3,
+        "a probability lies between 0 and 1; is this its logarithm?": float(np.log(0.06)),
+        "that is percent: a probability lies between 0 and 1": 6.0,
+        "the first digit is 4, not 5": 0.04,
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) < 5e-3 * max(1.0, abs(slip)):
+            ctx.fail(words)
+    if abs(got - 0.06) > 1e-3:
+        ctx.fail(f"the probability of this answer is not {got:g}")
+
+
+@exercise("01.eight_digits", title="Predict: a number that is too long", difficulty=1, minutes=2)
+def eight_digits(answer, ctx):
+    options = ("eight", "seven", "at most six")
+    said = ctx.choice(ctx.call(answer), "your prediction", options)
+    return f"you say {said}. Now run the next cell."
+
+
+@exercise(
+    "01.teacher_forcing", title="What the decoder reads, what it must say", difficulty=1, minutes=5
 )
 def teacher_forcing(answer, ctx):
     for bos, eos, pad in ((1, 2, 0), tuple(3 + i for i in ctx.order(5)[:3])):
@@ -113,7 +141,7 @@ def teacher_forcing(answer, ctx):
         )
 
 
-@exercise("01.last_states", title="The last real state", difficulty=2, minutes=10)
+@exercise("01.last_states", title="The last real state", difficulty=2, minutes=5)
 def last_states(answer, ctx):
     for shortest in (2, 1):
         batch, n, width = 4, ctx.integers(6, 9), 3
@@ -155,10 +183,13 @@ def last_states(answer, ctx):
             ).max(1),
         }
         ctx.close(got, h[rows, ends - 1], "the states", wrong)
+    one = ctx.normal(1, 5, 3)
+    got = ctx.tensor(ctx.call(answer, one, torch.tensor([4])), "the state of one source", (1, 3))
+    ctx.close(got, array(one)[:, 3], "the state of one source")
     check_gradients(ctx, answer, (outputs, lengths), {0: "outputs"}, lambda h: h[rows, ends - 1])
 
 
-@exercise("01.sequence_log_prob", title="How likely is this target?", difficulty=2, minutes=10)
+@exercise("01.sequence_log_prob", title="How likely is this target?", difficulty=2, minutes=5)
 def sequence_log_prob(answer, ctx):
     for pad in (0, 3):
         batch, m, size = 3, ctx.integers(4, 7), 6
@@ -200,6 +231,10 @@ def sequence_log_prob(answer, ctx):
             ).sum(-1),
         }
         ctx.close(got, expected, "log p", wrong)
+    unlikely = torch.tensor([[[0.0, 90.0, 0.0]], [[0.0, 0.0, 50.0]]])
+    got = ctx.call(answer, unlikely, torch.tensor([[2], [1]]), 0)
+    got = ctx.tensor(got, "log p of unlikely targets of one token", (2,))
+    ctx.close(got, np.array([-90.0, -50.0]), "log p of unlikely targets of one token")
 
     def oracle(raw):
         return (np.take_along_axis(np.log(softmax(raw)), ids, -1)[..., 0] * real).sum(-1)
@@ -207,7 +242,7 @@ def sequence_log_prob(answer, ctx):
     check_gradients(ctx, answer, (logits, targets, pad), {0: "logits"}, oracle)
 
 
-@exercise("01.gru_step", title="One step of a GRU", difficulty=3, minutes=20)
+@exercise("01.gru_step", title="One step of a GRU", difficulty=3, minutes=10)
 def gru_step(answer, ctx):
     for batch in (2, 3):
         d, size = ctx.integers(3, 6), ctx.integers(2, 5)

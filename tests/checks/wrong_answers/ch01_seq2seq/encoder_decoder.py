@@ -11,6 +11,20 @@ def _width(targets):
     return max(len(target) for target in targets) + 1
 
 
+edit = edits("01.answer_by_hand")
+edit("EOS, which is a factor", "0.06", "0.6 * 0.5")
+edit("that is the answer 400", "0.06", "0.6 * 0.5 * 0.8")
+edit("they multiply", "0.06", "0.6 + 0.5 + 0.2")
+edit("that is percent", "0.06", "6")
+edit("is not 0.5", "0.06", "0.5")
+
+
+edit = edits("01.eight_digits")
+edit("expected one of 'eight'", '"seven"', '"7"')
+edit("an int came back", '"seven"', "7")
+edit("None came back", 'return "seven"', "pass")
+
+
 edit = edits("01.teacher_forcing")
 edit("it reads the answer", "[bos, *target, *rest]", "[*target, eos, *rest]")
 edit("does not end with EOS", "[*target, eos, *rest]", "[*target, pad, *rest]")
@@ -71,6 +85,7 @@ edit(
     "the length of the first source", "torch.arange(len(outputs)), lengths - 1", ":, lengths[0] - 1"
 )
 edit("one state a source", "torch.arange(len(outputs))", ":")
+edit("the state of one source: the shape is", "lengths - 1]", "lengths - 1].squeeze()")
 edit("no gradient goes back", "lengths - 1]", "lengths - 1].detach()")
 
 
@@ -112,6 +127,12 @@ edit("over the vocabulary (dim=-1)", "logits, dim=-1", "logits, dim=1")
 edit("expected their logarithm", ".sum(dim=-1)", ".sum(dim=-1).exp()")
 edit("id 0 are left out", "targets == pad", "targets == 0")
 edit("one number a sequence", ".sum(dim=-1)", ".sum()")
+edit("unlikely targets of one token", ".squeeze(-1)", ".squeeze()")
+edit(
+    "unlikely targets of one token",
+    "torch.log_softmax(logits, dim=-1)",
+    "(torch.softmax(logits, dim=-1) + 1e-8).log()",
+)
 edit(
     "no gradient goes back",
     "return steps.masked_fill(targets == pad, 0.0).sum(dim=-1)",
