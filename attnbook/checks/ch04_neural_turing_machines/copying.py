@@ -179,6 +179,9 @@ def bits(answer, ctx):
             / width,
             "one number for the batch came back for every row: expected one for each "
             "sequence": np.full(batch, total.sum()),
+            "the targets are the wrong way round: a 1 costs −log₂ p": (
+                np.logaddexp(0, np.where(y == 1, z, -z)) / np.log(2) * counts
+            ).sum((1, 2)),
             "the targets are not looked at: a 0 costs −log₂(1 − p)": (one * counts).sum((1, 2)),
             "the sign is wrong: a cost is −log₂ p, and never negative": -total,
             "the logits go through the sigmoid twice": (twice * counts).sum((1, 2)),
@@ -468,9 +471,7 @@ _PROGRAMS = {
     "your read head moves at the delimiter already: it says the second vector first": dict(
         read_turn=_ON
     ),
-    "your write head erases after the delimiter, where it stands: the last vector is wiped": dict(
-        late_erase=1.0
-    ),
+    "your write head erases after the delimiter: the last vector is wiped": dict(late_erase=1.0),
     "your write head goes on erasing after the delimiter, round the memory: in a full one it "
     "wipes what is still to be said": dict(late_erase=1.0, write_late=_ON),
     "your read head waits a step too long: the first vector it says lies in the slot where it "

@@ -61,6 +61,7 @@ edit(
 )
 edit("averaged over all steps", ".sum(dim=(1, 2))", ".mean(dim=(1, 2))")
 edit("the sum over the bits of a vector is a mean", ".sum(dim=(1, 2))", ".mean(dim=2).sum(dim=1)")
+edit("the targets are the wrong way round", "logits, -logits", "-logits, logits")
 edit("the targets are not looked at", "torch.where(targets == 1, logits, -logits)", "logits")
 edit("the sign is wrong", "return", "return -")
 edit("through the sigmoid twice", "logits, -logits", "logits.sigmoid(), -logits.sigmoid()")
@@ -209,7 +210,7 @@ edit("your write head does not move", "(0.0, step,", "(0.0, stay,")
 edit("opposite directions", "(0.0, step if", "(0.0, step.flip(0) if")
 edit("at the delimiter already", 'phase == "recall"', "True")
 edit(
-    "erases after the delimiter, where it stands",
+    "erases after the delimiter: the last vector is wiped",
     "stay, nothing, nothing",
     'stay, nothing if phase == "recall" else nothing + 1, nothing',
 )
