@@ -1,5 +1,5 @@
-"""Checks of the section on looking back: how many convolutions, what they reach, and a dense
-block.
+"""Checks of the section on looking back: how wide the vectors grow, dilations that begin with 2,
+how many convolutions, what they reach, and a dense block.
 """
 
 import math
@@ -10,6 +10,48 @@ import numpy as np
 from ..context import array, shape_of
 from ..gradient_check import check_gradients
 from ..registry import exercise
+
+
+@exercise("07.width", title="On paper: How wide the vectors grow", difficulty=1, minutes=5)
+def width(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the width")
+
+    def total(blocks=7, *, start=10, filters=16, values=8):
+        return start + blocks * filters + values + blocks * filters
+
+    slips = {
+        "6 dense blocks see only 64 positions: the logarithm is rounded up": total(6),
+        "5 layers come from the natural logarithm: each layer doubles the reach, so it is "
+        "log2": total(5),
+        "one layer too many: 7 dense blocks see 128 positions": total(8),
+        "a TC block is more than one dense block: how many see 100 positions?": total(1),
+        "a dense block for every position: the reach doubles with each": total(100),
+        "the keys are only compared: the attention block puts its values beside the input": total(
+            values=12
+        ),
+        "keys are not put beside the input, only the sum of values is": total(values=20),
+        "the input is missing: it stands at every level": total(start=0),
+        "the attention block is missing: it adds the width of its values": total(values=0),
+        "f and g are joined to D numbers: a dense block adds 16, not 32": total(filters=32),
+        "nothing is overwritten: the last TC block stands beside all that was before": total()
+        - 130,
+        "the first TC block is missing, or the second": total() - 112,
+    }
+    if got == total():
+        return None
+    for message, slip in slips.items():
+        if got == slip:
+            ctx.fail(message)
+    ctx.fail(f"the width is {got:g}, and another one comes out on paper")
+
+
+@exercise(
+    "07.begins_with_two", title="Predict: Dilations that begin with 2", difficulty=1, minutes=5
+)
+def begins_with_two(answer, ctx):
+    options = ("less than a third", "about half", "nearly all")
+    said = ctx.choice(ctx.call(answer), "your choice", options)
+    return f"you say {said!r}. Now run the next cell."
 
 
 @exercise("07.dilations", title="How many convolutions", difficulty=1, minutes=8)

@@ -1,5 +1,27 @@
 from ..collection import edits
 
+edit = edits("07.width")
+edit("the logarithm is rounded up", "242", "210")
+edit("natural logarithm", "242", "178")
+edit("one layer too many", "242", "274")
+edit("more than one dense block", "242", "50")
+edit("the keys are only compared", "242", "246")
+edit("only the sum of values is", "242", "254")
+edit("the input is missing", "242", "232")
+edit("the attention block is missing", "242", "234")
+edit("adds 16, not 32", "242", "466")
+edit("nothing is overwritten", "242", "112")
+edit("the first TC block is missing", "242", "130")
+edit("another one comes out on paper", "242", "100")
+edit("one number", "242", '"242"')
+
+
+edit = edits("07.begins_with_two")
+edit("expected one of", '"less than a third"', '"one in seven"')
+edit("expected one of", '"less than a third"', '"all"')
+edit("one of 'less than", '"less than a third"', "0.2")
+
+
 edit = edits("07.dilations")
 edit(
     "begins with 2",
