@@ -1,5 +1,5 @@
-"""Checks of the section on decoding with a cache: caches that follow their beams, and attention
-behind a cache.
+"""Checks of the section on decoding with a cache: its memory, a prediction, caches that follow
+their beams, and attention behind a cache.
 """
 
 import numpy as np
@@ -10,7 +10,35 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("06.reorder_caches", title="Caches follow their beams", difficulty=2, minutes=15)
+@exercise("06.cache_by_hand", title="On paper: Memory for three texts", difficulty=1, minutes=3)
+def cache_by_hand(answer, ctx: CheckContext):
+    got = ctx.number(ctx.call(answer), "the number of bytes")
+    slips = {
+        120_000: "that is one matrix per block: keys and values are both kept, or each number "
+        "takes two bytes, and one factor of 2 is missing",
+        60_000: "both factors of 2 are missing: keys and values, and two bytes per number",
+        1_200_000: "the heads are counted on top of the width: each has a fifth of it",
+        48_000: "the width of one head is counted: five heads of 20 make 100",
+        80_000: "that is one text: each of the three has a cache of its own",
+        144_000: "only the prompt is counted: what the model wrote is read, too, and kept",
+        96_000: "only what the model wrote is counted: the prompt is in the cache, too",
+        60_000 * 6: "queries are counted: a query is used once and not kept",
+    }
+    if got == 240_000:
+        return
+    if got in slips:
+        ctx.fail(slips[got])
+    ctx.fail(f"the number is not {got:g}")
+
+
+@exercise("06.encoder_cache", title="Predict: A cache for the encoder", difficulty=1, minutes=3)
+def encoder_cache(answer, ctx: CheckContext):
+    options = ("in none", "in all but the first", "in all")
+    said = ctx.choice(ctx.call(answer), "your prediction", options)
+    return f"you say {said!r}. Now run the next cell."
+
+
+@exercise("06.reorder_caches", title="Caches follow their beams", difficulty=2, minutes=8)
 def reorder_caches(answer, ctx: CheckContext):
     for sentences, k, blocks in ((3, 4, 2), (2, ctx.integers(2, 4), 3), (1, 3, 1)):
         h, t, width = 2, ctx.integers(3, 6), 3
@@ -102,7 +130,7 @@ def _rows(parents, sentences, k):
     }
 
 
-@exercise("06.cached_attention", title="Attention behind a cache", difficulty=3, minutes=25)
+@exercise("06.cached_attention", title="Attention behind a cache", difficulty=3, minutes=12)
 def cached_attention(answer, ctx):
     names = ("context", "keys", "values")
     for batch, h, width, t, m in (

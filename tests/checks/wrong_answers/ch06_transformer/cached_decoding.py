@@ -7,6 +7,22 @@ def _rows(parents):
     return (parents + parents.shape[1] * torch.arange(len(parents))[:, None]).flatten()
 
 
+edit = edits("06.cache_by_hand")
+edit("one factor of 2 is missing", "240_000", "120_000")
+edit("both factors of 2 are missing", "240_000", "60_000")
+edit("the heads are counted on top of the width", "240_000", "1_200_000")
+edit("the width of one head", "240_000", "48_000")
+edit("that is one text", "240_000", "80_000")
+edit("only the prompt", "240_000", "144_000")
+edit("only what the model wrote", "240_000", "96_000")
+edit("a query is used once", "240_000", "360_000")
+edit("the number is not 50", "240_000", "50")
+
+edit = edits("06.encoder_cache")
+edit("your prediction", '"in all but the first"', '"in the first"')
+edit("your prediction", '"in all but the first"', "2")
+edit("your prediction", '"in all but the first"', "None")
+
 edit = edits("06.reorder_caches")
 edit("they stay where they are", "keys[rows], values[rows]", "keys.clone(), values.clone()")
 edit("values of block 0: they stay where they are", "values[rows]", "values")
