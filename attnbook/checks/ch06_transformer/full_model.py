@@ -1,16 +1,16 @@
-"""Checks of the section on the whole model: its parameters from its sizes, and its parts put
-together.
+"""Checks of the section on the whole model: its parameters from its sizes, a model without blocks
+by hand, a prediction, and its parts put together.
 """
 
 import numpy as np
 import torch
 
-from ..context import a, array
+from ..context import a, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("06.model_size", title="Parameters from sizes", difficulty=2, minutes=15)
+@exercise("06.model_size", title="Parameters from sizes", difficulty=2, minutes=10)
 def model_size(answer, ctx):
     for vocabulary, d, d_ff, layers in (
         (ctx.integers(50, 90), 12, 34, 3),
@@ -89,7 +89,42 @@ def _size(
     )
 
 
-@exercise("06.whole_model", title="Put the model together", difficulty=4, minutes=30)
+@exercise("06.no_blocks", title="On paper: A model without blocks", difficulty=2, minutes=5)
+def no_blocks(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the probability of le")
+    rows = np.array([[1, 1, -1, -1], [1, 1, 1, -1], [1, -1, 1, -1]]) / 2  # le, chat, dort
+    place = np.array([0, 1, 0, 1])
+    logits = rows @ (2 * rows[0] + place)
+    right = softmax(logits)
+    slips = {
+        "the factor √d is missing at the input": softmax(rows @ (rows[0] + place))[0],
+        "the position is missing": softmax(rows @ (2 * rows[0]))[0],
+        "the position is multiplied by √d too": softmax(rows @ (2 * (rows[0] + place)))[0],
+        "the logits are multiplied by √d: the factor stands at the input alone": softmax(
+            2 * logits
+        )[0],
+        "that is the logit: the softmax is missing": logits[0],
+        "the softmax is missing: you divide the logit by the sum of the logits": logits[0]
+        / logits.sum(),
+        "that is the probability of chat": right[1],
+        "that is the probability of dort": right[2],
+    }
+    if abs(got - right[0]) < 0.002:
+        return
+    for message, value in slips.items():
+        if abs(got - value) < 0.002:
+            ctx.fail(f"{message} (you say {got:.4g})")
+    ctx.fail(f"the probability is not {got:.4g}; begin with the four numbers of r_1")
+
+
+@exercise("06.turned_around", title="Predict: Turned around", difficulty=2, minutes=5)
+def turned_around(answer, ctx):
+    options = ("for none", "for about half", "for nearly all")
+    said = ctx.choice(ctx.call(answer), "your prediction", options)
+    return f"you say {said!r}. Now run the next cell."
+
+
+@exercise("06.whole_model", title="Put the model together", difficulty=3, minutes=15)
 def whole_model(answer, ctx):
     batch, n, m, d, size = 2, 5, ctx.integers(3, 5), 4, 7
     E, P = 0.5 * ctx.normal(size, d), ctx.normal(n + 3, d)

@@ -36,6 +36,31 @@ edit(
 )
 
 
+edit = edits("06.no_blocks")
+edit(
+    "the factor √d is missing",
+    "2 * 0.5 + 0",
+    "0.5 + 0",
+    "2 * 0.5 + 1",
+    "0.5 + 1",
+    "2 * -0.5",
+    "-0.5",
+)
+edit("the position is missing", "2 * 0.5 + 1", "2 * 0.5", "2 * -0.5 + 1", "2 * -0.5")
+edit("the position is multiplied by √d too", "+ 1", "+ 2")
+edit("the factor stands at the input alone", "exp(", "exp(2 * ")
+edit("the softmax is missing", "exp(le) / (exp(le) + exp(chat) + exp(dort))", "le")
+edit("divide the logit by the sum", "exp(", "(")
+edit("the probability of chat", "return exp(le)", "return exp(chat)")
+edit("the probability of dort", "return exp(le)", "return exp(dort)")
+edit("begin with the four numbers", "return exp(le)", "return 0.1 * exp(le)")
+
+edit = edits("06.turned_around")
+edit("expected one of", "for none", "none")
+edit("expected one of", '"for none"', "0.0")
+edit("None came back", '"for none"', "None")
+
+
 def _model(
     E,
     P,
