@@ -1,5 +1,5 @@
-"""Checks of the section on the general attention layer: matrices for two heads, multi-head
-attention.
+"""Checks of the section on the general attention layer: a blur undone on paper, a prediction,
+matrices for two heads, multi-head attention.
 """
 
 import numpy as np
@@ -9,7 +9,33 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("03.two_heads", title="Two heads by hand", difficulty=3, minutes=20)
+@exercise("03.unmix", title="On paper: Undo a blur", difficulty=2, minutes=5)
+def unmix(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the factor")
+    wrong = {
+        "0.8 is what head 1 has of a: head 2 has some of a as well, and you subtract it": 1 / 0.8,
+        "0.7 is what is left of a - b in the difference: asked is what undoes it": 0.7,
+        "the blank card is subtracted twice: its 0.1 is in both contexts and drops out": 1 / 0.6,
+        "with the factor 1 the difference stays too small, since each head has some of the "
+        "other's card": 1.0,
+        "the two contexts are added: in a difference 0.1 is taken from 0.8": 1 / 0.9,
+    }
+    ctx.recognize(got, 1 / 0.7, wrong)
+    if not ctx.same(got, 1 / 0.7):
+        ctx.fail(
+            f"{got:.4g} times the difference of the contexts is {0.7 * got:.3g} (a - b): write "
+            f"both contexts as sums over three cards and subtract"
+        )
+
+
+@exercise("03.shuffle_cards", title="Predict: Shuffle the cards", difficulty=1, minutes=3)
+def shuffle_cards(answer, ctx):
+    options = "the same rows in the same order", "the same rows, shuffled along", "other rows"
+    said = ctx.choice(ctx.call(answer), "your prediction", options)
+    return f"you say {said!r}. Now run the next cell."
+
+
+@exercise("03.two_heads", title="Two heads by hand", difficulty=3, minutes=10)
 def two_heads(answer, ctx):
     names = ("W_q", "W_k", "W_v", "W_o")
     for count in (ctx.integers(3, 6), 6):
@@ -94,7 +120,7 @@ def two_heads(answer, ctx):
         )
 
 
-@exercise("03.multi_head", title="Multi-head attention", difficulty=4, minutes=25)
+@exercise("03.multi_head", title="Multi-head attention", difficulty=4, minutes=15)
 def multi_head(answer, ctx):
     batch, m, n, heads, width = 2, ctx.integers(3, 5), 6, 3, 2
     d = heads * width

@@ -22,6 +22,23 @@ def _by_hand(numbers, strength=40.0, flags=(1, 2), join=None, keys_of_numbers=0.
     return W_q, W_k, W_v, torch.eye(2 * numbers) if join is None else join
 
 
+edit = edits("03.unmix")
+solution = "1 / (0.8 - 0.1)"
+edit("head 2 has some of a as well", solution, "1 / 0.8")
+edit("asked is what undoes it", solution, "0.7")
+edit("drops out", solution, "1 / 0.6")
+edit("each head has some of the other's card", solution, "1.0")
+edit("in a difference 0.1 is taken from 0.8", solution, "1 / 0.9")
+edit("write both contexts as sums", solution, "3.0")
+
+
+edit = edits("03.shuffle_cards")
+right = '"the same rows, shuffled along"'
+edit("expected one of", right, '"the same"')
+edit("None came back", "return " + right, right)
+edit("a list came back", right, '["other rows", "the same rows, shuffled along"]')
+
+
 edit = edits("03.two_heads")
 edit("a larger query makes the softmax sharper", "20 * numbers**0.5", "4.0")
 edit("W_q is 0", "20 *", "0 *")
