@@ -1,5 +1,5 @@
-"""Checks of the section on positions: sinusoids of any places, relative scores without a vector
-for each pair, distances in a tree.
+"""Checks of the section on positions: a product of two clocks, a text that begins elsewhere,
+sinusoids of any places, relative scores without a vector for each pair, distances in a tree.
 """
 
 from functools import partial
@@ -27,7 +27,37 @@ def _waves(
     return np.stack((first(angles), second(angles)), -1).reshape(len(places), d)
 
 
-@exercise("06.sinusoid_rows", title="Sinusoids of any places", difficulty=2, minutes=12)
+@exercise("06.clock_product", title="On paper: two clocks", difficulty=1, minutes=3)
+def clock_product(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the product")
+    slips = {
+        "the positions are added: the product asks for their distance": -2,
+        "that is the fast hand alone: add the cosine of the other": -1,
+        "that is the slow hand alone: add the cosine of the other": 0.5,
+        "that is the sum of sines: the product of two positions is a sum of cosines": 3**0.5 / 2,
+        "that is a cosine between the vectors: do not divide by their lengths": -0.25,
+        "half a turn has the cosine -1: the hands point to opposite sides": 1.5,
+        "the distance from 2 to 4 is 2 steps and not 3": 0,
+        "only the sines are multiplied: each hand has a cosine, too": 0.75,
+        "only the cosines are multiplied: each hand has a sine, too": -1.25,
+        "that is the product of a vector with itself: the positions differ": 2,
+    }
+    if abs(got + 0.5) <= 0.005:
+        return
+    for words, slip in slips.items():
+        if abs(got - slip) < 0.005:
+            ctx.fail(words)
+    ctx.fail(f"the product is not {got:g}")
+
+
+@exercise("06.moved_text", title="Predict: a text that begins elsewhere", difficulty=1, minutes=2)
+def moved_text(answer, ctx):
+    options = ("as many", "clearly fewer", "one in ten")
+    said = ctx.choice(ctx.call(answer), "your prediction", options)
+    return f"you say {said!r}. Now run the next cell."
+
+
+@exercise("06.sinusoid_rows", title="Sinusoids of any places", difficulty=2, minutes=6)
 def sinusoid_rows(answer, ctx):
     for d in (2 * ctx.integers(3, 6), 2):
         places = torch.cat((torch.tensor([0.0, 1.0]), 30 * ctx.normal(5)))
@@ -114,7 +144,7 @@ def _relative(
     "06.relative_scores",
     title="Relative scores without a vector for each pair",
     difficulty=3,
-    minutes=25,
+    minutes=12,
 )
 def relative_scores(answer, ctx):
     for n, clip in ((ctx.integers(6, 9), 2), (4, 6), (1, 3)):
@@ -221,7 +251,7 @@ def _without_itself(depth, above):
     return depth[:, None] + depth - 2 * (strict.astype(int) @ strict.T.astype(int))
 
 
-@exercise("06.tree_distance", title="Distances in a tree", difficulty=3, minutes=20)
+@exercise("06.tree_distance", title="Distances in a tree", difficulty=3, minutes=10)
 def tree_distance(answer, ctx):
     for n in (ctx.integers(9, 13), 6, 2, 1):
         order, heads = ctx.order(n), [-1] * n

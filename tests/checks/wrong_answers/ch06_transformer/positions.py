@@ -2,6 +2,25 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("06.clock_product")
+edit("the positions are added", "-0.5", "-2")
+edit("the fast hand alone", "-0.5", "-1")
+edit("the slow hand alone", "-0.5", "0.5")
+edit("the sum of sines", "-0.5", "0.866")
+edit("do not divide by their lengths", "-0.5", "-0.25")
+edit("half a turn has the cosine -1", "-0.5", "1.5")
+edit("2 steps and not 3", "-0.5", "0")
+edit("only the sines are multiplied", "-0.5", "0.75")
+edit("only the cosines are multiplied", "-0.5", "-1.25")
+edit("a vector with itself", "-0.5", "2")
+edit("the product is not 3", "-0.5", "3")
+edit("expected one number", "-0.5", '"a half"')
+
+edit = edits("06.moved_text")
+edit("expected one of 'as many'", '"clearly fewer"', '"none"')
+edit("a float came back", '"clearly fewer"', "0.2")
+edit("None came back", 'return "clearly fewer"', "pass")
+
 edit = edits("06.sinusoid_rows")
 edit(
     "in the first half of the columns",
