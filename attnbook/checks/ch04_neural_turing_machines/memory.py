@@ -365,12 +365,13 @@ def address(answer, ctx):
     numbers, zeros = [array(part) for part in shut], "weights for a gate of 0 and a whole move"
     got = ctx.tensor(ctx.call(answer, *shut), zeros, (batch, heads, n))
     ctx.close(got, _address(*numbers), zeros)
+    memory, previous, key, _, gate, kernel, _ = numbers
     check_gradients(
         ctx,
         answer,
         shut,
         {3: "strength", 6: "gamma"},
-        lambda strength, gamma: _address(*numbers[:3], strength, *numbers[4:6], gamma),
+        lambda strength, gamma: _address(memory, previous, key, strength, gate, kernel, gamma),
         nan="some weights are 0 after the shift, and log 0 has no slope: raise them to the "
         "smallest positive number first",
     )
