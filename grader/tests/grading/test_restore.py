@@ -174,7 +174,7 @@ def test_cells_of_the_chapter_keep_only_definitions(assignment, hand_ins):
         "import attnbook\nsetup = attnbook.setup(seed=0, figures=False)\n" in code
         and code.count("attnbook.setup(") == 1
     )
-    assert "fit(model" not in code
+    assert "def trained(seed)" in code and "\nmodel = trained(" not in code
     assert "scratch = [1, 2, 3]" in code, "the student's own cells run"
 
 
