@@ -209,6 +209,13 @@ class CheckContext:
             self.fail(f"{name} is {value[:40]!r}, expected one of {shown}")
         return found[0]
 
+    def predicted(self, answer, *options: str) -> str:
+        """What a check of a prediction returns: every one of `options` is taken, none is marked
+        wrong, and the verdict sends the reader to the cell that shows what comes.
+        """
+        said = self.choice(self.call(answer), "your prediction", options)
+        return f"you say {said!r}. Now run the next cell."
+
     def parts(self, value: Any, names, shapes=None) -> list:
         """Return the members of a tuple or list with one member per name, or fail.
 

@@ -307,11 +307,10 @@ def test_an_argument_sent_elsewhere_in_place_is_seen():
 
 def test_a_choice_and_what_is_said_of_a_right_answer(probe):
     def chosen(answer, ctx):
-        said = ctx.choice(ctx.call(answer), "your prediction", ("all", "half", "few"))
-        return f"you say {said}."
+        return ctx.predicted(answer, "all", "half", "few")
 
     id = probe(chosen)
-    assert judge(id, lambda: " Half ").message == "you say half."
+    assert judge(id, lambda: " Half ").message == "you say 'half'. Now run the next cell."
     for other, words in {"some": "expected one of 'all', 'half', 'few'", 3: "an int"}.items():
         verdict = judge(id, lambda other=other: other)
         assert not verdict and words in verdict.message

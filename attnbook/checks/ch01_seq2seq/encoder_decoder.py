@@ -74,9 +74,7 @@ def answer_by_hand(answer, ctx):
 
 @exercise("01.eight_digits", title="Predict: a number that is too long", difficulty=1, minutes=2)
 def eight_digits(answer, ctx):
-    options = ("eight", "seven", "at most six")
-    said = ctx.choice(ctx.call(answer), "your prediction", options)
-    return f"you say {said}. Now run the next cell."
+    return ctx.predicted(answer, "eight", "seven", "at most six")
 
 
 @exercise(

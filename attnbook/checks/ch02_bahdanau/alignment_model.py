@@ -32,9 +32,7 @@ def by_hand(answer, ctx):
 
 @exercise("02.backwards", title="Predict: dates from right to left", difficulty=1, minutes=2)
 def backwards(answer, ctx):
-    options = ("nearly all", "about half", "nearly none")
-    said = ctx.choice(ctx.call(answer), "your prediction", options)
-    return f"you say {said}. Now run the next cell."
+    return ctx.predicted(answer, "nearly all", "about half", "nearly none")
 
 
 @exercise("02.additive_score", title="The additive score", difficulty=2, minutes=6)

@@ -30,9 +30,9 @@ def unmix(answer, ctx):
 
 @exercise("03.shuffle_cards", title="Predict: Shuffle the cards", difficulty=1, minutes=3)
 def shuffle_cards(answer, ctx):
-    options = "the same rows in the same order", "the same rows, shuffled along", "other rows"
-    said = ctx.choice(ctx.call(answer), "your prediction", options)
-    return f"you say {said!r}. Now run the next cell."
+    return ctx.predicted(
+        answer, "the same rows in the same order", "the same rows, shuffled along", "other rows"
+    )
 
 
 @exercise("03.two_heads", title="Two heads by hand", difficulty=3, minutes=10)

@@ -169,6 +169,4 @@ def reduced_rank(answer, ctx):
 
 @exercise("03.move_keys", title="Predict: Move all the keys", difficulty=1, minutes=3)
 def move_keys(answer, ctx):
-    options = "dot product", "cosine", "additive"
-    said = ctx.choice(ctx.call(answer), "your prediction", options)
-    return f"you say {said!r}. Now run the next cell."
+    return ctx.predicted(answer, "dot product", "cosine", "additive")

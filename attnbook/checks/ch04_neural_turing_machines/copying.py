@@ -34,9 +34,9 @@ def confident(answer, ctx):
 
 @exercise("04.no_delimiter", title="Predict: A list without a delimiter", difficulty=1, minutes=3)
 def no_delimiter(answer, ctx):
-    options = ("wait for ever", "say the list one step late", "say the list on time")
-    said = ctx.choice(ctx.call(answer), "your choice", options)
-    return f"you say {said!r}. Now run the next cell."
+    return ctx.predicted(
+        answer, "wait for ever", "say the list one step late", "say the list on time"
+    )
 
 
 @exercise("04.copy_task", title="Write down the copy task", difficulty=1, minutes=5)

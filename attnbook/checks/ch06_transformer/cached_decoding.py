@@ -33,9 +33,7 @@ def cache_by_hand(answer, ctx: CheckContext):
 
 @exercise("06.encoder_cache", title="Predict: A cache for the encoder", difficulty=1, minutes=3)
 def encoder_cache(answer, ctx: CheckContext):
-    options = ("in none", "in all but the first", "in all")
-    said = ctx.choice(ctx.call(answer), "your prediction", options)
-    return f"you say {said!r}. Now run the next cell."
+    return ctx.predicted(answer, "in none", "in all but the first", "in all")
 
 
 @exercise("06.reorder_caches", title="Caches follow their beams", difficulty=2, minutes=8)

@@ -119,9 +119,7 @@ def no_blocks(answer, ctx):
 
 @exercise("06.turned_around", title="Predict: Turned around", difficulty=2, minutes=5)
 def turned_around(answer, ctx):
-    options = ("for none", "for about half", "for nearly all")
-    said = ctx.choice(ctx.call(answer), "your prediction", options)
-    return f"you say {said!r}. Now run the next cell."
+    return ctx.predicted(answer, "for none", "for about half", "for nearly all")
 
 
 @exercise("06.whole_model", title="Put the model together", difficulty=3, minutes=15)

@@ -110,9 +110,7 @@ def two_looks_by_hand(answer, ctx):
 
 @exercise("06.one_noun_twice", title="Predict: One noun twice", difficulty=2, minutes=5)
 def one_noun_twice(answer, ctx):
-    options = ("nearly always", "about as often", "hardly ever")
-    said = ctx.choice(ctx.call(answer), "your prediction", options)
-    return f"you say {said!r}. Now run the next cell."
+    return ctx.predicted(answer, "nearly always", "about as often", "hardly ever")
 
 
 @exercise("06.take_heads_out", title="Take heads out", difficulty=3, minutes=10)

@@ -52,9 +52,7 @@ def clock_product(answer, ctx):
 
 @exercise("06.moved_text", title="Predict: a text that begins elsewhere", difficulty=1, minutes=2)
 def moved_text(answer, ctx):
-    options = ("as many", "clearly fewer", "one in ten")
-    said = ctx.choice(ctx.call(answer), "your prediction", options)
-    return f"you say {said!r}. Now run the next cell."
+    return ctx.predicted(answer, "as many", "clearly fewer", "one in ten")
 
 
 @exercise("06.sinusoid_rows", title="Sinusoids of any places", difficulty=2, minutes=6)

@@ -41,9 +41,7 @@ def row_by_hand(answer, ctx):
     "06.forgotten_padding", title="Predict: a forgotten padding mask", difficulty=1, minutes=2
 )
 def forgotten_padding(answer, ctx):
-    options = ("not at all", "a little", "a lot")
-    said = ctx.choice(ctx.call(answer), "your prediction", options)
-    return f"you say {said!r}. Now run the next cell."
+    return ctx.predicted(answer, "not at all", "a little", "a lot")
 
 
 @exercise(

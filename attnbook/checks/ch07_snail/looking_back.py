@@ -49,9 +49,7 @@ def width(answer, ctx):
     "07.begins_with_two", title="Predict: Dilations that begin with 2", difficulty=1, minutes=5
 )
 def begins_with_two(answer, ctx):
-    options = ("less than a third", "about half", "nearly all")
-    said = ctx.choice(ctx.call(answer), "your choice", options)
-    return f"you say {said!r}. Now run the next cell."
+    return ctx.predicted(answer, "less than a third", "about half", "nearly all")
 
 
 @exercise("07.dilations", title="How many convolutions", difficulty=1, minutes=8)

@@ -38,8 +38,7 @@ def one_place(answer, ctx):
 
 @exercise("08.wider", title="Predict: a picture four times as wide", difficulty=1, minutes=3)
 def wider(answer, ctx):
-    said = ctx.choice(ctx.call(answer), "your prediction", ("nearly all", "about half", "a guess"))
-    return f"you say {said!r}. Now run the next cell."
+    return ctx.predicted(answer, "nearly all", "about half", "a guess")
 
 
 @exercise("08.reach", title="How far a stack sees", difficulty=1, minutes=8)
