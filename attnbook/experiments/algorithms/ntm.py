@@ -418,6 +418,14 @@ for _suffix, _rate in (("", 5e-3), ("-slow", 1e-3)):
         title=f"Dynamic n-grams with a controller that has a state, at a rate of {_rate:g}",
         minutes="20 minutes on one CPU core",
     )
+# Or is it the rate at which the LSTM was trained?
+register(
+    "lstm-n-grams-fast",
+    algorithm,
+    replace(N_GRAMS, learning_rate=5e-3, model="lstm", sizes={"hidden_size": 128}),
+    title="Dynamic n-grams by three layers of LSTM, at the rate of the machines",
+    minutes="15 minutes on one CPU core",
+)
 # The settings of the paper: one sequence per step, its loss summed over the sequence, RMSProp,
 # feed-forward controller of 100 units.
 PAPER = AlgorithmSettings(
