@@ -37,6 +37,7 @@ STEPS = {
         "tests/test_every_module.py",
         "tests/models",
     ],
+    "barriers": [*TESTS[:-1], "load", "-m", "nightly", "tests/site"],
 }
 REPORT = ROOT / "results" / "nightly.md"
 COLUMNS = ("status", "minutes", "date", "last")

@@ -4,17 +4,15 @@ from urllib.parse import urlsplit
 
 from patience import HANGS
 
-# Jupyter Book 1 loads its (switched off) live-code script twice; this one line is known and
-# harmless.
-KNOWN = "THEBE_JS_URL"
-
-JUDGE = """() => {
+JUDGE = """async () => {
   const article = document.querySelector('article') || document.body;
   const images = [...article.querySelectorAll('img')];
+  images.forEach(i => { i.loading = 'eager'; });
+  await Promise.allSettled(images.map(i => i.decode()));
   return {
     maths: document.querySelectorAll('article .math').length,
-    rendered: document.querySelectorAll('article mjx-container').length,
-    broken: document.querySelectorAll('article mjx-merror, article [data-mjx-error]').length,
+    rendered: document.querySelectorAll('article .katex').length,
+    broken: document.querySelectorAll('article .katex-error').length,
     images: images.map(i => (
       {src: i.getAttribute('src'), alt: i.getAttribute('alt') || '', width: i.naturalWidth})),
     overflow: document.documentElement.scrollWidth - window.innerWidth,
@@ -28,7 +26,7 @@ NOWHERE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE loc
 
 def launch(playwright, path: str):
     """A Chromium that reaches this machine alone. (Routes of Playwright would do that too, but
-    they switch its cache off: every page would load and compile MathJax again.)
+    they switch its cache off: every page would load and compile all scripts again.)
     """
     return playwright.chromium.launch(executable_path=path, args=["--no-sandbox", NOWHERE])
 
@@ -55,29 +53,21 @@ class Look:
         self.context.set_default_timeout(HANGS * 1000)
         self.page = self.context.new_page()
         self.errors, self.outside, self.missing = [], [], []
-        self.page.on("pageerror", lambda e: self._error(str(e)))
-        self.page.on("console", lambda m: self._error(m.text) if m.type == "error" else None)
+        self.page.on("pageerror", lambda e: self.errors.append(str(e)))
+        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
         self.page.on(
             "response",
             lambda r: self.missing.append(f"{r.status} {r.url}") if r.status >= 400 else None,
         )
         self.page.on("request", self._request)
 
-    def _error(self, text):
-        if KNOWN not in text:
-            self.errors.append(text)
-
     def _request(self, request):
         if is_outside(request.url):
             self.outside.append(request.url)
 
     def open(self, url):
-        """Load a page and wait until its equations are set."""
+        """Load a page, with its equations set."""
         self.page.goto(url, wait_until="load")
-        self.page.evaluate(
-            "() => window.MathJax && MathJax.startup ? MathJax.startup.promise.then(() => true) "
-            ": true"
-        )
         return self.page
 
     def settle(self):

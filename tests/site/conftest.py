@@ -74,5 +74,6 @@ def browser():
 @pytest.fixture(scope="module")
 def context(browser):
     """One context for all pages of a file: what they share is loaded and compiled once."""
-    with browser.new_context(viewport={"width": 1400, "height": 1000}) as shared:
+    size = {"width": 1400, "height": 1000}
+    with browser.new_context(viewport=size, reduced_motion="reduce") as shared:
         yield shared

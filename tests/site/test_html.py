@@ -2,6 +2,9 @@
 instructors may see.
 """
 
+import base64
+import gzip
+import hashlib
 import re
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
@@ -156,6 +159,49 @@ def test_nothing_is_loaded_from_elsewhere(soup):
     assert not said
 
 
+def test_every_page_says_what_may_run_on_it(soup):
+    """The policy of `tools/sphinx/pages.py`, with the hash of each script written on the page; no
+    handler stands in an attribute, where no hash could allow it.
+    """
+    for page, parsed in soup.items():
+        if parsed.find("meta", attrs={"http-equiv": "Refresh"}):
+            continue  # sends to the front page, and has no script
+        policy = parsed.find("meta", attrs={"http-equiv": "Content-Security-Policy"})["content"]
+        assert policy.startswith("default-src 'none'; script-src 'self'"), page.name
+        assert "unsafe" not in policy.partition("style-src")[0] and "http" not in policy, page.name
+        for script in parsed.find_all("script", src=False):
+            digest = base64.b64encode(hashlib.sha256(script.string.encode()).digest()).decode()
+            assert f"'sha256-{digest}'" in policy or script.get("type") == "application/json"
+        handlers = [a for tag in parsed.find_all() for a in tag.attrs if re.match("on[a-z]+$", a)]
+        assert not handlers, page.name
+
+
+def test_pages_are_light(soup, site):
+    """What a page loads before its pictures, packed as a server sends it: at most 500 kB. Pictures
+    have a size, so that the text does not jump, and wait until they come near.
+    """
+    packed = {}
+
+    def weight(path):
+        if path not in packed:
+            packed[path] = len(gzip.compress(path.read_bytes()))
+        return packed[path]
+
+    for page, parsed in soup.items():
+        if page.name == "404.html":
+            continue  # stands anywhere, so its addresses are whole
+        files = {tag["src"] for tag in parsed.find_all("script", src=True)}
+        files |= {tag["href"] for tag in parsed.find_all("link", rel="stylesheet")}
+        paths = {(page.parent / file.partition("?")[0]).resolve() for file in files}
+        fonts = 200_000 if any("katex" in file for file in files) else 0
+        if page.name == "search.html":
+            paths.add(site / "_static" / "book" / "index.json")
+        assert weight(page) + sum(map(weight, paths)) + fonts <= 520_000, page.name
+        assert (fonts > 0) == (parsed.select_one(".math") is not None), page.name
+        for picture in parsed.select('article img[src*="_images/"]'):
+            assert picture["width"] and picture["height"] and picture["loading"] == "lazy"
+
+
 def test_chapters_are_numbered_from_zero(soup, site):
     """Chapter 0 is 0, in the heading, in the contents and in the number of a figure; the
     appendix has no number.
@@ -181,7 +227,6 @@ def test_no_solution_reaches_the_site(site):
         str(p.relative_to(site))
         for p in site.rglob("*")
         if p.suffix in (".html", ".ipynb", ".md", ".txt", ".js")
-        and "mathjax" not in p.parts
         and re.search(
             r"BEGIN SOLUTION|BEGIN HIDDEN", p.read_text(encoding="utf-8", errors="ignore")
         )
@@ -202,7 +247,8 @@ def test_a_warning_fails_the_build(tmp_path, text):
     config = (ROOT / "_config.yml").read_text(encoding="utf-8")
     (tmp_path / "_config.yml").write_text(
         re.sub(
-            r"^ *(logo|favicon|html_css_files|local_extensions|chapter_zero|api|sections):.*\n",
+            r"^ *(logo|favicon|html_css_files|template_bridge|local_extensions|chapter_zero|api|"
+            r"sections|pages|search):.*\n",
             "",
             config,
             flags=re.MULTILINE,

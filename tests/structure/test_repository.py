@@ -65,7 +65,7 @@ def tracked() -> list[Path]:
         ROOT / n
         for n in names
         if n
-        and not n.startswith("_vendor/mathjax")
+        and not n.startswith(("_vendor/katex", "_vendor/minisearch"))
         and (ROOT / n).is_file()
         and (ROOT / n).suffix in TEXT
         and (ROOT / n).stat().st_size < 3_000_000

@@ -112,7 +112,7 @@ function start(root){
   row.forEach(function(w,c){var tr=node('tr',undefined,c===most?'hv-top':'');var th=node('th',p.columns[c]);th.scope='row';
    tr.appendChild(th);tr.appendChild(node('td',w.toFixed(3)));body.appendChild(tr);});
   say.textContent='In '+where+', \\u201c'+p.rows[at.row]+'\\u201d looks most at \\u201c'+p.columns[most]+'\\u201d ('+row[most].toFixed(3)+').';}
- quiet(numbers);numbers.setAttribute('tabindex','0');numbers.setAttribute('role','region');numbers.setAttribute('aria-label','Table of the weights');
+ quiet(numbers);numbers.setAttribute('tabindex','0');numbers.setAttribute('role','region');numbers.setAttribute('aria-label','Table of the weights '+(document.querySelectorAll('.hv-numbers').length+1));
  root.insertBefore(bar,root.firstChild);
  root.insertBefore(say,bar.nextSibling);
  both.appendChild(map);root.appendChild(both);both.appendChild(numbers);
