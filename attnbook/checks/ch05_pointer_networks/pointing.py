@@ -1,5 +1,5 @@
-"""Checks of the section on pointing: targets, the pointer, the mask of used positions, the loss,
-greedy decoding.
+"""Checks of the section on pointing: a step on paper, a prediction, targets, the pointer, the
+mask of used positions, the loss, greedy decoding.
 """
 
 import numpy as np
@@ -16,7 +16,35 @@ def _spread(ctx, *shape):
     return (torch.tensor(ctx.order(total)).float().reshape(shape) + 0.5) / total
 
 
-@exercise("05.sorting_targets", title="Which position comes first?", difficulty=1, minutes=10)
+@exercise("05.second_step", title="On paper: The second step", difficulty=1, minutes=4)
+def second_step(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the probability")
+    slips = {
+        "the padding is in the sum: its score becomes −∞, too": 3 / 11,
+        "position 1 is in the sum, although it was pointed at before": 3 / 12,
+        "all five exponentials are in the sum: padding and the used position become −∞ *before* "
+        "the softmax": 3 / 17,
+        "that is the probability of position 0": 2 / 6,
+        "that is the probability of position 2": 1 / 6,
+        "these are the scores divided by their sum: take their exponentials first": np.log(3)
+        / np.log(6),
+        "that is an exponential, not yet divided by the sum": 3,
+        "this is the cost, −log p: expected the probability": np.log(2),
+    }
+    if abs(got - 0.5) <= 0.004:
+        return
+    for message, slip in slips.items():
+        if abs(got - slip) <= 0.004:
+            ctx.fail(message)
+    ctx.fail(f"the probability is {got:g}, and another number comes out on paper")
+
+
+@exercise("05.one_more", title="Predict: One more each", difficulty=1, minutes=2)
+def one_more(answer, ctx):
+    return ctx.predicted(answer, "nearly all", "about half", "nearly none")
+
+
+@exercise("05.sorting_targets", title="Which position comes first?", difficulty=1, minutes=5)
 def sorting_targets(answer, ctx):
     numbers = _spread(ctx, 5, 6)
     numbers[0] = torch.tensor([0.3, 0.6, 0.1, 0.5, 0.2, 0.4])  # a row whose ranks are not its order
@@ -76,7 +104,7 @@ def _sorts(answer, ctx, numbers, lengths):
     ctx.close(got, result(), "targets", wrong)
 
 
-@exercise("05.point_at", title="The pointer", difficulty=2, minutes=15)
+@exercise("05.point_at", title="The pointer", difficulty=2, minutes=8)
 def point_at(answer, ctx):
     batch, n, d, d_a = 3, 5, 4, 6
     e, state = ctx.normal(batch, n, d), ctx.normal(batch, d)
@@ -165,7 +193,7 @@ def point_at(answer, ctx):
     )
 
 
-@exercise("05.still_free", title="What is left to point at", difficulty=2, minutes=15)
+@exercise("05.still_free", title="What is left to point at", difficulty=2, minutes=8)
 def still_free(answer, ctx):
     batch, n, m = 4, 5, 6
     lengths = [n, 3, 4, n]
@@ -222,7 +250,7 @@ def _lost(loss):
     return not abs(float(torch.Tensor.detach(loss))) < 1e3
 
 
-@exercise("05.pointer_loss", title="The loss of an answer", difficulty=3, minutes=20)
+@exercise("05.pointer_loss", title="The loss of an answer", difficulty=3, minutes=10)
 def pointer_loss(answer, ctx):
     batch, m, n = 3, 4, 4
     scores = 1.5 * ctx.normal(batch, m, n)
@@ -301,7 +329,7 @@ def pointer_loss(answer, ctx):
     check_gradients(ctx, as_tensor, given, {0: "scores"}, lambda u: np.array([right(u)]))
 
 
-@exercise("05.point_greedily", title="Greedy pointing", difficulty=3, minutes=20)
+@exercise("05.point_greedily", title="Greedy pointing", difficulty=3, minutes=10)
 def point_greedily(answer, ctx):
     n, d, width = 6, 3, 4
     favourite = ctx.integers(0, n)

@@ -2,6 +2,23 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("05.second_step")
+edit("the padding is in the sum", "0.5", "3 / 11")
+edit("position 1 is in the sum", "0.5", "0.25")
+edit("all five exponentials", "0.5", "3 / 17")
+edit("the probability of position 0", "0.5", "1 / 3")
+edit("the probability of position 2", "0.5", "0.167")
+edit("take their exponentials first", "0.5", "0.613")
+edit("not yet divided", "0.5", "3")
+edit("expected the probability", "0.5", "0.693")
+edit("another number comes out on paper", "0.5", "0.9")
+edit("one number", "0.5", '"a half"')
+
+edit = edits("05.one_more")
+edit("expected one of", "nearly none", "none")
+edit("expected one of", "nearly none", "nearly nothing")
+edit("one of 'nearly all'", '"nearly none"', "0")
+
 edit = edits("05.sorting_targets")
 edit("these are the ranks", ".argsort(dim=1)", ".argsort(dim=1).argsort(dim=1)")
 edit("descending order", "= numbers.masked_fill", "= (-numbers).masked_fill")
