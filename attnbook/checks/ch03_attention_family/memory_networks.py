@@ -1,0 +1,235 @@
+"""Checks of the section on memory networks: two hops on paper, a story in reverse, position
+encoding, hops.
+"""
+
+import numpy as np
+import torch
+
+from ..context import array, shape_of, softmax
+from ..gradient_check import check_gradients
+from ..registry import exercise
+
+
+@exercise("03.two_hops", title="On paper: Ask twice", difficulty=2, minutes=5)
+def two_hops(answer, ctx):
+    got = ctx.number(ctx.call(answer), "u_3")
+    slips = {
+        "what the second hop finds is added to the question, not put in its place": 10,
+        "what the first hop finds is added to the question, not put in its place": 10.93,
+        "both hops put what they find in the place of the question: it is added": 9.93,
+        "the second hop asks with u_2, not with u_1 again": 11.93,
+        "this is u_2, after one hop": 2,
+        "the first weights are the wrong way round: the score of the second sentence is larger": 14,
+    }
+    if abs(got - 12) <= 0.011:
+        return
+    for message, slip in slips.items():
+        if abs(got - slip) <= 0.01:
+            ctx.fail(message)
+    ctx.fail(f"u_3 is {got:g}, and another number comes out on paper")
+
+
+@exercise("03.backwards_story", title="Predict: A story in reverse", difficulty=1, minutes=3)
+def backwards_story(answer, ctx):
+    return ctx.predicted(answer, "nearly all", "about half", "hardly any")
+
+
+def _scales(count, words, d, start=1):
+    """l_rj of a sentence of ``count`` words in ``words`` places, with j and r counted from
+    ``start``.
+    """
+    j, r = np.arange(start, words + start)[:, None], np.arange(start, d + start)[None]
+    scale = (1 - j / count) - (r / d) * (1 - 2 * j / count)
+    return np.where(np.arange(words)[:, None] < count, scale, 0.0)
+
+
+@exercise("03.position_encoding", title="Words that know their place", difficulty=3, minutes=10)
+def position_encoding(answer, ctx):
+    batch, words, d = 3, ctx.integers(5, 8), 6
+    embedded = ctx.normal(batch, words, d)
+    ends = [words - 1, 3, 1]
+    got = ctx.tensor(
+        ctx.call(answer, embedded, torch.tensor(ends)),
+        "the sentence vectors",
+        (batch, d),
+        mention="one vector a sentence",
+    )
+    x = array(embedded)
+    real = np.arange(words)[None] < np.array(ends)[:, None]
+
+    def vectors(scales):
+        return np.stack([(scale * row).sum(0) for scale, row in zip(scales, x)])
+
+    expected = vectors([_scales(count, words, d) for count in ends])
+    j, r = np.arange(1, words + 1)[:, None], np.arange(1, d + 1)[None]
+
+    def scaled(scale, count):
+        return np.where(np.arange(words)[:, None] < count, scale, 0.0)
+
+    wrong = {
+        "the words are added up as they are: multiply word j with l_j first": vectors(
+            [real[b][:, None] * 1.0 for b in range(batch)]
+        ),
+        "the words are counted from 0: j and r start at 1": vectors(
+            [_scales(count, words, d, 0) for count in ends]
+        ),
+        "the words j are counted from 0: j starts at 1": vectors(
+            [scaled((1 - (j - 1) / c) - (r / d) * (1 - 2 * (j - 1) / c), c) for c in ends]
+        ),
+        "the components r are counted from 0: r starts at 1": vectors(
+            [scaled((1 - j / c) - ((r - 1) / d) * (1 - 2 * j / c), c) for c in ends]
+        ),
+        "J is the padded length: it is the number of real words of each sentence": vectors(
+            [scaled((1 - j / words) - (r / d) * (1 - 2 * j / words), c) for c in ends]
+        ),
+        "the padding is added as well: leave out the words behind the end of the sentence": vectors(
+            [(1 - j / c) - (r / d) * (1 - 2 * j / c) for c in ends]
+        ),
+        "J is the padded length, and the padding is added as well": vectors(
+            [(1 - j / words) - (r / d) * (1 - 2 * j / words) for _ in ends]
+        ),
+        "the two terms are added: l_rj is their difference": vectors(
+            [scaled((1 - j / c) + (r / d) * (1 - 2 * j / c), c) for c in ends]
+        ),
+        "r/d is missing: each component has a slope of its own": vectors(
+            [scaled((1 - j / c) - (1 - 2 * j / c), c) for c in ends]
+        ),
+        "this is the mean of the words: the sum was asked for": np.stack(
+            [e / c for e, c in zip(expected, ends)]
+        ),
+        "one word of the padding is added: j = 1 … J, so with places counted from 0 the words "
+        "are at 0 … J − 1": vectors(
+            [
+                np.where(
+                    np.arange(words)[:, None] <= c, (1 - j / c) - (r / d) * (1 - 2 * j / c), 0.0
+                )
+                for c in ends
+            ]
+        ),
+        "the last word of each sentence is left out: j = 1 … J": vectors(
+            [
+                np.where(
+                    np.arange(words)[:, None] < c - 1, (1 - j / c) - (r / d) * (1 - 2 * j / c), 0.0
+                )
+                for c in ends
+            ]
+        ),
+        "the brackets are wrong: r/d multiplies (1 − 2j/J), and nothing else does": vectors(
+            [scaled(((1 - j / c) - (r / d)) * (1 - 2 * j / c), c) for c in ends]
+        ),
+        "the brackets are missing: r/d multiplies both terms of (1 − 2j/J)": vectors(
+            [scaled((1 - j / c) - (r / d) - 2 * j / c, c) for c in ends]
+        ),
+        "the brackets are wrong: 1 − 2j/J, not (1 − 2j)/J": vectors(
+            [scaled((1 - j / c) - (r / d) * (1 - 2 * j) / c, c) for c in ends]
+        ),
+        "the 2 is missing: (1 − 2j/J)": vectors(
+            [scaled((1 - j / c) - (r / d) * (1 - j / c), c) for c in ends]
+        ),
+    }
+    ctx.close(got, expected, "the sentence vectors", wrong)
+    check_gradients(
+        ctx,
+        answer,
+        (embedded, torch.tensor(ends)),
+        {0: "embedded"},
+        lambda x: np.stack(
+            [(_scales(count, words, d) * row).sum(0) for count, row in zip(ends, x)]
+        ),
+    )
+
+
+@exercise("03.memory_hops", title="Hop by hop", difficulty=3, minutes=10)
+def memory_hops(answer, ctx):
+    batch, n, d, hops = 2, ctx.integers(4, 7), 4, 3
+    question = ctx.normal(batch, d)
+    memories = [ctx.normal(batch, n, d) for _ in range(hops + 1)]
+    lengths = torch.tensor([2, n - 1])
+    result = ctx.call(answer, question, memories, lengths)
+    got, got_weights = ctx.parts(result, ("u", "weights"))
+    got = ctx.tensor(got, "u", (batch, d))
+    if shape_of(got_weights) == (hops, batch, n):
+        ctx.fail(
+            "weights has the hops in front: expected (batch, K, n), so stack them in dimension 1"
+        )
+    got_weights = ctx.tensor(
+        got_weights, "weights", (batch, hops, n), mention="one row of weights a hop"
+    )
+    q, ms = array(question), [array(m) for m in memories]
+    real = np.arange(n)[None] < np.array(lengths.tolist())[:, None]
+
+    def run(
+        key=lambda k: k,
+        value=lambda k: k + 1,
+        forget=False,
+        freeze=False,
+        masked=True,
+        axis=-1,
+        scale=1.0,
+        soft=True,
+        after=False,
+    ):
+        u, rows = q, []
+        for k in range(hops):
+            e = scale * np.einsum("bd,bnd->bn", q if freeze else u, ms[key(k)])
+            p = softmax(np.where(real, e, -np.inf) if masked else e, axis) if soft else e * real
+            p = p * real if after else p
+            o = np.einsum("bn,bnd->bd", p, ms[value(k)])
+            u = o if forget else u + o
+            rows.append(p)
+        return u, np.stack(rows, 1)
+
+    expected, weights = run()
+    cases = {
+        "u is forgotten: the next question is u + o, not o": run(forget=True),
+        "every hop asks the first question: ask with u of the hop before": run(freeze=True),
+        "the padding gets weight: the lengths are not used": run(masked=False),
+        "the weights of the padding are set to 0 after the softmax: those of the sentences no "
+        "longer add up to 1": run(masked=False, after=True),
+        "the values of a hop are its keys: memory k is read by its neighbour, memory k + 1": run(
+            value=lambda k: k
+        ),
+        "every hop reads the first two memories: hop k has the keys k and the values k + 1": run(
+            lambda k: 0, lambda k: 1
+        ),
+        "keys and values are swapped: hop k compares with memory k and adds up memory k + 1": run(
+            lambda k: k + 1, lambda k: k
+        ),
+        "every hop compares with the first memory: the keys of hop k are memory k": run(
+            lambda k: 0
+        ),
+        "the softmax runs over the stories of the batch (dim=0): expected over the sentences": run(
+            axis=0
+        ),
+        "the scores are divided by √d: the memory network does not scale": run(scale=d**-0.5),
+        "the softmax is missing: scores are no weights": run(soft=False),
+    }
+    ctx.recognize(got_weights, weights, {message: case[1] for message, case in cases.items()})
+    padding = np.where(real[:, None], 0.0, array(got_weights))
+    if padding.any():
+        ctx.fail(f"a padded sentence gets weight {padding.max():.2g}: expected exactly 0")
+    ctx.close(got_weights, weights, "weights")
+    outputs = {message: case[0] for message, case in cases.items()}
+    last = np.einsum("bn,bnd->bd", weights[:, -1], ms[-1])
+    outputs["this is o of the last hop: u + o was asked for"] = last
+    outputs["this is u before the last hop: add what the last hop found"] = expected - last
+    outputs["the values of a hop are its keys: hop k adds up memory k + 1"] = q + sum(
+        np.einsum("bn,bnd->bd", weights[:, k], ms[k]) for k in range(hops)
+    )
+    ctx.close(got, expected, "u", outputs)
+
+    def oracle(q, *ms):
+        u = q
+        for keys, values in zip(ms, ms[1:]):
+            u = u + np.einsum(
+                "bn,bnd->bd",
+                softmax(np.where(real, np.einsum("bd,bnd->bn", u, keys), -np.inf)),
+                values,
+            )
+        return u
+
+    def by_hand(question, *rest):
+        return answer(question, list(rest[:-1]), rest[-1])
+
+    at = {0: "the question"} | {k + 1: f"memory {k + 1}" for k in range(hops + 1)}
+    check_gradients(ctx, by_hand, (question, *memories, lengths), at, oracle, part=0)

@@ -1,0 +1,113 @@
+import torch
+
+from ..collection import edits, wrong
+
+
+def _real(lengths, n):
+    return torch.arange(n) < lengths[:, None]
+
+
+edit = edits("03.two_hops")
+edit("what the second hop finds is added", "12.0", "10.0")
+edit("what the first hop finds is added", "12.0", "10.93")
+edit("both hops put what they find", "12.0", "9.93")
+edit("not with u_1 again", "12.0", "11.93")
+edit("after one hop", "12.0", "2.0")
+edit("the first weights are the wrong way round", "12.0", "14.0")
+edit("another number comes out on paper", "12.0", "3.0")
+edit("one number", "12.0", "[12.0]")
+
+edit = edits("03.backwards_story")
+edit("expected one of", '"about half"', '"half"')
+edit("expected one of", '"about half"', '"none"')
+edit("one of 'nearly all'", '"about half"', "0.5")
+
+
+edit = edits("03.position_encoding")
+edit("added up as they are", "scale * embedded", "(j <= J) * embedded")
+edit(
+    "the words are counted from 0",
+    "arange(1, words + 1)",
+    "arange(words)",
+    "arange(1, d + 1)",
+    "arange(d)",
+    "j <= J",
+    "j < J",
+)
+edit("the words j are counted from 0", "arange(1, words + 1)", "arange(words)", "j <= J", "j < J")
+edit("the components r are counted from 0", "arange(1, d + 1)", "arange(d)")
+edit("J is the padded length", "j / J", "j / words")
+edit("the padding is added as well", "* (j <= J)", "")
+edit("the two terms are added", "- (r / d)", "+ (r / d)")
+edit("the mean of the words", ".sum(dim=1)", ".sum(dim=1) / lengths.unsqueeze(-1)")
+edit("the shape is", "(scale * embedded).sum(dim=1)", "(j <= J) * embedded")
+edit("one word of the padding is added", "j <= J", "j <= J + 1")
+edit("the last word of each sentence is left out", "j <= J", "j < J")
+edit("the brackets are wrong: r/d multiplies", "(1 - j / J) - (r / d)", "((1 - j / J) - (r / d))")
+edit("the brackets are missing", "(1 - 2 * j / J)", "1 - 2 * j / J")
+edit("not (1 − 2j)/J", "(1 - 2 * j / J)", "(1 - 2 * j) / J")
+edit("the 2 is missing", "2 * j", "j")
+edit("no gradient goes back", ".sum(dim=1)", ".sum(dim=1).detach()")
+
+
+def _hops(
+    u, memories, lengths, forget=False, freeze=False, masked=True, dim=-1, scale=1.0, pairs=None
+):
+    first, rows = u, []
+    for k in range(len(memories) - 1):
+        key, value = pairs(k) if pairs else (k, k + 1)
+        e = scale * ((first if freeze else u)[:, None] * memories[key]).sum(-1)
+        if masked:
+            e = e.masked_fill(~_real(lengths, e.shape[1]), float("-inf"))
+        p = torch.softmax(e, dim).nan_to_num()
+        o = (p[..., None] * memories[value]).sum(1)
+        u = o if forget else u + o
+        rows.append(p)
+    return u, torch.stack(rows, 1)
+
+
+edit = edits("03.memory_hops")
+edit("u is forgotten", "u = u +", "u =")
+edit("every hop asks the first question", "keys @ u", "keys @ question")
+edit("the lengths are not used", '.masked_fill(~real, float("-inf"))', "")
+edit(
+    "the values of a hop are its keys",
+    "zip(memories, memories[1:])",
+    "zip(memories[:-1], memories)",
+)
+edit("keys and values are swapped", "keys, values in", "values, keys in")
+edit(
+    "reads the first two memories",
+    "in zip(memories, memories[1:])",
+    "in [memories[:2]] * (len(memories) - 1)",
+)
+edit("does not scale", ".squeeze(-1)", ".squeeze(-1) / u.shape[-1] ** 0.5")
+edit(
+    "over the stories of the batch",
+    'float("-inf")), dim=-1)',
+    'float("-inf")), dim=0).nan_to_num()',
+)
+edit("this is o of the last hop", "return u,", "return (p.unsqueeze(-1) * values).sum(dim=1),")
+edit("one row of weights a hop", "torch.stack(weights, dim=1)", "p")
+edit(
+    "after the softmax",
+    'scores.masked_fill(~real, float("-inf")), dim=-1)',
+    "scores, dim=-1) * real",
+)
+edit(
+    "the hops in front",
+    "dim=1)\n    ",
+    "dim=1)\n    ",
+    "torch.stack(weights, dim=1)",
+    "torch.stack(weights)",
+)
+edit("no gradient goes back", "return u", "return u.detach()")
+edit("the gradient at the question is not", "keys @ u", "keys @ u.detach()")
+
+
+@wrong("03.memory_hops", "the values of a hop are its keys")
+def hops_keys_for_values_at_the_end(u, memories, lengths):
+    _, weights = _hops(u, memories, lengths)
+    return u + sum(
+        (weights[:, k, :, None] * memory).sum(1) for k, memory in enumerate(memories[:-1])
+    ), weights
