@@ -1,5 +1,5 @@
-"""Checks of the section on hulls: sides of a line, answers as targets, the canonical walk,
-triangles in order, covered area.
+"""Checks of the section on hulls: an area on paper, a prediction, sides of a line, answers as
+targets, the canonical walk, triangles in order, covered area.
 """
 
 import itertools
@@ -46,7 +46,34 @@ def _from_lowest(walk):
     return walk[k:] + walk[:k]
 
 
-@exercise("05.left_of", title="Left of the line", difficulty=1, minutes=8)
+@exercise("05.missed_corner", title="On paper: A corner left out", difficulty=1, minutes=4)
+def missed_corner(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the share")
+    slips = {
+        "the fraction stands upside down: the answer covers less than the hull": 9 / 8,
+        "that is the area of the answer: divide it by that of the hull": 16,
+        "that is the area of the hull: expected the share that the answer covers of it": 18,
+        "that is the share that is missing": 1 / 9,
+        "the triangle that is missing has the base 4 and the height 1, and half of their product "
+        "is its area; if you counted corners, areas are asked for": 16 / 20,
+        "the height of the triangle is 1, from y = 4 to y = 5": 16 / 26,
+        "the triangle is compared with the answer, not with the hull": 7 / 8,
+        "the share is a number from 0 to 1, not in percent": 800 / 9,
+    }
+    if abs(got - 8 / 9) <= 0.002:
+        return
+    for message, slip in slips.items():
+        if abs(got - slip) <= 0.003 * slip:
+            ctx.fail(message)
+    ctx.fail(f"the share is {got:g}, and another number comes out on paper")
+
+
+@exercise("05.listed_anew", title="Predict: The same points, listed anew", difficulty=1, minutes=3)
+def listed_anew(answer, ctx):
+    return ctx.predicted(answer, "all of them", "about two in three", "hardly any")
+
+
+@exercise("05.left_of", title="Left of the line", difficulty=1, minutes=4)
 def left_of(answer, ctx):
     rows = ctx.integers(30, 40)
     p, q, r = (ctx.normal(rows, 2) for _ in range(3))
@@ -91,7 +118,7 @@ def left_of(answer, ctx):
         ctx.close(got, cross > 0, "the result", wrong)
 
 
-@exercise("05.code_answers", title="Answers as targets", difficulty=1, minutes=8)
+@exercise("05.code_answers", title="Answers as targets", difficulty=1, minutes=4)
 def code_answers(answer, ctx):
     for used in (2, 0):  # first, the last two points are in no walk
         n = ctx.integers(9, 13)
@@ -151,7 +178,7 @@ def code_answers(answer, ctx):
         ctx.close(got, coded(), "targets", wrong)
 
 
-@exercise("05.canonical_walk", title="One walk out of many", difficulty=2, minutes=12)
+@exercise("05.canonical_walk", title="One walk out of many", difficulty=2, minutes=6)
 def canonical_walk(answer, ctx):
     def unchanged(_, copies):
         if copies[1] != walk:
@@ -243,7 +270,7 @@ def _ordered(xy, triangles, kind="incentre", first=0, down=False):
     return [triangles[k] for k in order]
 
 
-@exercise("05.triangle_order", title="Triangles in one order", difficulty=3, minutes=20)
+@exercise("05.triangle_order", title="Triangles in one order", difficulty=3, minutes=10)
 def triangle_order(answer, ctx: CheckContext):
     for _ in range(2):
         while True:
@@ -336,7 +363,7 @@ def _crosses(xy, walk, *, closing=True):
     return bool(_crossings(xy, walk, closing=closing))
 
 
-@exercise("05.coverage", title="The share of the area", difficulty=3, minutes=25)
+@exercise("05.coverage", title="The share of the area", difficulty=3, minutes=12)
 def coverage(answer, ctx):
     while True:
         points = _points(ctx, 9)

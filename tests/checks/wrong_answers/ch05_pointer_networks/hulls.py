@@ -5,6 +5,23 @@ def _cross(u, v):
     return u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]
 
 
+edit = edits("05.missed_corner")
+edit("upside down", "8 / 9", "9 / 8")
+edit("that is the area of the answer", "8 / 9", "16")
+edit("that is the area of the hull", "8 / 9", "18")
+edit("the share that is missing", "8 / 9", "0.111")
+edit("half of their product", "8 / 9", "0.8")
+edit("from y = 4 to y = 5", "8 / 9", "16 / 26")
+edit("not with the hull", "8 / 9", "0.875")
+edit("not in percent", "8 / 9", "88.9")
+edit("another number comes out on paper", "8 / 9", "0.5")
+edit("one number", "8 / 9", '"8/9"')
+
+edit = edits("05.listed_anew")
+edit("expected one of", "about two in three", "about half")
+edit("expected one of", "about two in three", "two in three")
+edit("one of 'all of them'", '"about two in three"', "0.66")
+
 edit = edits("05.left_of")
 edit("right instead of left", "> 0", "< 0")
 edit("a point on the line counts as left", "> 0", ">= 0")
