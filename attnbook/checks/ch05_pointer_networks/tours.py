@@ -1,5 +1,5 @@
-"""Checks of the section on tours: the length, the one form, what an exchange gains, an entry of
-the table, a beam of valid tours, a batch of them.
+"""Checks of the section on tours: a crossing on paper, a prediction, the length, the one form, what
+an exchange gains, an entry of the table, a beam of valid tours, a batch of them.
 """
 
 import numpy as np
@@ -25,7 +25,38 @@ def _rolled(points, tours, dim):
     return np.sqrt(((np.roll(at, -1, dim) - at) ** 2).sum(-1)).sum(1)
 
 
-@exercise("05.tour_lengths", title="The length of a tour", difficulty=1, minutes=8)
+@exercise("05.uncross", title="On paper: A crossing less", difficulty=1, minutes=4)
+def uncross(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the gain")
+    slips = {
+        "that is the length of the new tour: expected the difference": 14,
+        "that is the length of the old tour: expected the difference": 16,
+        "the sign is turned round: a gain is above 0 if the tour becomes shorter": -2,
+        "the two edges that cross are the diagonals, and the new ones are the sides of length 4: "
+        "the sides of length 3 are in the tour already": 4,
+        "only one edge was exchanged: both diagonals are taken out": 1,
+        "that is the length of what is taken out: something comes in instead": 10,
+        "that is the length of the two new edges: expected what is gained": 8,
+    }
+    if abs(got - 2) <= 0.01:
+        return
+    for message, slip in slips.items():
+        if abs(got - slip) <= 0.01:
+            ctx.fail(message)
+    ctx.fail(f"the gain is {got:g}, and another number comes out on paper")
+
+
+@exercise("05.small_map", title="Predict: The same map, drawn small", difficulty=1, minutes=3)
+def small_map(answer, ctx):
+    return ctx.predicted(
+        answer,
+        "as good as before",
+        "worse, but better than nearest neighbour",
+        "worse than nearest neighbour",
+    )
+
+
+@exercise("05.tour_lengths", title="The length of a tour", difficulty=1, minutes=4)
 def tour_lengths(answer, ctx):
     for rows, n in ((ctx.integers(4, 7), ctx.integers(7, 10)), (1, 5)):
         points = _cities(ctx, rows, n, 2)
@@ -87,7 +118,7 @@ def tour_lengths(answer, ctx):
         ctx.close(got, expected, "the lengths", wrong)
 
 
-@exercise("05.canonical_tour", title="One tour, one way to say it", difficulty=2, minutes=10)
+@exercise("05.canonical_tour", title="One tour, one way to say it", difficulty=2, minutes=5)
 def canonical_tour(answer, ctx):
     def from_zero(walk):
         k = walk.index(0)
@@ -169,7 +200,7 @@ def canonical_tour(answer, ctx):
         ctx.fail(f"{given} became {got}, expected {right}")
 
 
-@exercise("05.two_opt_gain", title="What an exchange gains", difficulty=2, minutes=12)
+@exercise("05.two_opt_gain", title="What an exchange gains", difficulty=2, minutes=6)
 def two_opt_gain(answer, ctx):
     for n in (ctx.integers(7, 9), ctx.integers(9, 11)):
         while True:
@@ -289,7 +320,7 @@ def _called(ctx, answer, matrix, tour, i, j, *, last):
         raise
 
 
-@exercise("05.table_entry", title="One entry of the table", difficulty=3, minutes=20)
+@exercise("05.table_entry", title="One entry of the table", difficulty=3, minutes=10)
 def table_entry(answer, ctx):
     # Sets of several sizes; lengths in the hundreds, since maps are no unit squares; and the
     # smallest set, where there is one way.
@@ -383,7 +414,7 @@ def _step(total, log_p, visited, mask=-np.inf):
     return scores.ravel()[order], order // log_p.shape[1], order % log_p.shape[1]
 
 
-@exercise("05.beam_of_tours", title="A beam of valid tours", difficulty=3, minutes=25)
+@exercise("05.beam_of_tours", title="A beam of valid tours", difficulty=3, minutes=12)
 def beam_of_tours(answer, ctx):
     for _ in range(2):
         while True:
@@ -572,7 +603,7 @@ def _walked(c, w, *, mine=None, among=True, ask="here", best=np.argmax, start=Tr
 
 
 @exercise(
-    "05.tours_by_the_batch", title="Find the bug: tours by the batch", difficulty=3, minutes=20
+    "05.tours_by_the_batch", title="Find the bug: tours by the batch", difficulty=3, minutes=10
 )
 def tours_by_the_batch(answer, ctx):
     for batch in (4, 1):

@@ -2,6 +2,22 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("05.uncross")
+edit("the length of the new tour", "2", "14")
+edit("the length of the old tour", "2", "16")
+edit("the sign is turned round", "2", "-2")
+edit("are in the tour already", "2", "4")
+edit("only one edge was exchanged", "2", "1")
+edit("what is taken out", "2", "10")
+edit("the two new edges", "2", "8")
+edit("another number comes out on paper", "2", "3")
+edit("one number", "2", '"2"')
+
+edit = edits("05.small_map")
+edit("expected one of", "worse than nearest neighbour", "worse")
+edit("expected one of", "worse than nearest neighbour", "better than before")
+edit("one of 'as good as before'", '"worse than nearest neighbour"', "10")
+
 edit = edits("05.tour_lengths")
 edit("the way back from the last city to the first is missing", "at).norm", "at)[:, :-1].norm")
 edit("the distances are squared", ".norm(dim=-1).sum(1)", ".square().sum((1, 2))")
