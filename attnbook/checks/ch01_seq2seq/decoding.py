@@ -88,7 +88,30 @@ def _hypotheses(ctx, length, log_p):
     ]
 
 
-@exercise("01.best_hypothesis", title="Long and short hypotheses", difficulty=1, minutes=5)
+@exercise("01.beam_by_hand", title="On paper: a beam of two", difficulty=1, minutes=4)
+def beam_by_hand(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the probability")
+    slips = {
+        "that is what greedy search returns": 0.16,
+        "that answer begins with c, which a beam of 2 has dropped after the first step": 0.25,
+        "that is the last step alone: an answer's probability is the product of its steps": 0.6,
+        "that is 0.35 · 0.4: the better continuation of b is d": 0.14,
+        "the probabilities of an answer's steps multiply": 0.95,
+        "that is percent: give a number between 0 and 1": 21.0,
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) < 2e-3:
+            ctx.fail(words)
+    if abs(got - 0.21) > 2e-3:
+        ctx.fail(f"{got:g} is not what a beam of 2 returns: continue both beginnings that are left")
+
+
+@exercise("01.sampling", title="Predict: answers drawn at random", difficulty=1, minutes=3)
+def sampling(answer, ctx):
+    return ctx.predicted(answer, "more", "about as many", "clearly fewer")
+
+
+@exercise("01.best_hypothesis", title="Long and short hypotheses", difficulty=1, minutes=3)
 def best_hypothesis(answer, ctx):
     any_length = 2 + np.array(ctx.order(12)[:7])
     for hypotheses in (
@@ -140,7 +163,7 @@ def _picks_the_best(answer, ctx, hypotheses):
             )
 
 
-@exercise("01.greedy", title="Greedy decoding", difficulty=2, minutes=15)
+@exercise("01.greedy", title="Greedy decoding", difficulty=2, minutes=8)
 def greedy(answer, ctx):
     bos, eos, size = 1, 2, 12
     words = ctx.integers(3, size, 5).tolist()
@@ -175,7 +198,7 @@ def greedy(answer, ctx):
         )
 
 
-@exercise("01.beam_step", title="One step of a beam", difficulty=4, minutes=25)
+@exercise("01.beam_step", title="One step of a beam", difficulty=4, minutes=12)
 def beam_step(answer, ctx):
     names = ("scores", "parents", "tokens")
     for beam, size, k in ((3, 8, 3), (ctx.integers(2, 5), 7, 4), (1, 9, 4)):

@@ -1,5 +1,21 @@
 from ..collection import edits, wrong
 
+edit = edits("01.beam_by_hand")
+edit("what greedy search returns", "0.21", "0.4 * 0.4")
+edit("which a beam of 2 has dropped", "0.21", "0.25")
+edit("that is the last step alone", "0.21", "0.6")
+edit("the better continuation of b", "0.21", "0.35 * 0.4")
+edit("steps multiply", "0.21", "0.35 + 0.6")
+edit("that is percent", "0.21", "21")
+edit("is not what a beam of 2 returns", "0.21", "0.5")
+
+
+edit = edits("01.sampling")
+edit("expected one of 'more'", '"clearly fewer"', '"fewer"')
+edit("an int came back", '"clearly fewer"', "7")
+edit("None came back", 'return "clearly fewer"', "pass")
+
+
 edit = edits("01.greedy")
 edit(
     "the loop goes on after eos",
