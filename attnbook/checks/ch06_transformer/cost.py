@@ -1,4 +1,6 @@
-"""Checks of the section on what attention costs: operations counted, attention to mixtures."""
+"""Checks of the section on what attention costs: a length on paper, a prediction, operations
+counted, attention to mixtures.
+"""
 
 from functools import partial
 
@@ -9,7 +11,39 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("06.attention_operations", title="Count before you run", difficulty=2, minutes=10)
+@exercise(
+    "06.mostly_pairs", title="On paper: when the pairs are most of it", difficulty=1, minutes=3
+)
+def mostly_pairs(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the length")
+    if got == 6 * 768:
+        return
+    slips = {
+        "there the pairs are half of the operations": 2 * 768,
+        "there the pairs are three quarters of the projections: expected of the whole layer": 1.5
+        * 768,
+        "there the pairs are four times the projections: with three quarters of the whole they "
+        "are three times as many": 8 * 768,
+        "there the pairs are three fifths: the projections have 8 n d² operations, the pairs "
+        "4 n² d": 3 * 768,
+        "that is the width: the pairs are a third there": 768,
+        "there the pairs are one quarter, not three": 2 * 768 / 3,
+        "that is n in units of d": 6,
+    }
+    for words, slip in slips.items():
+        if got == slip:
+            ctx.fail(words)
+    ctx.fail(f"the length is not {got:g}")
+
+
+@exercise("06.mixtures_as_keys", title="Predict: as many mixtures as keys", difficulty=1, minutes=2)
+def mixtures_as_keys(answer, ctx):
+    return ctx.predicted(
+        answer, "as many as full attention", "somewhere in between", "no more than with 16"
+    )
+
+
+@exercise("06.attention_operations", title="Count before you run", difficulty=2, minutes=5)
 def attention_operations(answer, ctx: CheckContext):
     for m, n, d in (
         (ctx.integers(2, 6), ctx.integers(10, 30), ctx.integers(6, 10)),
@@ -65,7 +99,7 @@ def attention_operations(answer, ctx: CheckContext):
         ctx.fail(f"for m = {m}, n = {n}, d = {d}: {got} operations came back, expected {right}")
 
 
-@exercise("06.linformer_attention", title="Attention to mixtures", difficulty=3, minutes=20)
+@exercise("06.linformer_attention", title="Attention to mixtures", difficulty=3, minutes=10)
 def linformer_attention(answer, ctx):
     batch, m, n, d, v, k = 3, ctx.integers(4, 7), 7, 4, 3, 5
     query, key, value = (ctx.normal(batch, m, d), ctx.normal(batch, n, d), ctx.normal(batch, n, v))

@@ -2,6 +2,22 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("06.mostly_pairs")
+edit("the pairs are half", "4608", "1536")
+edit("three quarters of the projections", "4608", "1152")
+edit("four times the projections", "4608", "6144")
+edit("three fifths", "4608", "2304")
+edit("that is the width", "4608", "768")
+edit("one quarter, not three", "4608", "512")
+edit("in units of d", "4608", "6")
+edit("the length is not 4000", "4608", "4000")
+edit("expected one number", "4608", '"six times the width"')
+
+edit = edits("06.mixtures_as_keys")
+edit("expected one of 'as many as full attention'", "no more than with 16", "none")
+edit("an int came back", '"no more than with 16"', "16")
+edit("None came back", 'return "no more than with 16"', "pass")
+
 edit = edits("06.attention_operations")
 edit(
     "every operation counts once",
