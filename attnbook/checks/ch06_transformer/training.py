@@ -1,4 +1,6 @@
-"""Checks of the section on training: the mean of checkpoints, batches by tokens."""
+"""Checks of the section on training: the lead that smoothing wants, the mean of two strangers, the
+mean of checkpoints, batches by tokens.
+"""
 
 import numpy as np
 import torch
@@ -8,7 +10,40 @@ from ..context import CheckContext, a, array
 from ..registry import exercise
 
 
-@exercise("06.average_weights", title="The mean of some checkpoints", difficulty=2, minutes=12)
+@exercise(
+    "06.wanted_lead", title="On paper: the lead that smoothing wants", difficulty=1, minutes=4
+)
+def wanted_lead(answer, ctx: CheckContext):
+    got = ctx.number(ctx.call(answer), "the lead")
+    slips = {
+        "the right word has a share of ε / V as well: it gets 1 − ε and that": np.log(6),
+        "ε is spread over all words, the right one among them, not over the wrong ones "
+        "alone": np.log(4.5),
+        "that is the ratio of the two probabilities: a difference of logits is its logarithm": 7,
+        "that is the difference of the two probabilities: a difference of logits is the logarithm "
+        "of their ratio": 0.6,
+        "that is the logarithm to base 10: the exponentials of a softmax have base e": np.log10(7),
+        "that is the logarithm to base 2: the exponentials of a softmax have base e": np.log2(7),
+        "that is the lead of the wrong words: the right one's logit is the larger": -np.log(7),
+        "that is the least loss: expected the lead that leads there": -0.7 * np.log(0.7)
+        - 0.3 * np.log(0.1),
+        "that is the odds of the right word against all others together: expected its lead on "
+        "each": np.log(7 / 3),
+    }
+    if abs(got - np.log(7)) <= 0.006:
+        return
+    for words, slip in slips.items():
+        if abs(got - slip) < 0.001:
+            ctx.fail(words)
+    ctx.fail(f"the lead is not {got:g}")
+
+
+@exercise("06.two_strangers", title="Predict: the mean of two strangers", difficulty=1, minutes=3)
+def two_strangers(answer, ctx: CheckContext):
+    return ctx.predicted(answer, "about as many", "half as many", "hardly any")
+
+
+@exercise("06.average_weights", title="The mean of some checkpoints", difficulty=2, minutes=6)
 def average_weights(answer, ctx: CheckContext):
     for number in (3, 1, 5):
         d = ctx.integers(2, 5)
@@ -126,7 +161,7 @@ def _without_padding(batch, lengths):
     return sum(lengths[i] for i in batch)
 
 
-@exercise("06.token_batches", title="Batches by tokens", difficulty=3, minutes=20)
+@exercise("06.token_batches", title="Batches by tokens", difficulty=3, minutes=10)
 def token_batches(answer, ctx):
     while True:
         number = ctx.integers(14, 20)

@@ -9,23 +9,34 @@ def _mean(states, floats, others=lambda tensors: tensors[-1].clone()):
     return found
 
 
+edit = edits("06.wanted_lead")
+edit("it gets 1 − ε and that", "0.7", "0.6")
+edit("not over the wrong ones alone", "0.7 / 0.1", "0.6 / 0.4 * 3")
+edit("a difference of logits is its logarithm", "log(0.7 / 0.1)", "0.7 / 0.1")
+edit("the right one's logit is the larger", "0.7 / 0.1", "0.1 / 0.7")
+edit("that is the least loss", "log(0.7 / 0.1)", "-0.7 * log(0.7) - 0.3 * log(0.1)")
+edit("against all others together", "0.1", "0.3")
+edit("the logarithm to base 10", "log(0.7 / 0.1)", "log(7) / log(10)")
+edit("the lead is not 3", "log(0.7 / 0.1)", "3")
+
+edit = edits("06.two_strangers")
+edit("expected one of 'about as many'", "hardly any", "none")
+edit("an int came back", '"hardly any"', "0")
+edit("None came back", 'return "hardly any"', "pass")
+
 edit = edits("06.average_weights")
 edit("that is the sum of the checkpoints", ".mean(0)", ".sum(0)")
-edit(
-    "that is the last checkpoint alone",
-    "torch.stack([state[name].double() for state in states]).mean(0).to(newest.dtype)",
-    "newest.clone()",
-)
+edit("that is the last checkpoint alone", "stack.mean(0).to(newest.dtype)", "newest.clone()")
 edit(
     "that is the first checkpoint alone",
-    "torch.stack([state[name].double() for state in states]).mean(0).to(newest.dtype)",
+    "stack.mean(0).to(newest.dtype)",
     "states[0][name].clone()",
     "= newest.clone()",
     "= states[-1][name].clone()",
 )
 edit(
     "in half precision, which ends at 65,504",
-    "torch.stack([state[name].double() for state in states]).mean(0).to(newest.dtype)",
+    "stack.mean(0).to(newest.dtype)",
     "sum(state[name] for state in states) / len(states)",
 )
 edit(
