@@ -1,11 +1,11 @@
-"""Checks of the section on reading heads: heads that tell the sentences of a pair apart, the
-sublayer without each head.
+"""Checks of the section on reading heads: a count on paper, a prediction, heads that tell the
+sentences of a pair apart, the sublayer without each head.
 """
 
 import numpy as np
 import torch
 
-from ..context import array
+from ..context import CheckContext, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
@@ -41,7 +41,30 @@ def _stacked(value):
     return value
 
 
-@exercise("06.telling_pairs", title="Heads that tell a pair apart", difficulty=2, minutes=15)
+@exercise("06.pairs_by_hand", title="On paper: count a head", difficulty=1, minutes=3)
+def pairs_by_hand(answer, ctx: CheckContext):
+    got = ctx.number(ctx.call(answer), "the share")
+    for value, slip in (
+        (0.5, "this counts sentences: a pair is right if both of its sentences are"),
+        (0.4, "a tie counts as more: in the fourth pair the weights 0.05 and 0.05 are equal"),
+        (0.8, "one right sentence is enough: a pair is right if both are"),
+        (1, "that is the number of right pairs: the share is wanted"),
+        (20, "that is in percent: the share is a number from 0 to 1"),
+    ):
+        if abs(got - value) < 1e-6:
+            ctx.fail(slip)
+    if abs(got - 0.2) > 1e-6:
+        ctx.fail(f"the share is not {got:g}")
+
+
+@exercise(
+    "06.all_at_once", title="Predict: all heads of the encoder at once", difficulty=1, minutes=2
+)
+def all_at_once(answer, ctx: CheckContext):
+    return ctx.predicted(answer, "nearly all", "about four in five", "about half")
+
+
+@exercise("06.telling_pairs", title="Heads that tell a pair apart", difficulty=2, minutes=8)
 def telling_pairs(answer, ctx):
     for pairs in (4, ctx.integers(5, 8)):
         # another number of columns than of rows
@@ -125,7 +148,7 @@ def telling_pairs(answer, ctx):
 
 
 @exercise(
-    "06.without_each_head", title="The layer without each of its heads", difficulty=3, minutes=20
+    "06.without_each_head", title="The layer without each of its heads", difficulty=3, minutes=10
 )
 def without_each_head(answer, ctx):
     b, m, width = 2, ctx.integers(4, 6), 3

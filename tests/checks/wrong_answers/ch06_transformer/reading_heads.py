@@ -2,6 +2,19 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("06.pairs_by_hand")
+edit("this counts sentences", "0.2", "0.5")
+edit("a tie counts as more", "0.2", "0.4")
+edit("one right sentence is enough", "0.2", "0.8")
+edit("the share is wanted", "0.2", "1")
+edit("in percent", "0.2", "20")
+edit("the share is not 0.3", "0.2", "0.3")
+
+edit = edits("06.all_at_once")
+edit("your prediction", '"about four in five"', '"most"')
+edit("your prediction", '"about four in five"', "0.8")
+edit("your prediction", '"about four in five"', "None")
+
 edit = edits("06.telling_pairs")
 edit("this counts sentences", ".view(-1, 2, weights.shape[1]).all(dim=1)", "")
 edit("one right sentence is enough", ".all(dim=1)", ".any(dim=1)")
