@@ -10,7 +10,28 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("01.clip_gradients", title="Clip by the global norm", difficulty=2, minutes=10)
+@exercise("01.forgetting", title="On paper: half of the gradient", difficulty=1, minutes=3)
+def forgetting(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the number of steps")
+    slips = {
+        "after 6 steps 0.53 is left": 6.0,
+        "a step multiplies by 0.9: it does not take 0.1 away": 5.0,
+        "after 7 steps it is less than half for the first time": 8.0,
+        "log 0.5 / log 0.9 is 6.58: which whole number of steps comes next?": 6.58,
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) < (2e-2 if slip == 6.58 else 1e-9):
+            ctx.fail(words)
+    if got != 7:
+        ctx.fail(f"after {got:g} steps 0.9 ** {got:g} is left, which is not the answer")
+
+
+@exercise("01.more_updates", title="Predict: four times as many updates", difficulty=1, minutes=3)
+def more_updates(answer, ctx):
+    return ctx.predicted(answer, "nearly all", "about half", "a guess")
+
+
+@exercise("01.clip_gradients", title="Clip by the global norm", difficulty=2, minutes=5)
 def clip_gradients(answer, ctx):
     gradients = [3 * ctx.normal(2, 3), 0.5 * ctx.normal(4), 2 * ctx.normal(1)]
     g = [array(one) for one in gradients]
@@ -62,7 +83,7 @@ def clip_gradients(answer, ctx):
     )
 
 
-@exercise("01.jacobian_norms", title="What is left of the gradient", difficulty=4, minutes=25)
+@exercise("01.jacobian_norms", title="What is left of the gradient", difficulty=4, minutes=12)
 def jacobian_norms(answer, ctx):
     for steps in (3, ctx.integers(4, 7)):
         size = ctx.integers(3, 5)
@@ -93,7 +114,7 @@ def jacobian_norms(answer, ctx):
             ctx.call(answer, weight, states), "the norms", (steps,), mention="one norm a step"
         )
         wrong = {
-            "the slope of tanh is missing: each Jacobian is diag(1 - h²) W": norms(
+            "the slope of tanh is missing: each Jacobian is diag(1 - h²) U": norms(
                 derivative=np.ones_like
             ),
             "the slope of tanh is 1 - h², not 1 - h": norms(derivative=lambda a: 1 - a),
@@ -106,19 +127,19 @@ def jacobian_norms(answer, ctx):
                 flip=True
             ),
             "this is the Frobenius norm: expected the largest singular value": norms(order="fro"),
-            "W and the slope are in the wrong order: h = tanh(W …), so each Jacobian is diag(1 - "
-            "h²) W, not W diag(1 - h²)": norms(right=True),
+            "U and the slope are in the wrong order: h = tanh(U …), so each Jacobian is diag(1 - "
+            "h²) U, not U diag(1 - h²)": norms(right=True),
             "this is the spectral radius, the largest absolute eigenvalue: expected the largest "
             "singular value": norms(
                 norm=lambda product, _: np.abs(np.linalg.eigvals(product)).max()
             ),
-            "W is transposed: the Jacobian of W h is W": norms(transpose=True),
+            "U is transposed: the Jacobian of U h is U": norms(transpose=True),
         }
         ctx.close(got, norms(), "the norms", wrong)
 
 
 @exercise(
-    "01.loss_of_a_step", title="Find the bug: one step, several batches", difficulty=3, minutes=15
+    "01.loss_of_a_step", title="Find the bug: one step, several batches", difficulty=3, minutes=8
 )
 def loss_of_a_step(answer, ctx):
     words, pad = ctx.integers(5, 8), 0

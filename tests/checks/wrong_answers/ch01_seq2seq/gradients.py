@@ -2,6 +2,20 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("01.forgetting")
+edit("after 6 steps 0.53 is left", "return 7", "return 6")
+edit("it does not take 0.1 away", "return 7", "return 5")
+edit("for the first time", "return 7", "return 8")
+edit("which whole number of steps", "return 7", "return 6.58")
+edit("which is not the answer", "return 7", "return 2")
+
+
+edit = edits("01.more_updates")
+edit("expected one of 'nearly all'", '"a guess"', '"guess"')
+edit("an int came back", '"a guess"', "7")
+edit("None came back", 'return "a guess"', "pass")
+
+
 edit = edits("01.jacobian_norms")
 edit("the slope of tanh is missing", "(1 - state**2)", "torch.ones_like(state)")
 edit("h is the tanh already", "state**2", "torch.tanh(state) ** 2")
@@ -19,9 +33,9 @@ edit(
     "torch.stack(norms).cumprod(0)",
 )
 edit("norms of single steps", "* weight @ product", "* weight")
-edit("W is transposed", "* weight @", "* weight.T @")
+edit("U is transposed", "* weight @", "* weight.T @")
 edit(
-    "not W diag(1 - h²)",
+    "not U diag(1 - h²)",
     "(1 - state**2).unsqueeze(-1) * weight",
     "weight @ torch.diag(1 - state**2)",
 )
