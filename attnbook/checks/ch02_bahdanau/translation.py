@@ -1,5 +1,5 @@
-"""Checks of the section on translation: from weights between subwords to weights between words,
-a look by content.
+"""Checks of the section on translation: a score by hand, from weights between subwords to weights
+between words, a look by content.
 """
 
 import numpy as np
@@ -10,7 +10,33 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("02.merge_subwords", title="From pieces to words", difficulty=3, minutes=20)
+@exercise("02.bleu_by_hand", title="On paper: a BLEU score", difficulty=1, minutes=5)
+def bleu_by_hand(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the score")
+    slips = {
+        "that is a share: BLEU is quoted from 0 to 100": 0.595,
+        "the root is missing: take the fourth root of the product": 12.5,
+        "that is the share of the words alone": 87.5,
+        "the shares are averaged: BLEU takes their geometric mean": 62.2,
+        "runs of up to three words are counted: BLEU goes up to four": 67.9,
+        "the square root is taken: there are four shares": 35.4,
+        "a brevity penalty is taken off: both sentences have eight words": 52.5,
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) < 0.006 * slip:
+            ctx.fail(words)
+    if abs(got - 59.46) > 0.06:
+        ctx.fail(f"the score is not {got:g}")
+
+
+@exercise(
+    "02.words_in_reverse", title="Predict: all the right words, backwards", difficulty=1, minutes=2
+)
+def words_in_reverse(answer, ctx):
+    return ctx.predicted(answer, "0", "about 25", "100")
+
+
+@exercise("02.merge_subwords", title="From pieces to words", difficulty=3, minutes=10)
 def merge_subwords(answer, ctx):
     for target_words, source_words in (
         ([0, 0, 1, 2, 2, 2], [0, 1, 1, 2, 3, 3, 3]),
@@ -29,7 +55,7 @@ def merge_subwords(answer, ctx):
             got,
             "weights",
             (len(rows), len(columns)),
-            mention="one row a target word, one column a source word",
+            mention="one row per target word, one column per source word",
         )
         first = [target_words.index(i) for i in range(len(rows))]
         last = [len(target_words) - 1 - target_words[::-1].index(i) for i in range(len(rows))]
@@ -59,7 +85,7 @@ def merge_subwords(answer, ctx):
 
 
 @exercise(
-    "02.look_by_content", title="Find the bug: a decoder that looks away", difficulty=2, minutes=15
+    "02.look_by_content", title="Find the bug: a decoder that looks away", difficulty=2, minutes=8
 )
 def look_by_content(answer, ctx):
     batch, n, d_e, d, d_h = 3, ctx.integers(5, 8), 3, 4, 8
@@ -80,10 +106,13 @@ def look_by_content(answer, ctx):
         "weights",
         (batch, n),
         nan="each source has a word",
-        mention="one row a sentence, one column a source word",
+        mention="one row per sentence, one column per source word",
     )
     got_context = ctx.tensor(
-        got_context, "context", (batch, d_h), mention="one row a sentence, as wide as an annotation"
+        got_context,
+        "context",
+        (batch, d_h),
+        mention="one row per sentence, as wide as an annotation",
     )
     e, s, h, w, there = (array(t) for t in (embedded, state, annotations, W, real))
 

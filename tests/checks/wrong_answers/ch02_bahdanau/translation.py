@@ -11,6 +11,21 @@ def _mean(parts):
     return parts / parts.sum(0, keepdim=True)
 
 
+edit = edits("02.bleu_by_hand")
+edit("that is a share", "59.5", "0.595")
+edit("the root is missing", "59.5", "12.5")
+edit("the share of the words alone", "59.5", "87.5")
+edit("the shares are averaged", "59.5", "62.2")
+edit("up to three words", "59.5", "67.9")
+edit("the score is not 60", "59.5", "60")
+
+
+edit = edits("02.words_in_reverse")
+edit("expected one of '0'", 'return "0"', 'return "none"')
+edit("a float came back", 'return "0"', "return 0.0")
+edit("None came back", 'return "0"', "pass")
+
+
 edit = edits("02.merge_subwords")
 edit(
     "the pieces of a source word are averaged",
@@ -24,7 +39,7 @@ edit(
     "source = source / source.sum(dim=0, keepdim=True)",
 )
 edit(
-    "one row a target word, one column a source word",
+    "one row per target word, one column per source word",
     "target @ weights @ source",
     "(target @ weights @ source).T",
 )
