@@ -1,5 +1,5 @@
-"""Checks of the section on self-attention: attending to the words before, and one step of the
-LSTMN with its tapes.
+"""Checks of the section on self-attention: a look on paper, a prediction, attending to the words
+before, and one step of the LSTMN with its tapes.
 """
 
 import numpy as np
@@ -9,7 +9,35 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("03.words_before", title="Attend to the words before", difficulty=2, minutes=15)
+@exercise("03.fourth_word", title="On paper: The fourth word looks back", difficulty=1, minutes=4)
+def fourth_word(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the context")
+    shares = np.log([1, 2, 5])
+    slips = {
+        "the fourth word is in the sum: it may look only at the words before it": 9,
+        "the exponential of the fourth word is in the sum that you divide by": 1,
+        "that is the sum before it is divided by that of the exponentials": 16,
+        "these are the scores divided by their sum: take their exponentials first": shares[1]
+        * 4
+        / shares.sum(),
+        "that is the plain mean of the values": 4,
+        "that is the plain mean of all four values": 7,
+        "that is the value of the word with the largest weight: expected the weighted sum": 0,
+    }
+    if abs(got - 2) <= 0.02:
+        return
+    for message, slip in slips.items():
+        if abs(got - slip) <= 0.02:
+            ctx.fail(message)
+    ctx.fail(f"the context is {got:g}, and another number comes out on paper")
+
+
+@exercise("03.longer_trained", title="Predict: The longer trained one", difficulty=1, minutes=2)
+def longer_trained(answer, ctx):
+    return ctx.predicted(answer, "lower", "about the same", "higher")
+
+
+@exercise("03.words_before", title="Attend to the words before", difficulty=2, minutes=8)
 def words_before(answer, ctx):
     batch, n, d, d_a = 2, ctx.integers(4, 7), 3, 7
     words = ctx.normal(batch, n, d)
@@ -89,7 +117,7 @@ def words_before(answer, ctx):
     )
 
 
-@exercise("03.lstmn_step", title="One step of the LSTMN", difficulty=3, minutes=25)
+@exercise("03.lstmn_step", title="One step of the LSTMN", difficulty=3, minutes=13)
 def lstmn_step(answer, ctx):
     batch, d_x, d, d_a = 3, 3, 4, 5
     sizes = ((d_a, d), (d_a, d_x), (d_a, d), (d_a,), (4 * d, d + d_x), (4 * d,))

@@ -16,6 +16,22 @@ def _before(X, diagonal=-1):
     return torch.ones(X.shape[1], X.shape[1], dtype=torch.bool).tril(diagonal)
 
 
+edit = edits("03.fourth_word")
+edit("the fourth word is in the sum", "return 2", "return 9")
+edit("of the fourth word is in the sum that you divide by", "return 2", "return 1")
+edit("before it is divided", "return 2", "return 16")
+edit("take their exponentials first", "return 2", "return 1.204")
+edit("the plain mean of the values", "return 2", "return 4")
+edit("the plain mean of all four", "return 2", "return 7")
+edit("the largest weight", "return 2", "return 0")
+edit("another number comes out on paper", "return 2", "return 3")
+edit("one number", "return 2", 'return "two"')
+
+edit = edits("03.longer_trained")
+edit("expected one of", "higher", "more")
+edit("expected one of", "higher", "larger")
+edit("one of 'lower'", '"higher"', "1")
+
 edit = edits("03.words_before")
 edit("attends to itself too", "tril(-1)", "tril(0)")
 edit("the mask is upside down", "tril(-1)", "triu(1)")
@@ -124,8 +140,10 @@ edit("joined the other way round", "(summary, x)", "(x, summary)")
 edit("the tanh around c_t is missing", "* torch.tanh(c)", "* c")
 edit(
     "the old rows and a new one behind them",
-    "torch.cat((h_tape, h.unsqueeze(1)), dim=1), torch.cat((c_tape, c.unsqueeze(1)), dim=1)",
-    "h.unsqueeze(1), c.unsqueeze(1)",
+    "torch.cat((h_tape, h.unsqueeze(1)), dim=1)",
+    "h.unsqueeze(1)",
+    "torch.cat((c_tape, c.unsqueeze(1)), dim=1)",
+    "c.unsqueeze(1)",
 )
 edit(
     "expected behind them",
@@ -138,12 +156,12 @@ edit(
     "the summary that came in",
     "summary = (",
     "old, summary = summary, (",
-    "dim=1), summary",
-    "dim=1), old",
+    "c_tape, summary",
+    "c_tape, old",
 )
 edit("no gradient reaches x", "h.unsqueeze", "h.detach().unsqueeze")
 edit("no gradient reaches c_tape", "* c_tape", "* c_tape.detach()")
-edit("the third result is the new state", "dim=1), summary", "dim=1), h")
+edit("the third result is the new state", "c_tape, summary", "c_tape, h")
 edit("goes through a sigmoid", "torch.tanh(new)", "torch.sigmoid(new)")
 edit(
     "the softmax comes before v",
