@@ -1,14 +1,41 @@
-"""Checks of the section on one stack: hidden words, and the loss of the next word."""
+"""Checks of the section on BERT and GPT: a perplexity, a prediction, hidden words, and the loss of
+the next word.
+"""
 
 import numpy as np
 import torch
 
-from ..context import array, softmax
+from ..context import CheckContext, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("06.hide_words", title="Hide some words", difficulty=2, minutes=15)
+@exercise("06.perplexity_by_hand", title="On paper: a perplexity", difficulty=1, minutes=3)
+def perplexity_by_hand(answer, ctx: CheckContext):
+    got = ctx.number(ctx.call(answer), "the perplexity")
+    for value, slip in (
+        (2.5 * np.log(2), "that is the mean loss in nats: the perplexity is e to it"),
+        (2.5, "that is the mean loss in bits: the perplexity is 2 to it"),
+        (2**-2.5, "that is the mean probability, by products: the perplexity is 1 over it"),
+        (10 * np.log(2), "that is the loss of the whole text: take the mean, and then e to it"),
+        (1024, "that is e to the loss of the whole text: the perplexity takes the mean per word"),
+        (2 ** (8 / 3), "the mark of the end is missing, which counts as a word"),
+        (2 ** (10 / 3), "the loss is divided by three: the mark of the end counts as a word"),
+        (7.5, "that is the mean of the inverse probabilities: take the mean of the logarithms"),
+        (64 / 15, "that is 1 over the mean of the probabilities: take the mean of the logarithms"),
+    ):
+        if abs(got - value) < 0.005 * value:
+            ctx.fail(slip)
+    if abs(got - 2**2.5) > 0.01:
+        ctx.fail(f"the perplexity is not {got:g}")
+
+
+@exercise("06.nothing_hidden", title="Predict: nothing is hidden", difficulty=1, minutes=2)
+def nothing_hidden(answer, ctx: CheckContext):
+    return ctx.predicted(answer, "nearly all", "about half", "about a tenth")
+
+
+@exercise("06.hide_words", title="Hide some words", difficulty=2, minutes=8)
 def hide_words(answer, ctx):
     mask = 3
     for rows, n in ((4, 40), (1, 60), (6, 25)):
@@ -101,7 +128,7 @@ def _read(tokens, selected, kind, other, mask):
     return np.where(selected & (kind < 0.8), mask, np.where(selected & (kind < 0.9), other, tokens))
 
 
-@exercise("06.next_word_loss", title="The loss of the next word", difficulty=2, minutes=15)
+@exercise("06.next_word_loss", title="The loss of the next word", difficulty=2, minutes=8)
 def next_word_loss(answer, ctx):
     for rows, n, size in ((3, 6, 5), (1, 4, 7), (2, 9, 4)):
         lengths = torch.tensor([n, 2, n - 2][:rows])
