@@ -1,5 +1,5 @@
-"""Checks of the section on summaries of long texts: who sees which stretch, gates of the k best
-experts.
+"""Checks of the section on summaries of long texts: a count on paper, a prediction, who sees which
+stretch, gates of the k best experts.
 """
 
 import numpy as np
@@ -10,7 +10,32 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("06.stretch_mask", title="Who may see which stretch", difficulty=2, minutes=12)
+@exercise("06.stretches_on_paper", title="On paper: what word 50 may see", difficulty=1, minutes=2)
+def stretches_on_paper(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the number of stretches")
+    if got == 12:
+        return
+    slips = {
+        "stretch 12 has begun, but its last word comes after word 50": 13,
+        "that is the number of the last stretch that it may see: they are counted from 0": 11,
+        "that is a part of a stretch too many: only whole stretches count": 50 / 4,
+        "these are the words in the stretches, four in each": 48,
+        "these are words, not stretches": 51,
+        "these are the words before it, not stretches": 50,
+        "these are words up to the end of its own stretch": 52,
+    }
+    for words, slip in slips.items():
+        if got == slip:
+            ctx.fail(words)
+    ctx.fail(f"the number of stretches is not {got:g}")
+
+
+@exercise("06.harder_squeezed", title="Predict: squeezed twice as hard", difficulty=1, minutes=2)
+def harder_squeezed(answer, ctx):
+    return ctx.predicted(answer, "more", "about as many", "fewer")
+
+
+@exercise("06.stretch_mask", title="Who may see which stretch", difficulty=2, minutes=6)
 def stretch_mask(answer, ctx):
     long, plain = ctx.integers(3, 6), ctx.integers(5, 9)
     half = 2 * long - ctx.integers(1, 3)  # one complete stretch, and a part of a second
@@ -56,7 +81,7 @@ def stretch_mask(answer, ctx):
         ctx.close(got, right, "the mask")
 
 
-@exercise("06.top_k_gates", title="Gates of the best experts", difficulty=3, minutes=15)
+@exercise("06.top_k_gates", title="Gates of the best experts", difficulty=3, minutes=8)
 def top_k_gates(answer, ctx):
     for count, experts, k in ((5, 6, 2), (4, 5, 3), (3, 4, 1), (4, 3, 3)):
         scores = ctx.normal(count, experts)
