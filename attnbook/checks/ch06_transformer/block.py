@@ -1,5 +1,5 @@
-"""Checks of the section on the block: layer norm, directions scaled filter by filter, an encoder
-block in both orders.
+"""Checks of the section on the block: a stream by hand, one block less, layer norm, directions
+scaled filter by filter, an encoder block in both orders.
 """
 
 from functools import partial
@@ -43,7 +43,39 @@ def _norm(
     return (g if scale else 1.0) * y + b
 
 
-@exercise("06.layer_norm", title="Layer norm", difficulty=2, minutes=12)
+@exercise("06.growing_stream", title="On paper: a stream that grows", difficulty=1, minutes=4)
+def growing_stream(answer, ctx: CheckContext):
+    got = ctx.number(ctx.call(answer), "the first feature")
+    slips = {
+        "that is 1, the norm of any such word: the stream itself goes through no norm in "
+        "pre-norm": 1,
+        "the word that came in is missing: the ten branches are added to it": 20,
+        "that is nine sublayers: expected ten": 22,
+        "that is eleven sublayers: expected ten": 26,
+        "the norms are missing: each sublayer doubles what its norm gives it, not the stream": 4
+        * 3.0**10,
+        "the residual is missing, and the norms: the stream is added to what is found": 4 * 2.0**10,
+        "the residual is missing: the stream is added to what is found": 2,
+        "the residual adds the norm of the stream: in pre-norm the stream itself is added": 3,
+        "the branch adds what its norm gives it: the sublayer doubles that": 14,
+        "that is the second feature: expected the first": -20,
+        "that is twenty sublayers: the ten are sublayers, not blocks": 44,
+        "that is the stream behind the first sublayer: expected ten": 6,
+    }
+    if abs(got - 24) < 0.01:
+        return
+    for words, slip in slips.items():
+        if abs(got - slip) < 0.01:
+            ctx.fail(words)
+    ctx.fail(f"the first feature is not {got:g}")
+
+
+@exercise("06.one_block_less", title="Predict: one block less", difficulty=1, minutes=3)
+def one_block_less(answer, ctx: CheckContext):
+    return ctx.predicted(answer, "the first", "one in the middle", "the last")
+
+
+@exercise("06.layer_norm", title="Layer norm", difficulty=2, minutes=6)
 def layer_norm(answer, ctx):
     n, d = ctx.integers(3, 6), 6
     for lead, eps in (((), 0.3), ((2,), 1e-5), ((2, 3), 0.5)):
@@ -97,7 +129,7 @@ def layer_norm(answer, ctx):
     )
 
 
-@exercise("06.filter_direction", title="A direction, filter by filter", difficulty=2, minutes=15)
+@exercise("06.filter_direction", title="A direction, filter by filter", difficulty=2, minutes=8)
 def filter_direction(answer, ctx: CheckContext):
     rows, columns = ctx.integers(3, 6), ctx.integers(6, 9)
     shapes = {"matrix": (rows, columns), "bias": (rows,), "kernel": (4, 3, 2), "norm": (columns,)}
@@ -203,7 +235,7 @@ def filter_direction(answer, ctx: CheckContext):
         ctx.close(directions[name], expected[name], name)
 
 
-@exercise("06.encoder_block", title="An encoder block in both orders", difficulty=3, minutes=25)
+@exercise("06.encoder_block", title="An encoder block in both orders", difficulty=3, minutes=12)
 def encoder_block(answer, ctx):
     batch, n, d, hidden = 2, ctx.integers(3, 6), 4, 7
     x = ctx.normal(batch, n, d)

@@ -1,5 +1,20 @@
 from ..collection import edits
 
+edit = edits("06.growing_stream")
+edit("goes through no norm in pre-norm", "4 + 10 * 2", "1")
+edit("the word that came in is missing", "4 + 10 * 2", "10 * 2")
+edit("that is nine sublayers", "10", "9")
+edit("the norms are missing", "4 + 10 * 2", "4 * 3**10")
+edit("the residual is missing: the stream", "4 + 10 * 2", "2")
+edit("the sublayer doubles that", "10 * 2", "10")
+edit("the ten are sublayers, not blocks", "10", "20")
+edit("the first feature is not 7", "4 + 10 * 2", "7")
+
+edit = edits("06.one_block_less")
+edit("expected one of 'the first'", "the first", "block 1")
+edit("an int came back", '"the first"', "0")
+edit("None came back", 'return "the first"', "pass")
+
 edit = edits("06.layer_norm")
 edit("divided by d - 1", "centred.square().mean(-1, keepdim=True)", "x.var(-1, keepdim=True)")
 edit(
@@ -89,8 +104,8 @@ edit(
 )
 edit(
     "a filter of zeros",
-    "w.norm(dim=1, keepdim=True))",
-    "w.norm(dim=1, keepdim=True).square() / w.norm(dim=1, keepdim=True))",
+    "* w.norm(dim=1, keepdim=True)",
+    "* w.norm(dim=1, keepdim=True).square() / w.norm(dim=1, keepdim=True)",
 )
 edit("expected a dict", "return direction", "return list(direction.values())")
 
