@@ -1,5 +1,5 @@
-"""Checks of the section on global and local attention: the window, its weights, a decoder with
-input feeding.
+"""Checks of the section on global and local attention: a weight on paper, a prediction, the window,
+its weights, a decoder with input feeding.
 """
 
 import numpy as np
@@ -41,7 +41,41 @@ def _sources(ctx):
     return torch.tensor(position), torch.tensor(lengths), 12
 
 
-@exercise("03.window", title="The places of a window", difficulty=2, minutes=15)
+@exercise("03.at_the_edge", title="On paper: A window at the edge", difficulty=2, minutes=5)
+def at_the_edge(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the weight")
+    near, far = np.exp(-1 / 2), np.exp(-2)
+    right = far / 3
+    slips = {
+        "the window is cut off at the end of the source: only three of its places are words": far
+        / 5,
+        "the softmax runs over the window, not over all eight words": far / 8,
+        "σ is D/2, not D": near / 3,
+        "the weights are not made to sum to 1 again after the Gaussian": far / (1 + near + far),
+        "the Gaussian is missing": 1 / 3,
+        "that is the Gaussian alone: the softmax is missing": far,
+        "the distance is squared in the Gaussian": np.exp(-1) / 3,
+        "the 2 below the fraction of the Gaussian is missing": np.exp(-4) / 3,
+    }
+    if abs(got - right) <= 0.0006:
+        return
+    for message, slip in slips.items():
+        if abs(got - slip) <= 0.0006:
+            ctx.fail(message)
+    ctx.fail(f"the weight is {got:g}, and another number comes out on paper")
+
+
+@exercise(
+    "03.untrained_window",
+    title="Predict: Where an untrained window stands",
+    difficulty=1,
+    minutes=2,
+)
+def untrained_window(answer, ctx):
+    return ctx.predicted(answer, "near the front", "near the middle", "all over")
+
+
+@exercise("03.window", title="The places of a window", difficulty=2, minutes=8)
 def window(answer, ctx):
     for half_width in (2, 1):
         position, lengths, n = _sources(ctx)
@@ -100,7 +134,7 @@ def window(answer, ctx):
         ctx.close(got, expected, "the window", wrong)
 
 
-@exercise("03.gaussian_weights", title="Weights under the Gaussian", difficulty=3, minutes=20)
+@exercise("03.gaussian_weights", title="Weights under the Gaussian", difficulty=3, minutes=10)
 def gaussian_weights(answer, ctx):
     for half_width in (3, 5):
         position, lengths, n = _sources(ctx)
@@ -179,7 +213,7 @@ def gaussian_weights(answer, ctx):
     )
 
 
-@exercise("03.input_feeding", title="A decoder with input feeding", difficulty=4, minutes=25)
+@exercise("03.input_feeding", title="A decoder with input feeding", difficulty=4, minutes=13)
 def input_feeding(answer, ctx):
     for m in (1, 3):
         batch, n, d_e, d = 2, ctx.integers(4, 7), 3, 4

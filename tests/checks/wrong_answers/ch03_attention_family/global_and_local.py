@@ -16,6 +16,23 @@ def _window(
     )
 
 
+edit = edits("03.at_the_edge")
+edit("cut off at the end", "/ 3", "/ 5")
+edit("not over all eight words", "/ 3", "/ 8")
+edit("σ is D/2", "**-2", "**-0.5")
+edit("not made to sum to 1", "/ 3", "/ 1.7419")
+edit("the Gaussian is missing", "2.718281828**-2", "1")
+edit("the softmax is missing", "/ 3", "")
+edit("the distance is squared", "**-2", "**-1")
+edit("the 2 below the fraction", "**-2", "**-4")
+edit("another number comes out on paper", "/ 3", "/ 2")
+edit("one number", "2.718281828**-2 / 3", '"small"')
+
+edit = edits("03.untrained_window")
+edit("expected one of", "near the middle", "middle")
+edit("expected one of", "near the middle", "near the end")
+edit("one of 'near the front'", '"near the middle"', "0.5")
+
 edit = edits("03.window")
 edit("padding is in the window", "& (places < lengths.unsqueeze(-1))", "")
 edit("counts as padding", "lengths.unsqueeze(-1)", "lengths.unsqueeze(-1) - 1")
