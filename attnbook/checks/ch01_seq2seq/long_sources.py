@@ -1,4 +1,4 @@
-"""Check of the section on long sources: reversing each source within its own length."""
+"""Checks of the section on long sources: lags, reversing each source within its own length."""
 
 import torch
 
@@ -6,8 +6,35 @@ from ..context import array
 from ..registry import exercise
 
 
+@exercise("01.lag_by_hand", title="On paper: a lag", difficulty=1, minutes=3)
+def lag_by_hand(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the lag")
+    slips = {
+        "that is the lag when the source is read forward": 8.0,
+        "one too many: the second word of seven is read at time 6 when the source is reversed": 5.0,
+        "one too few: the third target word is said at time 10": 3.0,
+        "that is the time at which the word is read": 6.0,
+        "that is the time at which the translation is said": 10.0,
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) < 1e-9:
+            ctx.fail(words)
+    if got != 4:
+        ctx.fail(f"{got:g} is not the lag: subtract the time of reading from that of saying")
+
+
 @exercise(
-    "01.reverse_padded", title="Reverse each source, not its padding", difficulty=2, minutes=10
+    "01.every_step",
+    title="Predict: a decoder that reads the vector at every step",
+    difficulty=1,
+    minutes=3,
+)
+def every_step(answer, ctx):
+    return ctx.predicted(answer, "more", "about as much", "less")
+
+
+@exercise(
+    "01.reverse_padded", title="Reverse each source, not its padding", difficulty=2, minutes=5
 )
 def reverse_padded(answer, ctx):
     for pad in (0, ctx.integers(1, 4)):

@@ -9,6 +9,21 @@ def _reverse(source, lengths, extra=0):
     return result
 
 
+edit = edits("01.lag_by_hand")
+edit("when the source is read forward", "return 4", "return 7 + 3 - 2")
+edit("one too many", "return 4", "return 3 + 2")
+edit("one too few", "return 4", "return 3")
+edit("at which the word is read", "return 4", "return 6")
+edit("at which the translation is said", "return 4", "return 10")
+edit("is not the lag", "return 4", "return 1")
+
+
+edit = edits("01.every_step")
+edit("expected one of 'more'", '"less"', '"fewer"')
+edit("an int came back", '"less"', "7")
+edit("None came back", 'return "less"', "pass")
+
+
 edit = edits("01.reverse_padded")
 edit(
     "the padding comes first now",
