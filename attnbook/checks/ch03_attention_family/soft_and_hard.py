@@ -1,5 +1,5 @@
-"""Checks of the section on pictures: the gated context, the doubly stochastic penalty, the loss
-of hard attention.
+"""Checks of the section on pictures: a draw on paper, a prediction, the gated context, the doubly
+stochastic penalty, the loss of hard attention.
 """
 
 import numpy as np
@@ -14,7 +14,32 @@ def _sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-@exercise("03.gated_context", title="A gated look at a picture", difficulty=2, minutes=10)
+@exercise("03.one_draw", title="On paper: One draw", difficulty=2, minutes=5)
+def one_draw(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the move")
+    slips = {
+        "without the baseline: subtract the mean of log p": -0.25,
+        "that is the slope alone, or the baseline is the plain mean: expected the mean under the "
+        "weights": 0.25,
+        "that is the gradient of the expectation, the mean over both draws": 0.375,
+        "that is the slope of α, not of log α": 0.5 * 3 / 16,
+        "the sign is turned: this draw went better than the baseline": -0.125,
+        "that is the advantage alone: it is multiplied by a slope": 0.5,
+    }
+    if abs(got - 0.125) <= 0.001:
+        return
+    for message, slip in slips.items():
+        if abs(got - slip) <= 0.001:
+            ctx.fail(message)
+    ctx.fail(f"the move is {got:g}, and another number comes out on paper")
+
+
+@exercise("03.strong_pull", title="Predict: A strong pull", difficulty=1, minutes=2)
+def strong_pull(answer, ctx):
+    return ctx.predicted(answer, "nearly all", "about half", "nearly none")
+
+
+@exercise("03.gated_context", title="A gated look at a picture", difficulty=2, minutes=5)
 def gated_context(answer, ctx):
     for batch, regions, width, d in ((2, 5, 4, 4), (3, ctx.integers(6, 9), 4, 3)):
         features, scores, state = (
@@ -74,7 +99,7 @@ def gated_context(answer, ctx):
     check_gradients(ctx, answer, (features, scores, state, *parameters), at, oracle)
 
 
-@exercise("03.coverage", title="The doubly stochastic penalty", difficulty=2, minutes=10)
+@exercise("03.coverage", title="The doubly stochastic penalty", difficulty=2, minutes=5)
 def coverage(answer, ctx):
     batch, steps, regions = 3, ctx.integers(5, 8), ctx.integers(3, 5)
     weights = ctx.weights(batch, steps, regions)
@@ -131,7 +156,7 @@ def coverage(answer, ctx):
     )
 
 
-@exercise("03.reinforce", title="A loss for a choice", difficulty=4, minutes=25)
+@exercise("03.reinforce", title="A loss for a choice", difficulty=4, minutes=13)
 def reinforce(answer, ctx):
     batch, steps, regions, rate = 2, ctx.integers(3, 5), ctx.integers(3, 5), 0.3
     scores = (1.5 * ctx.normal(batch, steps, regions)).requires_grad_()

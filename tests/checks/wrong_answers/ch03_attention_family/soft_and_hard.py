@@ -2,6 +2,21 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("03.one_draw")
+edit("without the baseline", "0.125", "-0.25")
+edit("the baseline is the plain mean", "0.125", "0.25")
+edit("the mean over both draws", "0.125", "0.375")
+edit("the slope of α", "0.125", "0.094")
+edit("the sign is turned", "0.125", "-0.125")
+edit("the advantage alone", "0.125", "0.5")
+edit("another number comes out on paper", "0.125", "1.0")
+edit("one number", "0.125", '"up"')
+
+edit = edits("03.strong_pull")
+edit("expected one of", "nearly all", "all")
+edit("expected one of", "nearly all", "most")
+edit("one of 'nearly all'", '"nearly all"', "1.0")
+
 edit = edits("03.gated_context")
 edit("the gate is missing", "return beta *", "return")
 edit("a sigmoid is missing", "torch.sigmoid(state @ w + b)", "(state @ w + b)")
