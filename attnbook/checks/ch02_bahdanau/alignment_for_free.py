@@ -8,7 +8,32 @@ from ..context import array
 from ..registry import exercise
 
 
-@exercise("02.hard_alignment", title="Read off the alignment", difficulty=1, minutes=5)
+@exercise("02.aer_by_hand", title="On paper: an error rate", difficulty=1, minutes=3)
+def aer_by_hand(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the rate")
+    slips = {
+        "that is 1 minus the error rate": 7 / 9,
+        "every sure link is possible, too: four of the five links lie in P": 5 / 9,
+        "the possible links stand in the denominator: divide by |A| + |S|": 4 / 11,
+        "only the sure links count as found: a possible link is no error": 3 / 9,
+        "that is the share of the links that nobody has drawn": 1 / 5,
+        "that is the share of the sure links that were missed": 1 / 4,
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) < 0.003:
+            ctx.fail(words)
+    if abs(got - 2 / 9) > 0.003:
+        ctx.fail(f"the rate is not {got:g}")
+
+
+@exercise(
+    "02.forced_word", title="Predict: a French word in the wrong place", difficulty=1, minutes=2
+)
+def forced_word(answer, ctx):
+    return ctx.predicted(answer, "European", "zone", "the")
+
+
+@exercise("02.hard_alignment", title="Read off the alignment", difficulty=1, minutes=3)
 def hard_alignment(answer, ctx):
     for _ in range(2):
         m, n = ctx.integers(6, 8), ctx.integers(6, 9)
@@ -44,7 +69,7 @@ def hard_alignment(answer, ctx):
         ctx.close(np.array(got), np.array(expected), "the alignment")
 
 
-@exercise("02.alignment_error_rate", title="The alignment error rate", difficulty=2, minutes=10)
+@exercise("02.alignment_error_rate", title="The alignment error rate", difficulty=2, minutes=5)
 def alignment_error_rate(answer, ctx):
     def links(count):
         return set(zip(ctx.integers(0, 6, count).tolist(), ctx.integers(0, 6, count).tolist()))

@@ -1,5 +1,19 @@
 from ..collection import edits
 
+edit = edits("02.aer_by_hand")
+edit("1 minus the error rate", "2 / 9", "7 / 9")
+edit("every sure link is possible", "2 / 9", "5 / 9")
+edit("in the denominator", "2 / 9", "4 / 11")
+edit("only the sure links count", "2 / 9", "1 / 3")
+edit("the rate is not 0.5", "2 / 9", "0.5")
+
+
+edit = edits("02.forced_word")
+edit("expected one of 'European'", '"zone"', '"economic"')
+edit("a float came back", '"zone"', "1.0")
+edit("None came back", 'return "zone"', "pass")
+
+
 edit = edits("02.hard_alignment")
 edit("for each target word", "dim=-1", "dim=0")
 edit("padding is pointed at", ", :source_length", "")
