@@ -8,7 +8,7 @@ LIBRARY := tests/mechanisms tests/models tests/training tests/tasks
 export CI
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test test-newest test-oldest test-colab nightly book grade reproduce gpu notebooks clean
+.PHONY: help setup lab check test test-newest test-oldest test-colab nightly book pdf grade reproduce gpu notebooks clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
@@ -46,6 +46,9 @@ nightly: setup  ## what takes hours (STEPS="mutants newest ..."): the report is 
 book: setup  ## build the website from the executed notebooks into _build/html
 	$(PY) tools/build_notebooks.py --check
 	$(VENV)/bin/jupyter-book build . --all -W --keep-going
+
+pdf: book  ## the whole book as one PDF in build/attnbook.pdf, printed by Chromium
+	$(PY) tools/make_pdf.py
 
 grade: setup  ## the instructor's round: marks and feedback for SUBMISSIONS=FOLDER (without it: for a made-up class)
 	$(if $(SUBMISSIONS),,test -d course/example || $(PY) -m attnbook course example --section soft_lookup --out course/example)

@@ -2,11 +2,12 @@
 one phrase.
 
     python tools/draw_front.py        trains for two minutes on two cores, writes
-    _vendor/book/front.png
+    _vendor/book/front.png and, for the picture that answers a touch, front.json
 
 The model learns English noun phrases with their French, a task that the book makes itself, so the
 true alignment of every word is known; it is framed in the picture."""
 
+import json
 from pathlib import Path
 
 import matplotlib
@@ -45,7 +46,7 @@ def main() -> None:
 
     for pair in sorted((p for p in task.test if 9 <= len(p.source) <= 11), key=moved, reverse=True):
         batch = collate([pair], task.source_vocab, task.target_vocab)
-        found = greedy(model, batch.source, batch.lengths, 30)
+        found = greedy(model, batch.source, batch.lengths, 30, need_weights=True)
         if task.target_vocab.decode(found.tokens[0]) == list(pair.target):
             break
     else:
@@ -56,6 +57,12 @@ def main() -> None:
     part = TARGET.with_name("front.partial.png")
     picture.savefig(part, dpi=130, bbox_inches="tight", metadata={"Software": None})
     part.replace(TARGET)
+    shown = {
+        "source": list(pair.source),
+        "target": list(pair.target),
+        "weights": [[round(float(w), 3) for w in row] for row in found.weights[0]],
+    }
+    TARGET.with_suffix(".json").write_text(json.dumps(shown, ensure_ascii=False) + "\n")
     print(f"{' '.join(pair.source)} -> {' '.join(pair.target)}: {TARGET.name}")
 
 

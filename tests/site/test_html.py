@@ -248,7 +248,7 @@ def test_a_warning_fails_the_build(tmp_path, text):
     (tmp_path / "_config.yml").write_text(
         re.sub(
             r"^ *(logo|favicon|html_css_files|template_bridge|local_extensions|chapter_zero|api|"
-            r"sections|pages|search):.*\n",
+            r"sections|pages|search|overview):.*\n",
             "",
             config,
             flags=re.MULTILINE,

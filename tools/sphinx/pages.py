@@ -69,6 +69,8 @@ def mended(page: str, context: dict, builder) -> str:
         scripts += [
             static(n) for n in ("minisearch/minisearch.js", "language_data.js", "book/search.js")
         ]
+    if 'id="front-alignment"' in page:
+        scripts.append(static("book/front.js"))
     added = "".join(f'<script defer src="{src}"></script>\n' for src in scripts)
     page = page.replace("</head>", f"{added}</head>", 1)
     page = _named(page)
