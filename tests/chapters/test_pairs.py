@@ -34,7 +34,7 @@ def test_contents_list_every_page_and_nothing_else():
         p.relative_to(ROOT).with_suffix("").as_posix()
         for p in [
             *NOTEBOOKS,
-            *(ROOT / "chapters").rglob("index.md"),
+            *(ROOT / "chapters").rglob("*.md"),
             *(ROOT / "appendix").glob("*.md"),
             *(ROOT / "api").glob("*.md"),
         ]
