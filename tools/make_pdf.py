@@ -102,14 +102,20 @@ def _pdf(browser, text: str) -> PdfReader:
 
 
 def _copy_outline(writer: PdfWriter, reader: PdfReader, outline, start: int, parent) -> None:
-    """The headings of a page below its title; the first level of its own outline is that title."""
+    """The headings of a page, below its title."""
     last = parent
     for item in outline:
         if isinstance(item, list):
             _copy_outline(writer, reader, item, start, last)
         else:
             number = reader.get_destination_page_number(item)
-            last = writer.add_outline_item(item.title, start + (number or 0), parent=parent)
+            half = len(item.title) // 2  # Chromium says some headings twice
+            twice = item.title[:half] == item.title[half:]
+            last = writer.add_outline_item(
+                title=item.title[:half] if twice else item.title,
+                page_number=start + (number or 0),
+                parent=parent,
+            )
 
 
 def make(site: Path, names: list[str], out: Path, browser, base: str) -> int:
@@ -130,9 +136,9 @@ def make(site: Path, names: list[str], out: Path, browser, base: str) -> int:
     writer.append(listed, outline_item="Contents", import_outline=False)
     for (title, start), (_, part) in zip(starts, parts):
         writer.append(part, import_outline=False)
-        top = writer.add_outline_item(title, start + first - 1)
-        headings = [inner for item in part.outline if isinstance(item, list) for inner in item]
-        _copy_outline(writer, part, headings, start + first - 1, top)
+        top = writer.add_outline_item(title=title, page_number=start + first - 1)
+        below = part.outline[1:2]  # the first heading is the title
+        _copy_outline(writer, part, below[0] if below else [], start + first - 1, top)
     for sheet, number in zip(writer.pages, numbers(browser, total + first).pages):
         sheet.merge_page(number)
     writer.add_metadata({"/Title": "Attention, Cell by Cell", "/Author": "The attnbook authors"})
