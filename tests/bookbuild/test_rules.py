@@ -83,6 +83,11 @@ def address(nb):
     ]
 
 
+def rounding_error(nb):
+    out = new_output("stream", name="stdout", text="5e-08 apart\n")
+    cell(nb, "print(total)").outputs = [out]
+
+
 def out_of_order(nb):
     cell(nb, "print(total)").execution_count = 7
 
@@ -167,6 +172,7 @@ FAULTS = [
     two_lines,
     other_setup,
     late_setup,
+    rounding_error,
     strange_tag,
     stored_error,
     on_stderr,

@@ -17,10 +17,10 @@ from matplotlib import pyplot as plt
 
 import attnbook.experiments.common  # before its `fit` is replaced
 import attnbook.training
+from bookbuild.nondeterminism import Taint
 
 # Loops of the library with an argument `steps`; "…_every" of theirs is shortened with it.
 LOOPS = (attnbook.training.fit, attnbook.training.fit_adversarial)
-TRAINED = "nbval-ignore-output"  # the tag of cells whose numbers depend on training
 PASSED_OVER = {
     "exercise",
     "check",
@@ -32,10 +32,11 @@ def run_cells(path: Path, steps: int = 2) -> dict:
 
     Every training has at most `steps` updates. Cells whose numbers depend on training assert bands
     that so short a training does not reach: a statement there that raises AssertionError is passed
-    over. Any other error is raised as it is, with a note of cell and line. Exercises and their
+    over (the rules of the book know which cells these are, folded ones included). Any other error is raised as it is, with a note of cell and line. Exercises and their
     checks are left out.
     """
     cells = nbformat.read(path, as_version=4).cells
+    taint = Taint()
     names = {"__name__": "__main__", "display": lambda *values, **options: None}
     environment = {"ATTNBOOK_PRESET": "quick", "ATTNBOOK_PROGRESS": "0"}
     with (
@@ -49,7 +50,7 @@ def run_cells(path: Path, steps: int = 2) -> dict:
             tags = set(cell.metadata.get("tags", []))
             if cell.cell_type != "code" or tags & PASSED_OVER:
                 continue
-            _run(cell.source, f"{path}, cell {number}", names, trained=TRAINED in tags)
+            _run(cell.source, f"{path}, cell {number}", names, taint.feed(cell.source))
     return names
 
 

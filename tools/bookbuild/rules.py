@@ -35,6 +35,8 @@ TAGS = {
     "full-width",
     "scroll-output",
 }
+_ROUNDING = re.compile(r"\b\d(?:\.\d+)?e-(?:0[7-9]|[1-9]\d)\b")
+"""A number so small that rounding decides it."""
 ALT_LENGTH = 30
 LONGEST = 2000, 15
 """Words and open code cells of a section's main path."""
@@ -173,6 +175,11 @@ def _outputs(nb):
                 faults.append(f"cell {i}: stored output on stderr: {out.text[:80]!r}")
             elif any("widget" in kind for kind in data):
                 faults.append(f"cell {i}: a stored widget, which shows nothing on the website")
+            elif rounding := _ROUNDING.search(out.get("text", "")):
+                faults.append(
+                    f"cell {i}: prints rounding error, {rounding[0]}, which differs by machine: "
+                    f"print it with fixed decimals"
+                )
             elif "text/plain" in data and "object at 0x" in data["text/plain"]:
                 faults.append(f"cell {i}: a stored address: {data['text/plain'][:60]!r}")
     return faults
