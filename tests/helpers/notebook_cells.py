@@ -32,8 +32,8 @@ def run_cells(path: Path, steps: int = 2) -> dict:
 
     Every training has at most `steps` updates. Cells whose numbers depend on training assert bands
     that so short a training does not reach: a statement there that raises AssertionError is passed
-    over (the rules of the book know which cells these are, folded ones included). Any other error is
-    raised as it is, with a note of cell and line. Exercises and their checks are left out.
+    over (the rules of the book know which cells these are, folded ones included). Any other error
+    is raised as it is, with a note of cell and line. Exercises and their checks are left out.
     """
     cells = nbformat.read(path, as_version=4).cells
     taint = Taint()
