@@ -1,5 +1,5 @@
-"""Checks of the section on modifications: a gated layer, a test that makes no assumption, three
-bugs.
+"""Checks of the section on modifications: a gated layer, luck on paper and by a test that makes no
+assumption, three bugs.
 """
 
 from functools import partial
@@ -22,7 +22,14 @@ def _gelu(s):
     return s * (1 + np.vectorize(erf)(s / np.sqrt(2))) / 2
 
 
-@exercise("06.swiglu", title="A gate in the feed-forward layer", difficulty=1, minutes=10)
+@exercise(
+    "06.shifted_norm", title="Predict: a norm that subtracts no mean", difficulty=1, minutes=2
+)
+def shifted_norm(answer, ctx):
+    return ctx.predicted(answer, "both", "layer norm only", "RMSNorm only", "neither")
+
+
+@exercise("06.swiglu", title="A gate in the feed-forward layer", difficulty=1, minutes=5)
 def swiglu(answer, ctx):
     batch, n, d, hidden = 2, ctx.integers(3, 6), 4, 6
     x, gate, value, output = (
@@ -77,7 +84,29 @@ def swiglu(answer, ctx):
     check_gradients(ctx, answer, given, {0: "x", 1: "gate", 2: "value", 3: "output"}, layer)
 
 
-@exercise("06.chance_of_better", title="Better, or better by chance?", difficulty=3, minutes=20)
+@exercise("06.seeds_enough", title="On paper: how many seeds?", difficulty=2, minutes=4)
+def seeds_enough(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the number of seeds")
+    slips = {
+        "two means differ, and both have luck: there is a 2 under the root": 36,
+        "three standard errors are asked for, and this is enough for one": 8,
+        "three standard errors are asked for, and this is enough for two": 32,
+        "the root is lost: the seeds grow with the square of 3 σ divided by the gain": 12,
+        "that is the number of runs of both models together": 144,
+        "that is enough for a gain of 0.01: the gain is half of σ": 18,
+        "with one seed less the gain is below three standard errors, with this one it is more "
+        "than enough: three standard errors exactly are allowed": 73,
+        "the gain is divided by 3 σ, expected 3 σ divided by the gain": 2 / 36,
+    }
+    if abs(got - 72) <= 0.01:
+        return
+    for words, slip in slips.items():
+        if abs(got - slip) < 0.01:
+            ctx.fail(words)
+    ctx.fail(f"the number of seeds is not {got:g}")
+
+
+@exercise("06.chance_of_better", title="Better, or better by chance?", difficulty=3, minutes=10)
 def chance_of_better(answer, ctx):
     rounded = [[round(float(v), 1) for v in ctx.normal(k) + 3] for k in (3, 4)]
     cases = [
@@ -162,7 +191,7 @@ def _chance(changed, plain, itself=True, ties=True, either=False, rest="others")
 
 
 @exercise(
-    "06.heads_side_by_side", title="Find the bug: heads side by side", difficulty=3, minutes=20
+    "06.heads_side_by_side", title="Find the bug: heads side by side", difficulty=3, minutes=10
 )
 def heads_side_by_side(answer, ctx):
     batch, n, h, width = 2, ctx.integers(5, 8), 3, 2
@@ -256,7 +285,7 @@ def heads_side_by_side(answer, ctx):
     check_gradients(ctx, answer, (x, w_in, w_o, h), {0: "x", 1: "W_in", 2: "W_o"}, heads)
 
 
-@exercise("06.smooth_and_padded", title="Find the bug: smooth and padded", difficulty=3, minutes=15)
+@exercise("06.smooth_and_padded", title="Find the bug: smooth and padded", difficulty=3, minutes=8)
 def smooth_and_padded(answer, ctx):
     for epsilon, pad in ((0.1, 0), (0.3, 2)):
         m, size = ctx.integers(5, 8), 6
@@ -345,7 +374,7 @@ def smooth_and_padded(answer, ctx):
     check_gradients(ctx, answer, (logits, targets, pad, epsilon), {0: "logits"}, loss)
 
 
-@exercise("06.places_behind_a_cache", title="Find the bug: word by word", difficulty=3, minutes=20)
+@exercise("06.places_behind_a_cache", title="Find the bug: word by word", difficulty=3, minutes=10)
 def places_behind_a_cache(answer, ctx):
     batch, d, longest = 2, 4, 12
     for t, m in ((0, 4), (ctx.integers(3, 5), 1), (ctx.integers(2, 5), 3)):

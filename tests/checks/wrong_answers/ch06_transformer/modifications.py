@@ -4,6 +4,11 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("06.shifted_norm")
+edit("expected one of 'both'", "layer norm only", "layer norm")
+edit("a bool came back", '"layer norm only"', "True")
+edit("None came back", 'return "layer norm only"', "pass")
+
 edit = edits("06.swiglu")
 edit("gate and value are exchanged", "(x @ gate) * (x @ value)", "(x @ value) * (x @ gate)")
 edit("this is GLU", "torch.nn.functional.silu", "torch.sigmoid")
@@ -31,6 +36,18 @@ def _splits(changed, plain):
 def _found(changed, plain):
     return sum(changed) / len(changed) - sum(plain) / len(plain)
 
+
+edit = edits("06.seeds_enough")
+edit("there is a 2 under the root", "72", "36")
+edit("enough for one", "72", "8")
+edit("enough for two", "72", "32")
+edit("the root is lost", "72", "12")
+edit("of both models together", "72", "144")
+edit("enough for a gain of 0.01", "72", "18")
+edit("more than enough", "72", "73")
+edit("expected 3 σ divided by the gain", "72", "1 / 18")
+edit("the number of seeds is not 100", "72", "100")
+edit("expected one number", "72", '"seventy-two"')
 
 edit = edits("06.chance_of_better")
 edit("is not counted: it is one of all", "for d in choices) /", "for d in choices[1:]) /")
