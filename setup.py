@@ -11,6 +11,6 @@ setup(
     package_data={
         "attnbook._data": ["**/*"],
         "attnbook._results": ["**/*"],
-        "attnbook": ["py.typed", "**/*.csv", "**/*.json"],
+        "attnbook": ["py.typed", "**/*.csv", "**/*.json", "**/*.js", "**/*.css"],
     },
 )

@@ -1,4 +1,4 @@
-"""Figures from plain arrays: nothing here knows a model."""
+"""Figures from plain arrays, drawn or to touch: nothing here knows a model."""
 
 from .curves import curves, training
 from .diagrams.addressing import addressing_flow, memory_machine, shift_kernels
@@ -6,6 +6,16 @@ from .diagrams.encoder_decoder import encoder_decoder
 from .diagrams.receptive_field import layers_back
 from .diagrams.transformer_blocks import draw_block, draw_model
 from .episodes import episode_rows
+from .interactive import (
+    InteractiveFigure,
+    addressing_steps,
+    alignment_steps,
+    beam_steps,
+    mask_painter,
+    position_products,
+    softmax_of_products,
+    tour_steps,
+)
 from .legend import legend
 from .plane import plane_walk, pointer_animation, pointer_steps, tour_ring, triangulation
 from .style import CMAP, COLORS, LINES, style
@@ -21,9 +31,13 @@ __all__ = [
     "CMAP",
     "COLORS",
     "HeadViewer",
+    "InteractiveFigure",
     "LINES",
     "addressing_flow",
+    "addressing_steps",
     "alignment",
+    "alignment_steps",
+    "beam_steps",
     "bit_panels",
     "curves",
     "dependency_tree",
@@ -36,6 +50,7 @@ __all__ = [
     "head_weights",
     "layers_back",
     "legend",
+    "mask_painter",
     "memory_animation",
     "memory_hops",
     "memory_machine",
@@ -44,10 +59,13 @@ __all__ = [
     "plane_walk",
     "pointer_animation",
     "pointer_steps",
+    "position_products",
     "shift_kernels",
+    "softmax_of_products",
     "style",
     "text_heat",
     "tour_ring",
+    "tour_steps",
     "training",
     "triangulation",
     "view_heads",

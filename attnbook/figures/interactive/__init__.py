@@ -1,0 +1,17 @@
+"""Figures to touch, for notebooks and pages: a file of Python and one of JavaScript for each."""
+
+from .attention import alignment_steps, mask_painter, position_products, softmax_of_products
+from .decoding import beam_steps, tour_steps
+from .figure import InteractiveFigure
+from .memory import addressing_steps
+
+__all__ = [
+    "InteractiveFigure",
+    "addressing_steps",
+    "alignment_steps",
+    "beam_steps",
+    "mask_painter",
+    "position_products",
+    "softmax_of_products",
+    "tour_steps",
+]

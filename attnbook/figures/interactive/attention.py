@@ -1,0 +1,114 @@
+"""Figures to touch: softmax, masks, positions, alignments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ...validate import require
+from ..canvas import as_array
+from .figure import InteractiveFigure
+
+__all__ = ["alignment_steps", "mask_painter", "position_products", "softmax_of_products"]
+
+
+def softmax_of_products(query: Any, keys: Any, *, width: int, still: Figure) -> InteractiveFigure:
+    r"""Show the scores of a query, :math:`q \cdot k_i`, and the softmax of them, while the reader
+    changes the width of the vectors, the root and the temperature.
+
+    Args:
+        query: ``(draws, d)``: a few queries to choose from. Narrower vectors are their beginnings.
+        keys: ``(draws, n, d)``: n keys for each.
+        width: what is shown first, a power of two up to d.
+        still: what is shown where no script runs.
+
+    Raises:
+        ValueError: for shapes that do not fit, or a width that is not among 1, 2, 4, … d.
+    """
+    q, k = as_array("query", query, 2), as_array("keys", keys, 3)
+    require(
+        k.shape[0] == q.shape[0] > 0 and k.shape[2] == q.shape[1],
+        f"keys must be (draws, n, d) for queries of shape {q.shape}, got shape {k.shape}",
+    )
+    widths = [2**e for e in range(int(np.log2(q.shape[1])) + 1)]
+    require(width in widths, f"width must be one of {widths}, got {width}")
+    products = np.stack([np.einsum("bd,bnd->bn", q[:, :w], k[:, :, :w]) for w in widths], axis=1)
+    data = {"products": products, "widths": widths, "width": width}
+    return InteractiveFigure("softmax", "Scores and weights of some keys", data, still)
+
+
+def mask_painter(words: Sequence[str], *, still: Figure) -> InteractiveFigure:
+    """Show the causal mask of a sentence, for the reader to repaint: who may look at whom, what
+    comes in over several layers, and where an answer leaks.
+
+    Args:
+        words: of the sentence; each row of the mask has to guess the word after it.
+        still: what is shown where no script runs.
+    """
+    words = [str(word) for word in words]
+    require(len(words) > 0, "words must hold at least one word, got none")
+    return InteractiveFigure("mask", "A mask to paint", {"words": words}, still)
+
+
+def position_products(
+    widths: Sequence[int], length: int, *, first: int, second: int, still: Figure
+) -> InteractiveFigure:
+    r"""Show the sinusoidal vectors of two positions as clocks, and their product by distance.
+
+    The pair k of entries is :math:`\sin(p / 10000^{2k/d}), \cos(p / 10000^{2k/d})`.
+
+    Args:
+        widths: the widths d to choose from, even numbers; the first one is shown.
+        length: positions are 0 … length − 1.
+        first, second: the positions shown first.
+        still: what is shown where no script runs.
+
+    Raises:
+        ValueError: for odd widths or positions that there are not.
+
+    Source: section 3.5 of Vaswani et al. 2017.
+    """
+    widths = [int(width) for width in widths]
+    require(
+        len(widths) > 0 and all(w > 0 and w % 2 == 0 for w in widths),
+        f"widths must be even numbers, got {widths}",
+    )
+    for name, place in (("first", first), ("second", second)):
+        require(0 <= place < length, f"{name} must be between 0 and {length - 1}, got {place}")
+    data = {
+        "widths": widths, "width": widths[0], "length": length, "first": first, "second": second,
+    }  # fmt: skip
+    return InteractiveFigure("positions", "Positions as clocks", data, still)
+
+
+def alignment_steps(
+    weights: Any, source: Sequence[str], target: Sequence[str], *, word: int = 0, still: Figure
+) -> InteractiveFigure:
+    """Show a translation as it is written: what each word looked at, and how much of it every
+    source word has got so far.
+
+    Args:
+        weights: ``(m, n)``, a row for each word that was written.
+        source: the n words that were read.
+        target: the m words that were written.
+        word: the one shown first, counted from 0.
+        still: what is shown where no script runs.
+
+    Raises:
+        ValueError: for weights of another shape, or a word that there is not.
+    """
+    matrix = as_array("weights", weights, 2)
+    require(
+        matrix.shape == (len(target), len(source)) and matrix.size > 0,
+        f"weights must be ({len(target)}, {len(source)}), a row for each word of the target, got "
+        f"shape {matrix.shape}",
+    )
+    require(0 <= word < len(target), f"word must be between 0 and {len(target) - 1}, got {word}")
+    data = {
+        "weights": matrix, "source": [str(s) for s in source],
+        "target": [str(t) for t in target], "t": word,
+    }  # fmt: skip
+    return InteractiveFigure("alignment", "A translation, word by word", data, still)

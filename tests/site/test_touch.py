@@ -1,0 +1,217 @@
+"""Figures to touch in a real browser: what they compute is what the library computes, they answer
+mouse, keys and finger, and where no script runs the still remains.
+"""
+
+import numpy as np
+import pytest
+import torch
+from touching import END, WORDS, Table, one_of_each
+
+from attnbook import ScaledDotScore, address, attend
+from attnbook.mechanisms.positions import sinusoids
+from attnbook.tasks.geometry import tours
+from attnbook.training import beam_search
+
+pytestmark = [pytest.mark.site, pytest.mark.slow]
+KINDS = ["softmax", "mask", "positions", "alignment", "addressing", "beam", "tour"]
+PAGE = "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-width'>{}"
+
+
+@pytest.fixture(scope="module")
+def all_figures():
+    made = one_of_each()
+    assert list(made) == KINDS
+    return PAGE.format("".join(figure.html() for figure in made.values()))
+
+
+@pytest.fixture(scope="module")
+def shown(context, all_figures):
+    """A page with one figure of each kind, and the errors that it throws."""
+    page = context.new_page()
+    page.errors = []
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    page.on("console", lambda said: page.errors.append(said.text))
+    page.set_content(all_figures)
+    yield page
+    assert not page.errors
+    page.close()
+
+
+@pytest.fixture
+def compute(shown):
+    """What the browser computes for a kind and an input."""
+
+    def run(kind, **given):
+        given = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in given.items()}
+        code = "([kind, given]) => document.querySelector(kind).compute(given)"
+        return shown.evaluate(code, [f"[data-attnbook-figure={kind}]", given])
+
+    return run
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def close(found, wanted):
+    found, wanted = (torch.as_tensor(v, dtype=torch.float64) for v in (found, wanted))
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_softmax_of_products(compute, seed):
+    query, keys = drawn(1, 64, seed=seed), drawn(9, 64, seed=seed + 10)
+    found = compute("softmax", products=(keys @ query[0]), width=64, root=True, temperature=0.7)
+    weights = attend(ScaledDotScore(), query / 0.7, keys, need_weights=True).weights[0]
+    close(found["weights"], weights)
+    slope = torch.autograd.functional.jacobian(
+        lambda s: s.softmax(0), torch.tensor(found["scores"], dtype=torch.float64)
+    )
+    close(found["slope"], slope.norm())
+    plain = compute("softmax", products=(keys @ query[0]), width=64, root=False, temperature=1)
+    close(plain["weights"], (keys @ query[0]).softmax(0))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_masks(compute, seed):
+    mask = drawn(6, 6, seed=seed) > 0.3
+    mask[2] = False  # nothing to look at: no weights
+    query, keys = drawn(6, 4, seed=seed), drawn(6, 4, seed=seed + 10)
+    found = compute("mask", mask=mask, layers=3, scores=query @ keys.T / 2)
+    close(
+        found["weights"],
+        attend(ScaledDotScore(), query, keys, mask=mask, need_weights=True).weights,
+    )
+    step = np.linalg.matrix_power(mask.numpy().astype(int) + np.eye(6, dtype=int), 3)
+    assert (np.array(found["reach"]) == (step > 0)).all()
+
+
+@pytest.mark.parametrize("first, second, width", [(0, 0, 2), (3, 40, 32), (57, 12, 64)])
+def test_positions(compute, first, second, width):
+    table = sinusoids(64, width, dtype=torch.float64)
+    found = compute("positions", first=first, second=second, width=width)
+    close(found["a"], table[first])
+    close(found["b"], table[second])
+    close(found["product"], table[first] @ table[second])
+
+
+def test_alignment(compute):
+    weights = drawn(5, 4).softmax(-1)
+    for t in range(5):
+        found = compute("alignment", weights=weights, t=t)
+        close(found["row"], weights[t])
+        close(found["covered"], weights.cumsum(0)[t])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_addressing(compute, seed):
+    memory, key = drawn(6, 3, seed=seed), drawn(3, seed=seed + 10)
+    memory[2] = 0.0
+    previous, kernel = drawn(6, seed=seed).softmax(0), drawn(3, seed=seed + 1).softmax(0)
+    found = compute(
+        "addressing", memory=memory, previous=previous, key=key, strength=3.5, gate=0.4,
+        kernel=kernel, gamma=2.5,
+    )  # fmt: skip
+    stages = address(
+        memory, previous[None], key[None], kernel=kernel[None],
+        **{name: torch.tensor([value], dtype=torch.float64)
+           for name, value in (("strength", 3.5), ("gate", 0.4), ("gamma", 2.5))},
+    )  # fmt: skip
+    for mine, theirs in zip(found, stages, strict=True):
+        close(mine, theirs[0])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_beam_search(compute, shown, size):
+    last = compute("beam", size=size, steps=6)[-1][:size]
+    nodes = shown.evaluate("() => document.querySelector('[data-attnbook-figure=beam]').nodes")
+    found = []
+    for node, log_p in last:
+        words = []
+        while node > 0:
+            node, word, _ = nodes[node]
+            words.insert(0, word)
+        found.append(([w for w in words if w != END], log_p))
+    theirs = beam_search(
+        Table(), torch.tensor([[4]]), torch.tensor([1]), beam_size=size, max_length=6
+    )[0]
+    assert [words for words, _ in found] == [WORDS.decode(h.tokens) for h in theirs]
+    close([log_p for _, log_p in found], [float(h.log_prob) for h in theirs])
+
+
+def test_tours(compute):
+    points = drawn(9, 2)
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
+    wanted = tours.tour_length(tours.distances(points[None]), order[None])
+    close(compute("tour", points=points, tour=order), float(wanted))
+
+
+def said(page, kind):
+    return page.locator(f"[data-attnbook-figure={kind}] .said").inner_text()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_control_changes_what_is_said_or_drawn(shown, kind):
+    """By the keys alone; the picture is never empty."""
+    root = shown.locator(f"[data-attnbook-figure={kind}]")
+    controls = root.locator(".bar input, .bar select, .bar button")
+    assert controls.count() >= 2
+    for i in range(controls.count()):
+        control, before = controls.nth(i), root.locator(".live").inner_html()
+        control.focus()
+        name = control.evaluate("e => e.type || e.tagName")
+        for key in {"range": ["ArrowRight", "Home"], "select-one": ["ArrowDown"]}.get(name, [" "]):
+            shown.keyboard.press(key)
+            if root.locator(".live").inner_html() != before:
+                break
+        assert root.locator(".live").inner_html() != before, f"{kind}: {name} {i} does nothing"
+        assert root.locator("svg").count() == 1 and len(said(shown, kind)) > 30
+
+
+def test_a_mask_is_painted_by_mouse_and_by_keys(context, all_figures):
+    page = context.new_page()
+    page.set_content(all_figures)
+    assert said(page, "mask").startswith("No leak")
+    page.get_by_label("<b>the</b> may look at cat").click()
+    assert said(page, "mask").startswith("A leak: “<b>the</b>” looks at “cat”, which is the very")
+    page.keyboard.press(" ")  # the cell is still the one that has the focus
+    assert said(page, "mask").startswith("No leak")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert said(page, "mask").startswith("A leak: “cat” looks at “sat”")
+    page.close()
+
+
+def test_a_finger_on_a_phone(browser, all_figures):
+    with browser.new_context(
+        viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
+    ) as phone:
+        page = phone.new_page()
+        page.set_content(all_figures)
+        page.get_by_label("cat may look at sat").tap()
+        assert said(page, "mask").startswith("A leak")
+        page.get_by_role("button", name="next word").tap()
+        assert "“été”" in said(page, "alignment")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        sizes = page.evaluate(
+            "[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height)"
+        )
+        assert min(sizes) >= 9
+
+
+def test_the_still_is_there_on_paper_and_without_scripts(browser, context, all_figures):
+    page = context.new_page()
+    page.set_content(all_figures)
+    seen = (
+        "() => [...document.querySelectorAll('.still img')].filter(i => i.checkVisibility()).length"
+    )
+    assert page.evaluate(seen) == 0
+    page.emulate_media(media="print")
+    assert page.evaluate(seen) == len(KINDS) and not page.locator(".live").first.is_visible()
+    page.close()
+    with browser.new_context(java_script_enabled=False) as plain:
+        page = plain.new_page()
+        page.set_content(all_figures)
+        assert page.locator(".still img").count() == len(KINDS)
+        assert all(page.locator(".still img").nth(i).is_visible() for i in range(len(KINDS)))
