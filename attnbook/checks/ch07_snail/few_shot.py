@@ -1,5 +1,5 @@
-"""Checks of the section on classes from one example: an interval over episodes, and the
-sequences that a network reads.
+"""Checks of the section on classes from one example: a label from one look, turned letters, an
+interval over episodes, and the sequences that a network reads.
 """
 
 from functools import partial
@@ -12,7 +12,38 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("07.interval", title="How sure is a mean", difficulty=1, minutes=10)
+@exercise("07.one_look", title="On paper: A label from one look", difficulty=1, minutes=4)
+def one_look(answer, ctx):
+    names = "before the exchange", "after the exchange"
+    got = ctx.parts(ctx.call(answer), names)
+    got = [ctx.number(value, f"the entry {name}") for value, name in zip(got, names)]
+    slips = {
+        "the weights do not add up to 1: divide by the sum of the exponentials": (7, 4),
+        "those are the entries of class 1": (0.3, 0.6),
+        "nothing has changed: the labels change places, and the pictures keep their scores": (
+            0.7,
+            0.7,
+        ),
+        "the mean of the weights of a class: its examples add up": (0.35, 0.2),
+        "the scores are divided by their sum: the softmax takes their exponentials": (0.782, 0.346),
+        "in percent: expected parts of 1": (70, 40),
+        "all four examples count alike: weight them by the softmax of their scores": (0.5, 0.5),
+        "only the largest weight is counted: the sum takes all four": (1, 0),
+    }
+    for words, slip in slips.items():
+        if all(abs(value - wrong) < 0.004 for value, wrong in zip(got, slip)):
+            ctx.fail(words)
+    for name, value, expected in zip(names, got, (0.7, 0.4)):
+        if abs(value - expected) > 0.004:
+            ctx.fail(f"the entry {name} is not {value:g}")
+
+
+@exercise("07.turned", title="Predict: Letters that lie on their side", difficulty=1, minutes=2)
+def turned(answer, ctx):
+    return ctx.predicted(answer, "neither", "the first", "the second", "both")
+
+
+@exercise("07.interval", title="How sure is a mean", difficulty=1, minutes=5)
 def interval(answer, ctx):
     for count in (25, ctx.integers(30, 90), 4):
         shares = (ctx.integers(0, 6, count) / 5).float()
@@ -71,17 +102,19 @@ def interval(answer, ctx):
         ctx.close(got[1], half, f"half {note}")
 
 
-@exercise("07.sequences", title="What the network reads", difficulty=3, minutes=20)
+@exercise("07.sequences", title="What the network reads", difficulty=3, minutes=10)
 def sequences(answer, ctx):
     batch, d = 2, 3
-    for shots, queries, ways in ((1, 2, 4), (2, 3, 3), (1, 1, 5)):
-        examples = ways * shots
+    for shots, queries, ways, shown in ((1, 2, 4, 4), (2, 3, 3, 3), (1, 1, 5, 5), (2, 2, 5, 4)):
+        examples = shown * shots
         support, query = ctx.normal(batch, examples, d), ctx.normal(batch, queries, d)
-        labels = torch.tensor([[k % ways for k in ctx.order(examples)] for _ in range(batch)])
+        labels = torch.tensor([[k % shown for k in ctx.order(examples)] for _ in range(batch)])
         given = (support, labels, query, ways)
         note = (
             f"{ways} classes, {examples} examples, {queries} quer{'y' if queries == 1 else 'ies'}"
         )
+        if shown < ways:
+            note += f", no example of class {ways - 1}"
         raw = ctx.call(answer, *given)
         expected_shape, shape = (batch, queries, examples + 1, d + ways), shape_of(raw)
         hints = {
@@ -107,6 +140,11 @@ def sequences(answer, ctx):
             (queries, batch, examples + 1, d + ways): "batch and queries change places",
             (batch, examples + 1, d + ways): "there is no dimension for the queries",
         }
+        if shown < ways:
+            hints[batch, queries, examples + 1, d + shown] = (
+                "one_hot makes as many columns as the largest label needs: tell it how many "
+                "classes there are"
+            )
         got = array(
             ctx.tensor(raw, f"the sequences ({note})", expected_shape, mention=hints.get(shape))
         )

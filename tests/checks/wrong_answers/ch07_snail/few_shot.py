@@ -2,6 +2,25 @@ import math
 
 from ..collection import edits, wrong
 
+edit = edits("07.one_look")
+edit("divide by the sum", "0.7, 0.4", "7, 4")
+edit("class 1", "0.7, 0.4", "0.3, 0.6")
+edit("the labels change places", "0.4", "0.7")
+edit("its examples add up", "0.7, 0.4", "0.35, 0.2")
+edit("takes their exponentials", "0.7, 0.4", "0.7819, 0.3457")
+edit("parts of 1", "0.7, 0.4", "70, 40")
+edit("count alike", "0.7, 0.4", "0.5, 0.5")
+edit("the sum takes all four", "0.7, 0.4", "1, 0")
+edit("after the exchange is not 0.5", "0.4", "0.5")
+edit("expected the tuple", "0.7, 0.4", "0.7")
+
+
+edit = edits("07.turned")
+edit("expected one of 'neither'", "the second", "the query")
+edit("a float came back", '"the second"', "0.35")
+edit("None came back", 'return "the second"', "pass")
+
+
 edit = edits("07.interval")
 edit("single episodes spread", "/ len(shares) ** 0.5", "")
 edit("division by n", "shares.std()", "shares.std(correction=0)")
@@ -59,6 +78,13 @@ edit(
     "labels[..., None].to(support.dtype)",
     "(0, ways)",
     "(0, 1)",
+)
+edit(
+    "tell it how many classes",
+    "one_hot(labels, ways)",
+    "one_hot(labels)",
+    "(0, ways)",
+    "(0, known.shape[-1])",
 )
 edit("labels in place", "return", "labels[:, -1] = 0\n    return")
 edit("batch and queries are one dimension", "dim=2)", "dim=2).flatten(0, 1)")
