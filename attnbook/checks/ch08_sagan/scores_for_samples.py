@@ -1,5 +1,5 @@
-"""Checks of the section on scores for samples: the inception-style score, and the distance of
-two clouds of features.
+"""Checks of the section on scores for samples: a distance by hand, digits of which every second is
+noisy, the inception-style score, and the distance of two clouds of features.
 """
 
 import numpy as np
@@ -10,7 +10,37 @@ from ..registry import exercise
 from ..verdict import Mistake
 
 
-@exercise("08.sure_and_varied", title="Sure and varied", difficulty=2, minutes=15)
+@exercise("08.two_features", title="On paper: two features", difficulty=1, minutes=4)
+def two_features(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the distance")
+    slips = {
+        "the variances are compared: take their roots, the standard deviations, first": 213,
+        "the differences of the variances are added up: the standard deviations are "
+        "subtracted, and that is squared": 25,
+        "5 is what the means alone give, and what the first feature alone gives: means and "
+        "spreads of both features count": 5,
+        "the means are left out: the middle has to be moved, too": 8,
+        "the root of the whole is taken: FID is the squared distance": np.sqrt(13),
+        "the differences are not squared: FID is a mean squared move": 7,
+        "the distances of the means are not squared": 11,
+        "the differences of the standard deviations are not squared": 9,
+        "that is the mean over the features: FID is their sum": 6.5,
+        "the product of the standard deviations is subtracted once: the formula has it twice": 24,
+        "the variances are multiplied without a root": 5 + 30 - 2 * 73,
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) < 0.02:
+            ctx.fail(words)
+    if abs(got - 13) > 0.01:
+        ctx.fail(f"the distance is not {got:g}")
+
+
+@exercise("08.every_second", title="Predict: every second digit is noisy", difficulty=1, minutes=3)
+def every_second(answer, ctx):
+    return ctx.predicted(answer, "halfway", "nearer to clean", "nearer to noisy")
+
+
+@exercise("08.sure_and_varied", title="Sure and varied", difficulty=2, minutes=8)
 def sure_and_varied(answer, ctx):
     logits = 2 * ctx.normal(ctx.integers(20, 40), ctx.integers(3, 7))
     if ctx.integers(0, 2):
@@ -91,7 +121,7 @@ def _score_slips(z):
     }
 
 
-@exercise("08.two_clouds", title="The distance of two clouds", difficulty=3, minutes=25)
+@exercise("08.two_clouds", title="The distance of two clouds", difficulty=3, minutes=12)
 def two_clouds(answer, ctx):
     d = ctx.integers(3, 6)
     for n, m in ((ctx.integers(20, 30), ctx.integers(31, 40)), (d - 1, 12), (2, 2)):
