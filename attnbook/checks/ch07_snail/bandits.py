@@ -1,5 +1,5 @@
-"""Checks of the section on bandits: the arm that optimism pulls, and the loss of an agent that
-learns from its rewards.
+"""Checks of the section on bandits: what a look is worth, a network that is lied to, the arm that
+optimism pulls, and the loss of an agent that learns from its rewards.
 """
 
 import numpy as np
@@ -7,6 +7,32 @@ import torch
 
 from ..context import array, softmax
 from ..registry import exercise
+
+
+@exercise("07.worth_of_a_look", title="On paper: What a look is worth", difficulty=1, minutes=5)
+def worth_of_a_look(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the reward")
+    slips = {
+        "that is what you earn if you never change arms, whichever you begin with": 1.5,
+        "that is the answer of the text, for two pulls": 13 / 12,
+        "that is only what looking adds: expected all that three pulls earn": 1 / 6,
+        "that is the reward per pull: expected that of all three": 5 / 9,
+        "after a win you stay for one pull only: with ⅔ the untouched arm is the better one for "
+        "both": 19 / 12,
+        "after a win the arm is not certain to pay: expected is (s + 1)/(s + f + 2)": 2.0,
+        "either the first win itself is missing, or what the known arm pays after a loss": 7 / 6,
+    }
+    if abs(got - 5 / 3) <= 0.007:
+        return
+    for message, slip in slips.items():
+        if abs(got - slip) <= 0.007:
+            ctx.fail(message)
+    ctx.fail(f"the reward is {got:g}, and another number comes out on paper")
+
+
+@exercise("07.lied_to", title="Predict: A network that is lied to", difficulty=1, minutes=4)
+def lied_to(answer, ctx):
+    return ctx.predicted(answer, "as much as before", "as much as at random", "less than at random")
 
 
 def _histories(ctx, rows, arms):
@@ -32,7 +58,23 @@ def _histories(ctx, rows, arms):
         collected.append(
             torch.stack([wins, pulls])[:, torch.from_numpy(clear & (n.sum(1) > 0))].transpose(0, 1)
         )
-    return torch.cat(collected)[:rows].unbind(1)
+    first_pull = torch.eye(arms).repeat(1, 2).view(arms, 2, arms)  # it won, and ln 1 is 0
+    return torch.cat([*collected, _early(ctx, arms), first_pull])[-rows:].unbind(1)
+
+
+def _early(ctx, arms):
+    """Counts of worlds with few pulls in which it matters whether t counts the next pull, too."""
+    pulls = ctx.integers(1, 9, 20_000, arms).float()
+    wins = (torch.rand(pulls.shape, generator=ctx.generator) * (pulls + 1)).floor()
+    wins = wins.clamp(max=pulls)
+    w, n = array(wins), array(pulls)
+    total = n.sum(1, keepdims=True)
+    bounds = _bounds(w, n), _bounds(w, n, total=total + 1)
+    differ = bounds[0].argmax(1) != bounds[1].argmax(1)
+    for bound in bounds:
+        top = np.sort(bound, axis=1)
+        differ &= top[:, -1] - top[:, -2] > 1e-3
+    return torch.stack([wins, pulls], 1)[torch.from_numpy(differ)][:10]
 
 
 def _bounds(wins, pulls, total=None, factor=2.0, log=np.log, root=np.sqrt, untried=np.inf):
@@ -42,7 +84,7 @@ def _bounds(wins, pulls, total=None, factor=2.0, log=np.log, root=np.sqrt, untri
     return np.where(pulls == 0, untried, bounds)
 
 
-@exercise("07.ucb_choice", title="The arm of the optimist", difficulty=2, minutes=12)
+@exercise("07.ucb_choice", title="The arm of the optimist", difficulty=2, minutes=6)
 def ucb_choice(answer, ctx):
     wins, pulls = _histories(ctx, 300, ctx.integers(4, 6))
     got = ctx.call(answer, wins, pulls)
@@ -91,6 +133,13 @@ def ucb_choice(answer, ctx):
             1
         ),
         "the logarithm has base 2: expected the natural one": _bounds(w, n, log=np.log2).argmax(1),
+        "a small number added to the pulls does not do where one pull was made: ln 1 is 0, and "
+        "so is the bound of all arms that were never pulled": (
+            w / (n + 1e-9) + np.sqrt(2 * np.log(n.sum(1, keepdims=True)) / (n + 1e-9))
+        ).argmax(1),
+        "t is one pull too large: it counts those that have been made": _bounds(
+            w, n, total=n.sum(1, keepdims=True) + 1
+        ).argmax(1),
         "t is the number of pulls of all worlds together: expected that of each world": _bounds(
             w, n, total=n.sum()
         ).argmax(1),
@@ -115,7 +164,7 @@ def ucb_choice(answer, ctx):
     ctx.close(got, right, "the arms", wrong)
 
 
-@exercise("07.policy_loss", title="A loss from rewards", difficulty=3, minutes=25)
+@exercise("07.policy_loss", title="A loss from rewards", difficulty=3, minutes=12)
 def policy_loss(answer, ctx):
     worlds, steps, actions = 3, ctx.integers(4, 6), ctx.integers(3, 5)
     logits = ctx.normal(worlds, steps, actions).requires_grad_()

@@ -1,5 +1,23 @@
 from ..collection import edits
 
+edit = edits("07.worth_of_a_look")
+edit("if you never change arms", "5 / 3", "1.5")
+edit("for two pulls", "5 / 3", "13 / 12")
+edit("only what looking adds", "5 / 3", "1 / 6")
+edit("the reward per pull", "5 / 3", "5 / 9")
+edit("you stay for one pull only", "5 / 3", "19 / 12")
+edit("not certain to pay", "5 / 3", "2.0")
+edit("what the known arm pays after a loss", "5 / 3", "7 / 6")
+edit("another number comes out on paper", "5 / 3", "1.8")
+edit("one number", "5 / 3", '"5 / 3"')
+
+
+edit = edits("07.lied_to")
+edit("expected one of", '"less than at random"', '"less"')
+edit("expected one of", '"less than at random"', '"nothing"')
+edit("one of 'as much as before", '"less than at random"', "3.6")
+
+
 edit = edits("07.ucb_choice")
 edit("an arm that was never pulled is not pulled now", "torch.inf", "-torch.inf")
 edit(
@@ -15,6 +33,14 @@ edit(
 edit("the width is missing", "+ (2 * total.log() / pulls).sqrt()", "")
 edit("that is caution", "+ (2", "- (2")
 edit("the 2 under the root is missing", "2 * total", "total")
+edit("t is one pull too large", "total.log()", "(total + 1).log()")
+edit(
+    "a small number added to the pulls",
+    ".masked_fill(pulls == 0, torch.inf)",
+    "",
+    "/ pulls",
+    "/ (pulls + 1e-9)",
+)
 edit("t is the number of pulls of all worlds together", "pulls.sum(1, keepdim=True)", "pulls.sum()")
 edit("t is the number of pulls of the arm", "pulls.sum(1, keepdim=True)", "pulls")
 edit("they belong under it", "(2 * total.log() / pulls).sqrt()", "(2 * total.log()).sqrt() / pulls")
