@@ -17,7 +17,7 @@ from .interactive import (
     tour_steps,
 )
 from .legend import legend
-from .plane import plane_walk, pointer_animation, pointer_steps, tour_ring, triangulation
+from .plane import plane_walk, pointer_steps, tour_ring, triangulation
 from .style import CMAP, COLORS, LINES, style
 from .weights.alignment import alignment, text_heat, word_arcs
 from .weights.captioned_pictures import picture, picture_words
@@ -57,7 +57,6 @@ __all__ = [
     "picture",
     "picture_words",
     "plane_walk",
-    "pointer_animation",
     "pointer_steps",
     "position_products",
     "shift_kernels",

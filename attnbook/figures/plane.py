@@ -13,10 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..validate import require
-from .canvas import animated_png, arrow, as_array, axes_of, figure_of, line, rendered, shade
+from .canvas import arrow, as_array, axes_of, figure_of, line, shade
 from .style import COLORS
 
-__all__ = ["plane_walk", "pointer_animation", "pointer_steps", "triangulation", "tour_ring"]
+__all__ = ["plane_walk", "pointer_steps", "triangulation", "tour_ring"]
 
 _DOT, _GREY = "#222222", "#999999"
 
@@ -209,62 +209,6 @@ def pointer_steps(points: Any, walk: Sequence[int], weights: Any, *, columns: in
             _number(ax, xy)
         ax.set_title(f"{k + 1}: to {walk[k]}, {matrix[k, walk[k]]:.2f}", fontsize=9)
     return fig
-
-
-def pointer_animation(
-    points: Any, walk: Sequence[int], weights: Any, *, truth: Sequence[int] = ()
-) -> bytes:
-    """Draw the pointer on its walk, one frame per step, as an animated PNG: a city is as large and
-    dark as its weight.
-
-    A browser plays it without a script. Where nothing moves, as in print, a still picture stands
-    for it: the complete walk, each city as large and as dark as the weight that chose it.
-    ``IPython.display.Image(data, format="png")`` shows it.
-
-    Args:
-        points: ``(n, 2)``.
-        walk: The positions pointed at, m of them, in order; the last frame goes back to the first.
-        weights: ``(m, n)`` or ``(m, n + 1)``: a row per step.
-        truth: The true walk, as a wide grey band.
-
-    Returns:
-        The bytes of the file.
-    """
-    xy, matrix = _points(points), as_array("weights", weights, 2)
-    n, walk = len(xy), _positions("walk", walk, len(points))
-    truth = _positions("truth", truth, len(points))
-    require(
-        matrix.shape[0] == len(walk) > 0 and matrix.shape[1] in (n, n + 1),
-        f"weights must be ({len(walk)}, {n}) or ({len(walk)}, {n + 1}), with at least one step, "
-        f"got shape {matrix.shape}",
-    )
-    chosen = np.zeros(n)
-    np.maximum.at(chosen, walk, matrix[np.arange(len(walk)), walk])
-
-    def plane(past: list[int], share: np.ndarray, title: str, step: int = 0) -> Any:
-        fig, ax = plt.subplots(figsize=(3.6, 3.9), layout="constrained")
-        _axes(xy, ax)
-        if truth:
-            line(ax, _closed(xy, truth), "#d9d9d9", 7, solid_joinstyle="round", zorder=0)
-        if len(past) > 1:
-            line(ax, xy[past].T, COLORS[1], 1.6, zorder=1)
-        _weighted_dots(ax, xy, share, 16, 190)
-        if step:
-            style = dict(mutation_scale=14, linewidth=2.2, shrinkA=3, shrinkB=6)
-            arrow(ax, xy[walk[step - 1]], xy[walk[step]], COLORS[1], **style)
-        _circle(ax, xy[walk[0]], 330)
-        ax.set_title(title, fontsize=10.5)
-        image = rendered(fig)
-        plt.close(fig)
-        return image
-
-    tour = walk + walk[:1]
-    frames = [
-        plane(walk[:k], matrix[k, :n], f"step {k + 1}: weight {matrix[k, city]:.2f}", step=k)
-        for k, city in enumerate(walk)
-    ]
-    frames.append(plane(tour, chosen, "and back"))
-    return animated_png(plane(tour, chosen, "the whole walk"), frames, 700)
 
 
 def tour_ring(places: Sequence[int], *, title: str = "", ax: Axes | None = None) -> Figure:

@@ -1,10 +1,7 @@
-import io
-
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgba
-from PIL import Image
 
 from attnbook.figures import plane
 
@@ -81,69 +78,6 @@ def test_a_plane_a_step_with_sizes_by_weight():
     assert len(plane.pointer_steps(POINTS, [0, 1], weights[:2, :5]).axes) == 2
 
 
-def frames_of(data):
-    picture = Image.open(io.BytesIO(data))
-    frames = []
-    for k in range(picture.n_frames):
-        picture.seek(k)
-        frames.append(
-            (np.asarray(picture.convert("RGB")).astype(int), picture.info.get("duration"))
-        )
-    return picture, frames
-
-
-def test_the_pointer_walks_in_an_animation_with_a_still_of_the_whole_walk(monkeypatch):
-    walk, weights = [0, 1, 2, 3], np.full((4, 5), 0.05)
-    weights[range(4), walk] = [0.8, 0.8, 0.8, 0.8]
-    before = plt.get_fignums()
-    data = plane.pointer_animation(POINTS, walk, weights)
-    assert plt.get_fignums() == before, "no figure is left open, or it would be shown too"
-    picture, frames = frames_of(data)
-    assert (
-        picture.format == "PNG"
-        and picture.is_animated
-        and picture.n_frames == 1 + 4 + 1
-        and len(data) < 400_000
-    )
-    assert (
-        picture.info["loop"] == 3
-        and picture.info["default_image"]
-        and [d for _, d in frames[1:]] == [700] * 4 + [2100]
-    )
-    assert all((a[40:] != b[40:]).any() for (a, _), (b, _) in zip(frames[1:], frames[2:])), (
-        "below the title it moves"
-    )
-
-    def orange(frame):
-        target = np.array([round(255 * c) for c in ORANGE[:3]])
-        return int((abs(frame[40:] - target).sum(-1) < 20).sum())
-
-    amounts = [orange(frame) for frame, _ in frames]
-    assert amounts[1] < amounts[2] < amounts[3] < amounts[4] < amounts[0], "the walk grows"
-    assert amounts[5] == amounts[0] and (frames[0][0][40:] == frames[5][0][40:]).all(), (
-        "the still is the closed walk"
-    )
-    flat = plane.pointer_animation(POINTS, walk, np.full((4, 6), 1 / 6))
-    dark = [int((frame[40:].sum(-1) < 300).sum()) for frame, _ in frames_of(flat)[1]]
-    assert dark[1] < int((frames[1][0][40:].sum(-1) < 300).sum()), (
-        "less weight, a smaller and lighter city"
-    )
-    sizes, real = [], plane.rendered
-    monkeypatch.setattr(
-        plane,
-        "rendered",
-        lambda fig: sizes.append(fig.axes[0].collections[0].get_sizes()) or real(fig),
-    )
-    plane.pointer_animation(POINTS, walk, weights)
-    assert np.allclose(sizes[1], 16 + 190 * weights[1]) and np.allclose(
-        sizes[-1], 16 + 190 * np.array([0.8, 0.8, 0.8, 0.8, 0])
-    )
-    band = frames_of(plane.pointer_animation(POINTS, walk, weights, truth=[0, 2, 3]))[1]
-    assert all((abs(frame - 0xD9).sum(-1) < 4).sum() > 200 for frame, _ in band), (
-        "the true walk is in every frame"
-    )
-
-
 def test_a_tour_lies_on_the_ring_where_it_goes_as_the_shortest_and_cuts_across_elsewhere():
     (ax,) = plane.tour_ring([0, 1, 2, 5, 4, 3], title="six").axes
     assert ax.get_title() == "six"
@@ -185,15 +119,6 @@ def test_a_tour_lies_on_the_ring_where_it_goes_as_the_shortest_and_cuts_across_e
             r"weights must be \(2, 5\), or with END \(2 or 3, 6\)",
         ),
         (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((2, 4))), r"got shape \(2, 4\)"),
-        (
-            lambda: plane.pointer_animation(POINTS, [0, 1], np.zeros((3, 5))),
-            r"weights must be \(2, 5\) or \(2, 6\), .*got shape \(3, 5\)",
-        ),
-        (lambda: plane.pointer_animation(POINTS, [], np.zeros((0, 5))), "at least one step"),
-        (
-            lambda: plane.pointer_animation(POINTS, [5], np.zeros((1, 5))),
-            "walk must hold positions from 0 to 4",
-        ),
     ],
 )
 def test_mistakes_are_named(call, words):

@@ -56,10 +56,11 @@ def one_of_each():
             torch.randn(3, 256, generator=g), torch.randn(3, 6, 256, generator=g), width=128,
             still=still(),
         ),
-        "mask": figures.mask_painter(["<b>the</b>", "cat", "sat", "down"], still=still()),
+        "mask": figures.mask_painter(["<b>the</b>", "cat", "sat", "down", "pad"], real=4, still=still()),
         "positions": figures.position_products([32, 8], 50, first=10, second=14, still=still()),
         "alignment": figures.alignment_steps(
-            torch.randn(7, 6, generator=g).softmax(-1), SOURCE, TARGET, word=2, still=still()
+            [(torch.randn(7, 6, generator=g).softmax(-1), SOURCE, TARGET),
+             (torch.eye(3), ["so", "is", "it"], ["ainsi", "est", "il"])], word=2, still=still()
         ),
         "addressing": figures.addressing_steps(
             torch.randn(5, 3, generator=g), torch.randn(3, generator=g), torch.eye(5)[3],

@@ -1,7 +1,7 @@
 // A translation as it is written: what each word looked at, and what has been looked at so far.
 function figure(data, control) {
   const at = { t: data.t };
-  const { source, target, weights } = data;
+  let { source, target, weights } = data.sentences[0];
 
   /** The weights of word t, and the sum of all up to it: how much each source word was used. */
   function compute({ weights, t }) {
@@ -10,6 +10,12 @@ function figure(data, control) {
     };
   }
 
+  if (data.sentences.length > 1) {
+    control.choice("sentence", data.sentences.map((s) => s.source.join(" ")), 0, (k) => {
+      ({ source, target, weights } = data.sentences[k]);
+      move(Math.min(at.t + 1, target.length), target.length);
+    });
+  }
   const move = control.slider("word", {
     min: 1, max: target.length, step: 1, value: at.t + 1, show: (v) => `${v} of ${target.length}`,
   }, (v) => { at.t = v - 1; });

@@ -40,17 +40,26 @@ def softmax_of_products(query: Any, keys: Any, *, width: int, still: Figure) -> 
     return InteractiveFigure("softmax", "Scores and weights of some keys", data, still)
 
 
-def mask_painter(words: Sequence[str], *, still: Figure) -> InteractiveFigure:
+def mask_painter(
+    words: Sequence[str], *, real: int | None = None, still: Figure
+) -> InteractiveFigure:
     """Show the causal mask of a sentence, for the reader to repaint: who may look at whom, what
     comes in over several layers, and where an answer leaks.
 
     Args:
-        words: of the sentence; each row of the mask has to guess the word after it.
+        words: of the sentence, padding included; each row has to guess the word after it.
+        real: how many are not padding; all of them when not given.
         still: what is shown where no script runs.
+
+    Raises:
+        ValueError: for no words, or more real ones than there are.
     """
     words = [str(word) for word in words]
     require(len(words) > 0, "words must hold at least one word, got none")
-    return InteractiveFigure("mask", "A mask to paint", {"words": words}, still)
+    real = len(words) if real is None else real
+    require(0 < real <= len(words), f"real must be between 1 and {len(words)}, got {real}")
+    data = {"words": words, "real": real}
+    return InteractiveFigure("mask", "A mask to paint", data, still)
 
 
 def position_products(
@@ -85,30 +94,34 @@ def position_products(
 
 
 def alignment_steps(
-    weights: Any, source: Sequence[str], target: Sequence[str], *, word: int = 0, still: Figure
+    sentences: Sequence[tuple[Any, Sequence[str], Sequence[str]]], *, word: int = 0, still: Figure
 ) -> InteractiveFigure:
     """Show a translation as it is written: what each word looked at, and how much of it every
     source word has got so far.
 
     Args:
-        weights: ``(m, n)``, a row for each word that was written.
-        source: the n words that were read.
-        target: the m words that were written.
+        sentences: the weights ``(m, n)`` of each, a row for each word that was written; the n words
+            that were read; and the m words that were written.
         word: the one shown first, counted from 0.
         still: what is shown where no script runs.
 
     Raises:
-        ValueError: for weights of another shape, or a word that there is not.
+        ValueError: for no sentence, weights of another shape, or a word that there is not.
     """
+    require(len(sentences) > 0, "sentences must hold at least one sentence, got none")
+    data = {"sentences": [_sentence(*one) for one in sentences], "t": word}
+    words = min(len(one["target"]) for one in data["sentences"])
+    require(0 <= word < words, f"word must be between 0 and {words - 1}, got {word}")
+    return InteractiveFigure("alignment", "A translation, word by word", data, still)
+
+
+def _sentence(weights: Any, source: Sequence[str], target: Sequence[str]) -> dict[str, Any]:
     matrix = as_array("weights", weights, 2)
     require(
         matrix.shape == (len(target), len(source)) and matrix.size > 0,
         f"weights must be ({len(target)}, {len(source)}), a row for each word of the target, got "
         f"shape {matrix.shape}",
     )
-    require(0 <= word < len(target), f"word must be between 0 and {len(target) - 1}, got {word}")
-    data = {
-        "weights": matrix, "source": [str(s) for s in source],
-        "target": [str(t) for t in target], "t": word,
+    return {
+        "weights": matrix, "source": [str(s) for s in source], "target": [str(t) for t in target],
     }  # fmt: skip
-    return InteractiveFigure("alignment", "A translation, word by word", data, still)

@@ -83,7 +83,8 @@ function start(root, figure) {
         changed(+input.value);
         redraw();
       });
-      return (v) => {
+      return (v, most = input.max) => {
+        input.max = most;
         input.value = v;
         shown.textContent = show(v);
         changed(v);

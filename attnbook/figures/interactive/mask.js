@@ -6,6 +6,9 @@ function figure(data, control) {
   const rules = [
     ["causal", (i, j) => j <= i], ["all words", () => true], ["one word too far", (i, j) => j <= i + 1],
     ["window of 3", (i, j) => j <= i && j > i - 3], ["none", () => false],
+    ...(data.real < n ? [
+      ["padding", (i, j) => j < data.real], ["causal & padding", (i, j) => j <= i && j < data.real],
+    ] : []),
   ];
   let mask = grid(rules[0][1]);
   let layers = 1;
@@ -27,7 +30,7 @@ function figure(data, control) {
 
   function draw(place) {
     const { reach } = compute({ mask, layers });
-    const leaks = words.map((_, i) => reach[i].findIndex((has, j) => has && j > i));
+    const leaks = words.map((_, i) => reach[i].findIndex((has, j) => has && j > i && j < data.real));
     const left = 86;
     const room = canvas(place, 0, "Mask: a row for each word that looks, a column for each looked at");
     const cell = Math.min(44, (room.width - left - 4) / n);
@@ -55,9 +58,9 @@ function figure(data, control) {
         const seen = reach[i][j];
         const box = put(room.svg, "rect", {
           x: left + j * cell + 1.5, y: top + i * cell + 1.5, width: cell - 3, height: cell - 3, rx: 3,
-          fill: mask[i][j] ? HUES[j > i ? 1 : 0] : "currentColor",
+          fill: mask[i][j] ? HUES[j > i && j < data.real ? 1 : 0] : "currentColor",
           "fill-opacity": mask[i][j] ? 1 : seen ? 0.22 : 0.06,
-          stroke: seen && j > i ? HUES[1] : "none", "stroke-width": 2.5,
+          stroke: seen && j > i && j < data.real ? HUES[1] : "none", "stroke-width": 2.5,
           tabindex: i === cursor[0] && j === cursor[1] ? 0 : -1, role: "checkbox",
           "aria-checked": String(mask[i][j]), "aria-label": `${word} may look at ${other}`,
           "data-key": `${i}-${j}`, "data-lm-suppress-shortcuts": "true",
@@ -87,9 +90,11 @@ function figure(data, control) {
         + `“${words[leaks[first]]}”${answer}.`;
     }
     if (blind >= 0) return `“${words[blind]}” may look at nothing; its weights are all zero.`;
+    const padded = data.real < n && mask.some((row) => row.some((m, j) => m && j >= data.real))
+      ? " Padding is looked at too." : "";
     const back = Math.max(...reach.map((row, i) => i - row.indexOf(true)));
     return `No leak: after ${layers} ${layers === 1 ? "layer" : "layers"} each word knows itself and at most `
-      + `${back} words before it.`;
+      + `${back} words before it.${padded}`;
   }
   return { compute, draw };
 }

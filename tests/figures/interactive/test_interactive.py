@@ -67,11 +67,11 @@ def test_the_style_names_only_the_figure_itself():
             "second must be between 0 and 8, got 9",
         ),
         (
-            lambda: figures.alignment_steps([[1.0]], ["a", "b"], ["c"], still=still()),
+            lambda: figures.alignment_steps([([[1.0]], ["a", "b"], ["c"])], still=still()),
             r"weights must be \(1, 2\)",
         ),
         (
-            lambda: figures.alignment_steps([[1.0]], ["a"], ["c"], word=1, still=still()),
+            lambda: figures.alignment_steps([([[1.0]], ["a"], ["c"])], word=1, still=still()),
             "word must be between 0 and 0, got 1",
         ),
         (
