@@ -1,5 +1,5 @@
-"""Checks of the section on decision processes: returns over episodes and worlds, planning in a
-known world, blocks that look back.
+"""Checks of the section on decision processes: a state worth leaving, an end that nobody sees,
+returns over episodes and worlds, planning in a known world, blocks that look back.
 """
 
 from functools import partial
@@ -21,7 +21,35 @@ def _sums(rewards, cut):
     return returns_
 
 
-@exercise("07.returns", title="What an action brought", difficulty=2, minutes=12)
+@exercise("07.worth_of_leaving", title="On paper: Worth leaving?", difficulty=1, minutes=4)
+def worth_of_leaving(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the worth")
+    if abs(got - 7) < 1e-9:
+        return None
+    for message, slip in {
+        "that is staying three times: with three steps left going is better": 6,
+        "that is going at every step: with one or two steps left staying is better": 6.25,
+        "that is going once and taking V_1 in place of V_2 after it": 3.5,
+        "that is the worth with two steps left": 4,
+        "that is the worth with four steps left": 11,
+        "going leads to B only with probability one half: A with what it is worth is the other": 10,
+        "going leads to A with probability one half, and A is worth something, too": 5,
+        "that is what B is worth: you are in A": 15,
+        "the two actions are not averaged: the best one counts": 6.5,
+    }.items():
+        if abs(got - slip) < 1e-9:
+            ctx.fail(message)
+    ctx.fail(
+        f"it is not {got:g}: fill in V_1, V_2 and V_3 for both states, one row after the other"
+    )
+
+
+@exercise("07.end_unseen", title="Predict: An end that nobody sees", difficulty=1, minutes=3)
+def end_unseen(answer, ctx):
+    return ctx.predicted(answer, "nearly nothing", "about half", "nearly all")
+
+
+@exercise("07.returns", title="What an action brought", difficulty=2, minutes=6)
 def returns(answer, ctx):
     rows, horizon = 3, ctx.integers(2, 4)
     steps = 6 * horizon
@@ -69,7 +97,7 @@ def returns(answer, ctx):
     )
 
 
-@exercise("07.value_iteration", title="A plan from the end", difficulty=3, minutes=20)
+@exercise("07.value_iteration", title="A plan from the end", difficulty=3, minutes=10)
 def value_iteration(answer, ctx):
     for states, actions, horizon in ((4, 3, 1), (ctx.integers(4, 6), 3, ctx.integers(4, 6))):
         transitions, means = ctx.weights(states, actions, states), ctx.normal(states, actions)
@@ -150,7 +178,7 @@ def _plan(p, m, horizon, best=lambda q: q.max(1), start=None, discount=1.0, late
     return np.array(values), np.array(actions), gap
 
 
-@exercise("07.near_and_far", title="Find the bug: near and far", difficulty=2, minutes=15)
+@exercise("07.near_and_far", title="Find the bug: near and far", difficulty=2, minutes=8)
 def near_and_far(answer, ctx):
     batch, d, width, levels = 2, 3, 2, 3
     for n in (ctx.integers(11, 14), 5):  # the second is shorter than the reach

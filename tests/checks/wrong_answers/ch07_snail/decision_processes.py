@@ -11,6 +11,25 @@ def _returns(rewards, cut):
     return found
 
 
+edit = edits("07.worth_of_leaving")
+edit("going is better", "return 7", "return 6")
+edit("staying is better", "return 7", "return 6.25")
+edit("V_1 in place of V_2", "return 7", "return 3.5")
+edit("with two steps left", "return 7", "return 4")
+edit("with four steps left", "return 7", "return 11")
+edit("only with probability one half", "return 7", "return 10")
+edit("A is worth something, too", "return 7", "return 5")
+edit("what B is worth", "return 7", "return 15")
+edit("the best one counts", "return 7", "return 6.5")
+edit("one row after the other", "return 7", "return 8")
+edit("one number", "return 7", 'return "7"')
+
+edit = edits("07.end_unseen")
+edit("expected one of", '"nearly nothing"', '"a third"')
+edit("expected one of", '"nearly nothing"', '"all"')
+edit("one of 'nearly nothing'", '"nearly nothing"', "0.0")
+
+
 edit = edits("07.returns")
 edit("the sum is cut where an episode ends", "first[:, t + 1]", "done[:, t]")
 edit("the sum runs on into the next world", "if t + 1 < rewards.shape[1]:", "if False:")
