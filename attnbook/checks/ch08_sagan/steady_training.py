@@ -1,5 +1,5 @@
-"""Checks of the section on keeping two networks in balance: hinge losses, a projection on the
-class, the spectral norm of a convolution.
+"""Checks of the section on steady training of a GAN: hinge losses, a slope by hand, a game with
+norm and memory, a projection on the class, the spectral norm of a convolution.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from ..registry import exercise
 from ..verdict import Mistake
 
 
-@exercise("08.hinge_losses", title="Two losses with a margin", difficulty=1, minutes=10)
+@exercise("08.hinge_losses", title="Two losses with a margin", difficulty=1, minutes=5)
 def hinge_losses(answer, ctx):
     for n, m, size in ((7, 5, 1.5), (6, 6, 3.0), (1, 4, 0.3)):
         arguments = size * ctx.normal(n), size * ctx.normal(m)
@@ -83,7 +83,38 @@ def hinge_losses(answer, ctx):
         check_gradients(ctx, answer, arguments, {1: "fake"}, lambda f: -f.mean(), part=1)
 
 
-@exercise("08.class_scores", title="Ask for the class", difficulty=2, minutes=15)
+@exercise("08.steepness", title="On paper: how steep after the norm", difficulty=1, minutes=4)
+def steepness(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the slope")
+    slips = {
+        "1 is the bound, and here the slope stays below it: what the first layer lengthens most, "
+        "the second does not read (W is divided too)": 1,
+        "that is the slope before the norm: divide both weights by their σ": 2,
+        "that is the product of the two σ, a bound on the slope before the norm": 6,
+        "only W is divided: w has a σ as well, its length": 2 / 3,
+        "D reads the second of the hidden numbers alone, and W has 1 there, not 3: write down "
+        "D(x) once": 3,
+        "that is divided by the product of the σ, but where is w = 2?": 1 / 6,
+        "divided by the trace of W: σ is the largest singular value alone": 0.25,
+        "the slope is divided by the sum of the σ: each weight is divided by its own": 0.4,
+        "the slope is divided by the squares of the σ": 1 / 18,
+        "w is not 0 in its second entry, so D depends on x": 0,
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) < 0.004:
+            ctx.fail(words)
+    if abs(got - 1 / 3) > 0.004:
+        ctx.fail(f"the slope is not {got:g}")
+
+
+@exercise(
+    "08.norm_and_memory", title="Predict: the norm against the memory", difficulty=1, minutes=3
+)
+def norm_and_memory(answer, ctx):
+    return ctx.predicted(answer, "all eight", "about half", "one or none")
+
+
+@exercise("08.class_scores", title="Ask for the class", difficulty=2, minutes=8)
 def class_scores(answer, ctx):
     for batch, width, classes in ((5, 4, 3), (4, 3, 6), (1, 2, 2)):
         labels = ctx.integers(0, classes, batch)
@@ -144,7 +175,7 @@ def class_scores(answer, ctx):
         check_gradients(ctx, answer, arguments, {0: "h", 1: "w", 2: "b", 3: "E"}, oracle)
 
 
-@exercise("08.normalised", title="The norm of a convolution", difficulty=3, minutes=25)
+@exercise("08.normalised", title="The norm of a convolution", difficulty=3, minutes=12)
 def normalised(answer, ctx):
     for shape, transposed, steps in (
         ((3, 5, 2, 3), True, 2),
