@@ -1,5 +1,5 @@
-"""Checks of the section on weights as an explanation: leave-one-out, gradient times input,
-agreement of rankings; a look-up for batches.
+"""Checks of the section on attention as explanation: a word less on paper, a model without
+attention, leave-one-out, gradient times input, agreement of rankings; a look-up for batches.
 """
 
 import itertools
@@ -29,7 +29,38 @@ def _small_network(ctx, d):
     return predict
 
 
-@exercise("00.leave_one_out", title="Leave one out", difficulty=2, minutes=10)
+@exercise("00.one_word_less", title="On paper: One word less", difficulty=1, minutes=3)
+def one_word_less(answer, ctx):
+    moved = ctx.number(ctx.call(answer), "the effect")
+    if abs(moved - 5) < 0.02:
+        return
+    slips = {
+        "the other weights stay as they are: they have to grow until they add up to 1 again": 4,
+        "this is the verdict without the word: expected how far it moves, from the one with all "
+        "three": -2,
+        "this is the verdict with all three words: expected how far it moves when the first word "
+        "is gone": 3,
+        "the direction does not count: expected how far the verdict moves, a number above 0": -5,
+        "this is the size of the verdict without the word: expected how far it moves": 2,
+        "the two verdicts lie on different sides of 0: their distance is not the difference of "
+        "their sizes": 1,
+        "this is the vote of the first word: it moves the verdict only by its share": 8,
+    }
+    for message, other in slips.items():
+        if abs(moved - other) < 0.02:
+            ctx.fail(message)
+    ctx.fail(
+        f"the verdict does not move by {moved:g}: write down the weighted average of three votes, "
+        f"the weights of the last two words alone, and their average"
+    )
+
+
+@exercise("00.no_attention", title="Predict: Without attention", difficulty=1, minutes=2)
+def no_attention(answer, ctx):
+    return ctx.predicted(answer, "about half", "about 80 %", "nearly all")
+
+
+@exercise("00.leave_one_out", title="Leave one out", difficulty=2, minutes=5)
 def leave_one_out(answer, ctx):
     for n in (5, ctx.integers(3, 8)):
         d = ctx.integers(2, 5)
@@ -75,7 +106,7 @@ def leave_one_out(answer, ctx):
         ctx.close(got, effects, "the effects", wrong)
 
 
-@exercise("00.gradient_times_input", title="Gradient times input", difficulty=2, minutes=10)
+@exercise("00.gradient_times_input", title="Gradient times input", difficulty=2, minutes=5)
 def gradient_times_input(answer, ctx):
     for n in (4, ctx.integers(3, 8)):
         d = ctx.integers(5, 8)
@@ -145,7 +176,7 @@ def _ranks(values):
     return np.argsort(np.argsort(values)).astype(float)
 
 
-@exercise("00.rank_agreement", title="Do two rankings agree?", difficulty=3, minutes=15)
+@exercise("00.rank_agreement", title="Do two rankings agree?", difficulty=3, minutes=8)
 def rank_agreement(answer, ctx):
     n = ctx.integers(6, 10)
 
@@ -175,7 +206,7 @@ def rank_agreement(answer, ctx):
         ctx.close(np.array(got), np.array(tau), f"the agreement {what}", wrong)
 
 
-@exercise("00.pool_a_batch", title="Find the bug: many texts at once", difficulty=2, minutes=12)
+@exercise("00.pool_a_batch", title="Find the bug: many texts at once", difficulty=2, minutes=6)
 def pool_a_batch(answer, ctx):
     d = ctx.integers(4, 6)
     for ends in ((7, 2, 5), (3,)):

@@ -2,6 +2,29 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("00.one_word_less")
+edit("have to grow", "(-4 / 2)", "(-4 / 4)")
+edit("the verdict without the word", "abs((8 / 2 - 4 / 4) - (-4 / 2))", "-4 / 2")
+edit("the verdict with all three words", "abs((8 / 2 - 4 / 4) - (-4 / 2))", "8 / 2 - 4 / 4")
+edit("the direction does not count", "abs((8 / 2 - 4 / 4) - (-4 / 2))", "-4 / 2 - 3")
+edit("different sides of 0", "(-4 / 2)", "4 / 2")
+edit("does not move by 7", "abs((8 / 2 - 4 / 4) - (-4 / 2))", "7")
+
+
+@wrong("00.no_attention", "expected one of")
+def another_word():
+    return "most"
+
+
+@wrong("00.no_attention", "expected one of")
+def about_eighty():
+    return "80"
+
+
+@wrong("00.no_attention", "one of")
+def a_share():
+    return 0.8
+
 
 @wrong("00.leave_one_out", "a row of zeros is still a row")
 def zeroes(predict, inputs):
