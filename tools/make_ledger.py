@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = ["id", "chapter", "kind", "title", "status", "section", "name", "test"]
 PARTS_COLUMNS = ["modification", "title", "name", "test"]
 KINDS = {"S": "system", "F": "formula", "P": "picture", "C": "claim", "E": "slip"}
+CODE = "https://github.com/attnbook/attnbook/blob/main/"
 CHAPTERS = {
     "0": "What attention is",
     "1": "Sequence to sequence",
@@ -186,18 +187,18 @@ def render(rows: list[dict[str, str]], parts: list[dict[str, str]]) -> str:
         if not mine:
             continue
         lines += [f"## {chapter}. {title}", ""]
-        lines += ["| id | what | status | section | name | test |", "|---|---|---|---|---|---|"]
+        lines += ["| id | what | section | in `attnbook` | held by |", "|---|---|---|---|---|"]
         lines += [_line(row) for row in mine]
         lines.append("")
         if any(row["id"] == "S6.19" and row["status"] == "done" for row in mine):
             lines += [
                 "S6.19, modification by modification:",
                 "",
-                "| modification | name | test |",
+                "| modification | in `attnbook` | held by |",
                 "|---|---|---|",
             ]
             lines += [
-                f"| {_cell(part['title'])} | {_code(part['name'])} | {_code(part['test'])} |"
+                f"| {_cell(part['title'])} | {_names(part['name'])} | {_tests(part['test'])} |"
                 for part in parts
             ]
             lines.append("")
@@ -206,21 +207,32 @@ def render(rows: list[dict[str, str]], parts: list[dict[str, str]]) -> str:
 
 def _line(row: dict[str, str]) -> str:
     if row["status"] != "done":  # what is planned has no page to link to yet
-        return f"| {row['id']} | {_cell(row['title'])} | planned | | | |"
+        return f"| {row['id']} | {_cell(row['title'])} | planned | | |"
     label = row["section"].rsplit("/", 1)[1].replace("_", " ")
     cells = [
         row["id"],
         _cell(row["title"]),
-        "done",
         f"[{label}](../{row['section']}.ipynb)",
-        _code(row["name"]),
-        _code(row["test"]),
+        _names(row["name"]),
+        _tests(row["test"]),
     ]
     return "| " + " | ".join(cells) + " |"
 
 
-def _code(names: str) -> str:
-    return " ".join(f"`{name}`" for name in names.split())
+def _names(names: str) -> str:
+    """What a reader types: the last part of each name, once."""
+    return " ".join(f"`{name}`" for name in dict.fromkeys(n.split(".")[-1] for n in names.split()))
+
+
+def _tests(tests: str) -> str:
+    """The test's own name, a link to its file; a notebook is a test of its section."""
+    links = []
+    for test in tests.split():
+        file, _, name = test.partition("::")
+        where = f"../{file}" if file.endswith(".ipynb") else f"{CODE}{file}"
+        said = name.removeprefix("test_").replace("_", " ") or "the section's own cells"
+        links.append(f"[{said}]({where})")
+    return ", ".join(links)
 
 
 def _cell(text: str) -> str:
