@@ -1,5 +1,5 @@
-"""Checks of the section beyond the bottleneck: a test that attention reads a set, and accuracy
-by source length.
+"""Checks of the section beyond the bottleneck: what is left for sources of a new kind, a cut,
+accuracy by source length, and a test that attention reads a set.
 """
 
 import numpy as np
@@ -7,6 +7,30 @@ import torch
 
 from ..context import a
 from ..registry import exercise
+
+
+@exercise("02.new_phrases", title="On paper: how many of the new ones?", difficulty=1, minutes=4)
+def new_phrases(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the share")
+    slips = {
+        "that is the share among all 223 sources: how many have five phrases or more?": 12 / 223,
+        "that is the share of all sources that are right": 160 / 223,
+        "that is the share of sources with at most four phrases": 148 / 223,
+        "these are the right answers of the others: divide by the number of the others": 12,
+        "that is a share of the right answers: expected a share of the others": 12 / 160,
+        "that is the share of the others that are wrong": 63 / 75,
+        "that is a percentage: expected a share from 0 to 1": 16,
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) < max(0.005, 0.01 * slip):
+            ctx.fail(words)
+    if abs(got - 12 / 75) > 0.0051:
+        ctx.fail(f"the share is not {got:g}")
+
+
+@exercise("02.cut_in_two", title="Predict: the scissors", difficulty=1, minutes=3)
+def cut_in_two(answer, ctx):
+    return ctx.predicted(answer, "none", "the square", "the same")
 
 
 def _subjects(ctx, d):
@@ -43,6 +67,10 @@ def _one_of_each(ctx, d):
         place = torch.softmax(torch.where(mask, 0.3 * ramp[: mask.shape[-1]], -torch.inf), dim=-1)
         return (place[..., None] * states).sum(-2)
 
+    def in_a_ring(states, mask):  # any turn and the reverse leave the neighbours as they are
+        near = (states * states.roll(1, -2)).sum(-1) + (states * states.roll(-1, -2)).sum(-1)
+        return attend(states, mask, near)
+
     return [
         ("attention with a mask", attend, True),
         (
@@ -57,6 +85,7 @@ def _one_of_each(ctx, d):
             lambda h, mask: attend(h, mask, -0.6 * _from_middle(h.shape[-2])),
             False,
         ),
+        ("attention whose scores ask the neighbours in a ring", in_a_ring, False),
         ("the last state", last, False),
         ("weights by position alone", stretched, False),
     ]
@@ -93,12 +122,13 @@ def _translations(ctx):
 
 def _accuracies(predictions, references, lengths, edges):
     """The right accuracies, and those of known mistakes, by message."""
-    right, upper, lower, tokens, prefix = [], [], [], [], []
+    right, upper, lower, tokens, prefix, closed = [], [], [], [], [], []
     triples = list(zip(predictions, references, lengths))
     for low, high in zip(edges, edges[1:]):
         right.append([p == r for p, r, k in triples if low <= k < high])
         upper.append([p == r for p, r, k in triples if low <= k <= high])
         lower.append([p == r for p, r, k in triples if low < k <= high])
+        closed.append(upper[-1] if high == edges[-1] else right[-1])
         tokens.append(
             [sum(a == b for a, b in zip(p, r)) / len(r) for p, r, k in triples if low <= k < high]
         )
@@ -113,6 +143,7 @@ def _accuracies(predictions, references, lengths, edges):
         "Leave the upper edge out": means(upper),
         f"the lower edge is left out: the bin [{edges[1]}, {edges[2]}) holds length {edges[1]} "
         f"and not {edges[2]}": means(lower),
+        f"the last bin holds its upper edge, {edges[-1]}: leave it out there, too": means(closed),
         "single tokens are counted: a prediction is right if all of its tokens are": means(tokens),
         "a prediction that stops too early counts as right: compare whole lists": means(prefix),
         "the bins are divided by the number of all sources: expected by that of the bin": means(
@@ -122,7 +153,7 @@ def _accuracies(predictions, references, lengths, edges):
     }
 
 
-@exercise("02.accuracy_by_length", title="Accuracy by source length", difficulty=2, minutes=15)
+@exercise("02.accuracy_by_length", title="Accuracy by source length", difficulty=2, minutes=8)
 def accuracy_by_length(answer, ctx):
     def differ(drawn):  # the results of all mistakes
         right, slips = _accuracies(*drawn)
@@ -184,7 +215,7 @@ def accuracy_by_length(answer, ctx):
             ctx.fail(f"accuracy[{i}], lengths {span}, is {value:.4g}, expected {wanted:.4g}")
 
 
-@exercise("02.reads_a_set", title="Write the test: does it read a set?", difficulty=3, minutes=20)
+@exercise("02.reads_a_set", title="Write the test: does it read a set?", difficulty=3, minutes=10)
 def reads_a_set(answer, ctx):
     batch, n, d = 2, 7, 4
     states = ctx.normal(batch, n, d)
@@ -217,6 +248,8 @@ def reads_a_set(answer, ctx):
                     f"{verdict}: states and mask have to be shuffled together, in one order, along "
                     f"the words (dim 1)"
                 )
+            if not ctx.truth(ctx.call(answer, _largest, states, mask), "your test of the maximum"):
+                ctx.fail(f"{verdict}. Is True returned where the contexts differ?")
             ctx.fail(
                 f"{verdict}: compare up to rounding, with torch.allclose(…, atol=1e-4); its own "
                 f"tolerance is too small near 0"
@@ -225,6 +258,11 @@ def reads_a_set(answer, ctx):
             ctx.fail(
                 f"your test says that {name} reads a set, but its context changes with the order"
             )
+
+
+def _largest(states, mask):
+    """Exactly the same in any order: no sum, nothing to round."""
+    return states.masked_fill(~mask[..., None], float("-inf")).amax(-2)
 
 
 def _rows(states, mask):

@@ -2,6 +2,23 @@ import torch
 
 from ..collection import edits, wrong
 
+edit = edits("02.new_phrases")
+edit("among all 223", "0.16", "0.054")
+edit("all sources that are right", "0.16", "0.717")
+edit("at most four phrases", "0.16", "0.664")
+edit("divide by the number of the others", "0.16", "12")
+edit("a share of the right answers", "0.16", "0.075")
+edit("that are wrong", "0.16", "0.84")
+edit("from 0 to 1", "0.16", "16")
+edit("the share is not 0.3", "0.16", "0.3")
+
+
+edit = edits("02.cut_in_two")
+edit("expected one of 'none'", "the square", "square")
+edit("an int came back", 'return "the square"', "return 0")
+edit("None came back", 'return "the square"', "pass")
+
+
 edit = edits("02.reads_a_set")
 edit("the mask must be shuffled with the states", "mask[:, order]", "mask")
 edit("the states are never shuffled", "states[:, order], mask[:, order]", "states.clone(), mask")
@@ -21,6 +38,16 @@ edit(
 edit("its context changes with the order", ", torch.randperm(n), torch.randperm(n)", ",")
 edit("its context changes with the order", "return False", "pass")
 edit(
+    "its context changes with the order",
+    "(torch.arange(n).flip(0), torch.randperm(n), torch.randperm(n))",
+    "[torch.arange(n).roll(k) for k in range(1, n)]",
+)
+edit(
+    "Is True returned where the contexts differ?",
+    "return False\n    return True",
+    "return True\n    return False",
+)
+edit(
     "a float came back, expected True or False",
     "if not torch.allclose(before, after, atol=1e-4)",
     "if True",
@@ -32,6 +59,11 @@ edit(
 edit = edits("02.accuracy_by_length")
 edit("both edges of a bin are inside", "length < high", "length <= high")
 edit("the lower edge is left out", "low <= length < high", "low < length <= high")
+edit(
+    "the last bin holds its upper edge",
+    "low <= length < high",
+    "low <= length < high + (high == edges[-1])",
+)
 edit("single tokens are counted", "p == r for", "sum(a == b for a, b in zip(p, r)) / len(r) for")
 edit("stops too early counts as right", "p == r for", "all(a == b for a, b in zip(p, r)) for")
 edit("expected None", "else None", "else 0.0")
