@@ -51,7 +51,7 @@ function filterLedger(page) {
     for (const part of page.querySelectorAll(":scope > section")) {
       part.hidden = ![...part.querySelectorAll("tbody tr")].some((row) => !row.hidden);
     }
-    count.textContent = `${shown} of ${rows.length} lines`;
+    count.textContent = `${shown} of ${rows.length} rows`;
   };
   kind.addEventListener("change", filter);
   words.addEventListener("input", filter);
