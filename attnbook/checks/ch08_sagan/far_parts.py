@@ -1,5 +1,5 @@
-"""Checks of the section on parts that must agree: what an exchange changes, agreement above
-chance, attention over places.
+"""Checks of the section on far parts that agree: agreement above chance by hand, a generator whose
+attention is shut, what an exchange changes, agreement above chance, attention over places.
 """
 
 import numpy as np
@@ -10,7 +10,36 @@ from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
-@exercise("08.exchange_gap", title="What an exchange changes", difficulty=2, minutes=15)
+@exercise("08.kappa_by_hand", title="On paper: above chance", difficulty=1, minutes=4)
+def kappa_by_hand(answer, ctx):
+    got = ctx.number(ctx.call(answer), "κ")
+    slips = {
+        "that is the agreement itself: take chance off": 0.84,
+        "that is what comes by chance, and also what ½ for chance would give: chance is 0.8 · 0.8 "
+        "+ 0.2 · 0.2, and κ what lies above it": 0.68,
+        "it is not divided by 1 − e: how far is it from chance to perfection?": 0.16,
+        "it is divided by e: expected 1 − e": 0.16 / 0.68,
+        "they agree in green by chance, too": 0.2 / 0.36,
+        "chance is taken to be ⅛: it depends on how often each colour comes": (0.84 - 1 / 8)
+        / (1 - 1 / 8),
+        "chance is the share of red: left and right are drawn independently": 0.2,
+        "κ is a share of 1, not of 100": 50,
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) < 0.004:
+            ctx.fail(words)
+    if abs(got - 0.5) > 0.002:
+        ctx.fail(f"κ is not {got:g}")
+
+
+@exercise(
+    "08.shut_the_forger", title="Predict: shut the forger's attention", difficulty=1, minutes=3
+)
+def shut_the_forger(answer, ctx):
+    return ctx.predicted(answer, "far above chance", "a little above chance", "at chance")
+
+
+@exercise("08.exchange_gap", title="What an exchange changes", difficulty=2, minutes=8)
 def exchange_gap(answer, ctx):
     n, c, h, w = ctx.integers(3, 6), 2, ctx.integers(3, 5), 2 * ctx.integers(3, 6)
     a, b = ctx.normal(n, c, h, w), ctx.normal(n, c, h, w)
@@ -99,7 +128,7 @@ def _look_at_gap(ctx, answer, score, of, a, b, n, h, m):
     )
 
 
-@exercise("08.above_chance", title="Agreement above chance", difficulty=3, minutes=20)
+@exercise("08.above_chance", title="Agreement above chance", difficulty=3, minutes=10)
 def above_chance(answer, ctx):
     n, colours = ctx.integers(40, 60), ctx.integers(4, 7)
     left = ctx.integers(0, colours, n) * ctx.integers(0, 2, n)  # 0 is frequent
@@ -195,7 +224,7 @@ def _kappa_slips(x, y, colours):
     }
 
 
-@exercise("08.who_looks_at_whom", title="Find the bug: who looks at whom", difficulty=3, minutes=20)
+@exercise("08.who_looks_at_whom", title="Find the bug: who looks at whom", difficulty=3, minutes=10)
 def who_looks_at_whom(answer, ctx):
     batch, c, height, width, d, d_h = 2, 4, 2, ctx.integers(3, 5), 3, 2
     x, gamma = ctx.normal(batch, c, height, width), 0.5 + ctx.normal(1)[0].abs()

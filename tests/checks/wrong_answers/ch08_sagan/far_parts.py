@@ -12,6 +12,24 @@ def _halves(a, b, dim=-1):
     return first, second
 
 
+edit = edits("08.kappa_by_hand")
+edit("take chance off", "0.5", "0.84")
+edit("what lies above it", "0.5", "0.68")
+edit("not divided by 1 − e", "0.5", "0.16")
+edit("divided by e", "0.5", "0.16 / 0.68")
+edit("in green by chance", "0.5", "0.2 / 0.36")
+edit("how often each colour comes", "0.5", "0.715 / 0.875")
+edit("left and right are drawn independently", "0.5", "0.2")
+edit("a share of 1", "0.5", "50")
+edit("κ is not 0.4", "0.5", "0.4")
+
+
+edit = edits("08.shut_the_forger")
+edit("expected one of 'far above chance'", "far above", "above")
+edit("a float came back", '"far above chance"', "0.9")
+edit("None came back", 'return "far above chance"', "pass")
+
+
 edit = edits("08.exchange_gap")
 edit(
     "the sign is wrong",
