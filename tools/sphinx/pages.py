@@ -133,6 +133,21 @@ def _pictures(page: str, builder) -> str:
         )
         return f'<a class="zoom" href="{source}">{tag}</a>'
 
+    def filed(match):
+        """The still that a figure to touch brings inside its HTML, as a file like any other."""
+        data = base64.b64decode(match[1])
+        path = Path(builder.outdir) / "_images" / f"{hashlib.sha256(data).hexdigest()[:20]}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+        width, height = int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+        return (
+            f'src="{builder.imgpath}/{path.name}" width="{width}" height="{height}" '
+            f'loading="lazy" decoding="async" style="max-width:100%;height:auto"'
+        )
+
+    page = re.sub(
+        r'src="data:image/png;base64,([A-Za-z0-9+/=]+)" style="max-width:100%"', filed, page
+    )
     page = re.sub(r'<a class="[^"]*image-reference"[^>]*>\s*(<img [^>]*>)\s*</a>', r"\1", page)
     return re.sub(r'<img [^>]*src="((?:\.\./)*_images/[^"]*)"[^>]*>', sized, page)
 

@@ -13,10 +13,13 @@ from lxml import html
 
 GLOSSARY = "appendix/glossary.html"
 LEFT_OUT = " | ".join(
-    ["//pre", "//script", "//style", "//details"]
+    ["//pre", "//script", "//style", "//details", "//div[contains(@class, 'math')]"]
+    + ["//section[@id='ledger']//table"]
     + [f"//*[contains(@class, '{name}')]" for name in ("headerlink", "eqno", "cell_output")]
 )
-"""Code, hints and what cells print: nobody looks for those by a question."""
+"""Code, hints, formulas set apart, what cells print and the ledger: nobody looks for those by a
+question.
+"""
 
 
 def write_index(app, exception):
