@@ -37,7 +37,9 @@ def softmax_of_products(query: Any, keys: Any, *, width: int, still: Figure) -> 
     require(width in widths, f"width must be one of {widths}, got {width}")
     products = np.stack([np.einsum("bd,bnd->bn", q[:, :w], k[:, :, :w]) for w in widths], axis=1)
     data = {"products": products, "widths": widths, "width": width}
-    return InteractiveFigure("softmax", "The scores of some keys as bars, and below them the weights", data, still)
+    return InteractiveFigure(
+        "softmax", "The scores of some keys as bars, and below them the weights", data, still
+    )
 
 
 def mask_painter(
@@ -59,7 +61,9 @@ def mask_painter(
     real = len(words) if real is None else real
     require(0 < real <= len(words), f"real must be between 1 and {len(words)}, got {real}")
     data = {"words": words, "real": real}
-    return InteractiveFigure("mask", "A mask to paint: who may look at whom in a sentence", data, still)
+    return InteractiveFigure(
+        "mask", "A mask to paint: who may look at whom in a sentence", data, still
+    )
 
 
 def position_products(
@@ -90,7 +94,9 @@ def position_products(
     data = {
         "widths": widths, "width": widths[0], "length": length, "first": first, "second": second,
     }  # fmt: skip
-    return InteractiveFigure("positions", "Two positions as clocks, and the product of their vectors", data, still)
+    return InteractiveFigure(
+        "positions", "Two positions as clocks, and the product of their vectors", data, still
+    )
 
 
 def alignment_steps(
@@ -112,7 +118,9 @@ def alignment_steps(
     data = {"sentences": [_sentence(*one) for one in sentences], "t": word}
     words = min(len(one["target"]) for one in data["sentences"])
     require(0 <= word < words, f"word must be between 0 and {words - 1}, got {word}")
-    return InteractiveFigure("alignment", "A translation, word by word, and what each word looked at", data, still)
+    return InteractiveFigure(
+        "alignment", "A translation, word by word, and what each word looked at", data, still
+    )
 
 
 def _sentence(weights: Any, source: Sequence[str], target: Sequence[str]) -> dict[str, Any]:

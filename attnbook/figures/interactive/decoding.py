@@ -77,7 +77,9 @@ def beam_steps(
         "nodes": [list(node) for node in nodes], "end": end, "sizes": beam_size, "steps": longest,
         "between": between, "truth": truth,
     }  # fmt: skip
-    return InteractiveFigure("beam", "Beam search, step by step: the candidates and their probabilities", data, still)
+    return InteractiveFigure(
+        "beam", "Beam search, step by step: the candidates and their probabilities", data, still
+    )
 
 
 def tour_steps(
@@ -119,4 +121,6 @@ def tour_steps(
         )
     require(0 <= step <= n, f"step must be between 0 and {n}, got {step}")
     data = {"points": xy, "weights": rows[:, :n], "step": step, **tours}
-    return InteractiveFigure("tour", "The tour of a pointer network, step by step over the shortest tour", data, still)
+    return InteractiveFigure(
+        "tour", "The tour of a pointer network, step by step over the shortest tour", data, still
+    )

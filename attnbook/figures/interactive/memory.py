@@ -64,4 +64,6 @@ def addressing_steps(
     )
     data = {"memory": rows, "key": wanted, "previous": before, "names": list(map(str, names))}
     data |= {name: float(value) for name, (value, _, _) in ranges.items()}
-    return InteractiveFigure("addressing", "Weights of the slots before and after each of four steps", data, still)
+    return InteractiveFigure(
+        "addressing", "Weights of the slots before and after each of four steps", data, still
+    )
