@@ -38,6 +38,7 @@ CHAPTERS = {
     "6": "Transformer",
     "7": "SNAIL",
     "8": "Self-attention GAN",
+    "9": "Attention since 2017",
 }
 
 
