@@ -84,8 +84,8 @@ def _keep_freed_memory() -> None:
 
 
 def _figures() -> None:
-    """Figures as one opaque PNG each, readable on a light and on a dark page; the same bytes
-    when drawn again.
+    """Figures as one opaque PNG each, readable on a light and on a dark page and sharp on a screen
+    of twice the points; the same bytes when drawn again.
     """
     try:
         from .figures import style
@@ -104,5 +104,6 @@ def _figures() -> None:
     from matplotlib_inline.config import InlineBackend
 
     backend = InlineBackend.instance(parent=shell)
+    backend.figure_formats = {"retina"}
     # No software stamp in the PNG: a rebuild on the same machine gives the same bytes.
     backend.print_figure_kwargs = {"bbox_inches": "tight", "metadata": {"Software": None}}

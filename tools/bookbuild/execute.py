@@ -4,6 +4,8 @@ and measures it.
 
 from __future__ import annotations
 
+import base64
+import io
 import os
 import sys
 import time
@@ -85,4 +87,27 @@ def execute(nb: NotebookNode, folder: Path, timeout: int = 3600) -> dict[str, fl
     nb.metadata = NotebookNode(metadata)
     for cell in nb.cells:
         cell.metadata.pop("execution", None)
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                output.data["image/png"] = lighter(output.data["image/png"])
     return {"seconds": round(seconds, 1), "peak_mb": round(watcher[0].mb) if watcher else 0}
+
+
+def lighter(png: str) -> str:
+    """A PNG in base64 with 256 colours where nobody can tell, a third of the size: a line, its
+    edges and a face need no more. One of many colours, as a photograph, stays as it is.
+    """
+    from PIL import Image, ImageChops, ImageStat
+
+    data = base64.b64decode(png)
+    picture = Image.open(io.BytesIO(data))
+    if getattr(picture, "n_frames", 1) > 1:
+        return png
+    whole = picture.convert("RGB")
+    few = whole.quantize(256, dither=Image.Dither.NONE)
+    error = ImageStat.Stat(ImageChops.difference(whole, few.convert("RGB")))
+    if max(error.mean) > 1 or max(error.rms) > 2:  # of 255
+        return png
+    out = io.BytesIO()
+    few.save(out, format="PNG", optimize=True, dpi=picture.info.get("dpi", (110, 110)))
+    return png if out.tell() >= len(data) else base64.encodebytes(out.getvalue()).decode()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fontTools.subset import Subsetter
 from fontTools.ttLib import TTFont
+from PIL import Image
 from sphinx.jinja2glue import BuiltinTemplateLoader
 from sphinx.util.images import get_image_size
 
@@ -123,12 +124,13 @@ def _pictures(page: str, builder) -> str:
         tag, source = match[0], match[1]
         name = source.rpartition("/")[2]
         path = builder.srcdir / files[name] if name in files else None
-        size = get_image_size(str(path)) if path and path.is_file() else None
+        size = _size(path) if path and path.is_file() else None
         if not size or " width=" in tag:
             return tag
         tag = tag.replace(
             "<img ",
-            f'<img width="{size[0]}" height="{size[1]}" loading="lazy" decoding="async" ',
+            f'<img width="{size[0]}" height="{size[1]}" style="--width: {size[0]}px" '
+            f'loading="lazy" decoding="async" ',
             1,
         )
         return f'<a class="zoom" href="{source}">{tag}</a>'
@@ -150,6 +152,16 @@ def _pictures(page: str, builder) -> str:
     )
     page = re.sub(r'<a class="[^"]*image-reference"[^>]*>\s*(<img [^>]*>)\s*</a>', r"\1", page)
     return re.sub(r'<img [^>]*src="((?:\.\./)*_images/[^"]*)"[^>]*>', sized, page)
+
+
+def _size(path: Path) -> tuple[int, int] | None:
+    """Width and height on the page: a figure of a notebook has two points in each direction."""
+    size = get_image_size(str(path))
+    if size is None or path.suffix != ".png":
+        return size
+    with Image.open(path) as picture:
+        double = picture.info.get("dpi", (0, 0))[0] > 200
+    return (size[0] // 2, size[1] // 2) if double else size
 
 
 def _with_policy(page: str) -> str:
