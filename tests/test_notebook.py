@@ -90,7 +90,7 @@ def test_setup_lets_large_buffers_be_reused():
     assert page_faults("setup") < 0.1 * page_faults("no setup")
 
 
-def test_in_a_notebook_the_figures_carry_no_stamp(monkeypatch):
+def test_in_a_notebook_the_figures_are_sharp_and_carry_no_stamp(monkeypatch):
     """IPython 7.34 and 9 alike: the shell of a kernel has `kernel`, and the inline backend is
     one object a process.
     """
@@ -105,6 +105,7 @@ def test_in_a_notebook_the_figures_carry_no_stamp(monkeypatch):
     monkeypatch.setattr(IPython, "get_ipython", Shell)
     attnbook.setup()
     assert InlineBackend.instance().print_figure_kwargs["metadata"] == {"Software": None}
+    assert InlineBackend.instance().figure_formats == {"retina"}
     InlineBackend.clear_instance()
 
 

@@ -2,6 +2,8 @@
 goes red on each planted fault.
 """
 
+import base64
+import io
 import json
 import os
 import shutil
@@ -10,9 +12,12 @@ import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 import small
+from matplotlib.figure import Figure
 from patience import HANGS
+from PIL import Image
 
 from bookbuild import execute, publish, source
 
@@ -50,6 +55,26 @@ def nbval(notebook: Path, *more: str) -> subprocess.CompletedProcess:
     ]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=HANGS, env=env)
+
+
+def encoded(picture: Image.Image) -> str:
+    data = io.BytesIO()
+    picture.save(data, format="PNG", dpi=(220, 220))
+    return base64.encodebytes(data.getvalue()).decode()
+
+
+def test_a_figure_is_stored_with_few_colours_and_a_photograph_as_it_is():
+    figure = Figure(figsize=(3, 2), dpi=220)
+    figure.subplots().plot([0, 2, 1, 3], label="a curve")
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=220)
+    drawn = Image.open(data).convert("RGB")
+    noise = np.random.default_rng(0).integers(0, 256, (200, 300, 3), dtype=np.uint8)
+    photograph = encoded(Image.fromarray(noise))
+    few = Image.open(io.BytesIO(base64.b64decode(execute.lighter(encoded(drawn)))))
+    assert few.mode == "P" and few.size == drawn.size and round(few.info["dpi"][0]) == 220
+    assert np.abs(np.asarray(few.convert("RGB")).astype(int) - np.asarray(drawn)).mean() < 0.1
+    assert execute.lighter(photograph) == photograph
 
 
 @pytest.fixture(scope="module")
