@@ -1,9 +1,8 @@
 """Attention without the m×n matrix: blocks of scores, a running softmax, and a backward pass that
 recomputes.
 
-The softmax over n keys can be computed block by block: keep for every query the largest score so
-far, the sum of the exponentials relative to it, and the weighted sum of values relative to it; when
-a block brings a larger score, rescale the two sums. What is stored between the forward and the
+The softmax over n keys is computed block by block, see
+:mod:`~attnbook.mechanisms.attention.online_softmax`. What is stored between the forward and the
 backward pass is the context and one number per query, ``lse = log Σ_j exp e_j``, from which any
 block of weights is ``exp(e − lse)`` again. Memory grows with m + n.
 
@@ -21,7 +20,8 @@ import torch
 
 from ...double_backward import check_once
 from ..block_sizes import blocks
-from ..precision import autocast_as, autocast_state, wide_dtype, without_autocast
+from ..precision import autocast_as, autocast_state, wide_dtype
+from .online_softmax import merge_contexts, partial_unchecked
 
 __all__ = ["stream_attention"]
 
@@ -74,37 +74,18 @@ class _Stream(torch.autograd.Function):
     @staticmethod
     def forward(ctx, kernel, block_elements, mask, query, projected, value, *parameters):
         wide = wide_dtype(value)
-        lowest = torch.finfo(wide).min
         context = value.new_empty(*query.shape[:-1], value.shape[-1])
         lse = query.new_empty(query.shape[:-1], dtype=wide)
+        running = None
         for b, r, c in blocks(query, projected, block_elements):
-            if c.start == 0:
-                # largest score so far, Σ exp(e − top), Σ exp(e − top) value
-                running = None
             e = kernel.compare(query[b, ..., r, :], projected[b, ..., c, :]).to(wide)
             allowed = _mask_block(mask, query.dim(), b, r, c)
-            if allowed is not None:
-                e = e.masked_fill(~allowed, lowest)
-            top = e.amax(-1, keepdim=True)
-            if running is not None:
-                top = torch.maximum(running[0], top)
-            weight = (e - top).exp_()
-            if allowed is not None:
-                # a row without allowed keys has e = top everywhere
-                weight = weight.masked_fill_(~allowed, 0.0)
-            with without_autocast(weight):
-                summed = weight @ value[b, ..., c, :].to(wide)
-            total = weight.sum(-1, keepdim=True)
-            if running is not None:
-                rescale = (running[0] - top).exp_()
-                total = running[1] * rescale + total
-                summed = running[2] * rescale + summed
-            running = top, total, summed
+            part = partial_unchecked(e, value[b, ..., c, :].to(wide), allowed)
+            running = part if running is None else merge_contexts(running, part)
             if c.stop == projected.shape[-2]:
-                # only rows that may attend to nothing have 0 here
-                total = total.clamp_min(torch.finfo(wide).tiny)
-                context[b, ..., r, :] = summed / total
-                lse[b, ..., r] = (top + total.log()).squeeze(-1)
+                context[b, ..., r, :] = running.context
+                lse[b, ..., r] = running.log_sum_exp.squeeze(-1)
+                running = None
         ctx.kernel, ctx.block_elements, ctx.mask = kernel, block_elements, mask
         ctx.autocast = autocast_state(query)
         ctx.save_for_backward(query, projected, value, context, lse, *parameters)
