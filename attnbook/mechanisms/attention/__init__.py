@@ -3,18 +3,25 @@ matrix.
 """
 
 from .attend import Attended, attend
+from .grouped import group_by_means
 from .masks import causal_mask, masked_softmax, padding_mask
-from .multi_head import MultiHeadAttention, ProjectedSource
+from .multi_head import MultiHeadAttention
+from .online_softmax import PartialContext, merge_contexts, partial_context
 from .picture_attention import PictureAttention, PooledPictureAttention
+from .source import ProjectedSource
 
 __all__ = [
     "Attended",
     "MultiHeadAttention",
+    "PartialContext",
     "PictureAttention",
     "PooledPictureAttention",
     "ProjectedSource",
     "attend",
     "causal_mask",
+    "group_by_means",
     "masked_softmax",
+    "merge_contexts",
     "padding_mask",
+    "partial_context",
 ]

@@ -2,55 +2,34 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import nn
 
 from ...validate import (
     check_integer,
-    check_mask,
+    check_lengths,
     check_number,
     check_tensor,
     check_value,
-    common_shape,
     require,
 )
 from ..dropout import Dropout
 from ..linear import Linear
 from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
-from .attend import Attended, attend_unchecked
+from .attend import Attended
+from .grouped import attend_in_groups
 from .masks import rows_that_see
 from .nonfinite import attend_despite
+from .source import ProjectedSource, check_reading
+
+if TYPE_CHECKING:
+    from ..positions.rotary import RotaryPositions  # which imports this file
 
 __all__ = ["MultiHeadAttention", "ProjectedSource"]
-
-
-class ProjectedSource(NamedTuple):
-    """Keys and values of one source in every head: what a decoder computes once and reads at each
-    step.
-
-    ``key (…, h, n, d_head)``, ``value (…, h, n, d_head_value)``, and ``scored``, what the score
-    makes of the keys, or None where it takes them as they are, or where that depends on where in
-    the source a key stands (``counts_positions``), which the next :meth:`extend` would change: then
-    it is made when the source is read."""
-
-    key: torch.Tensor
-    value: torch.Tensor
-    scored: torch.Tensor | None = None
-
-    @property
-    def length(self) -> int:
-        """n, the number of positions that a mask covers."""
-        return self.key.shape[-2]
-
-    def extend(self, more: ProjectedSource) -> ProjectedSource:
-        """The source with further positions at its end: the cache of a decoder, one step on."""
-        key, value = (torch.cat(pair, dim=-2) for pair in zip(self[:2], more[:2]))
-        if self.scored is None or more.scored is None:
-            return ProjectedSource(key, value)
-        return ProjectedSource(key, value, torch.cat([self.scored, more.scored], dim=-2))
 
 
 class MultiHeadAttention(nn.Module):
@@ -76,13 +55,25 @@ class MultiHeadAttention(nn.Module):
             has.
         dropout: of the weights, while training; the paper says nothing of it, PyTorch's layer has
             it.
+        num_kv_heads: g, a divisor of h: so many heads of keys and values, each read by h/g heads of
+            queries that stand side by side. A cache holds g heads. h when not given; 1 is
+            multi-query attention.
+        rotary: turns queries and keys by their positions, keys before they are cached; for widths
+            d_head.
+        normalise: from a width to a norm: one for the queries and one for the keys of a head,
+            shared by the heads, before they are turned.
 
     Raises:
         ValueError: if a width is below 1, ``d_model`` does not divide by ``num_heads`` (and no
-            ``d_head`` is given), or the score was made for another width.
+            ``d_head`` is given), ``num_heads`` not by ``num_kv_heads``, or the score or the rotary
+            positions were made for another width.
 
-    Source: Vaswani et al. 2017, section 3.2.2.
+    Source: Vaswani et al. 2017, section 3.2.2; one head of keys and values, Shazeer 2019; several,
+    Ainslie et al. 2023; rotary positions, Su et al. 2021; norms, Dehghani et al. 2023.
     """
+
+    options: ClassVar[tuple[str, ...]] = ("num_kv_heads", "rotary", "normalise")
+    """Which of these a class takes; one with a formula of its own for the heads takes fewer."""
 
     def __init__(
         self,
@@ -97,6 +88,9 @@ class MultiHeadAttention(nn.Module):
         score: Score | None = None,
         bias: bool = True,
         dropout: float = 0.0,
+        num_kv_heads: int | None = None,
+        rotary: RotaryPositions | None = None,
+        normalise: Callable[[int], nn.Module] | None = None,
     ) -> None:
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
@@ -121,10 +115,26 @@ class MultiHeadAttention(nn.Module):
                 width in (None, self.d_head),
                 f"score must be made for the width of a head, {self.d_head}; its {name} is {width}",
             )
+        given = {"num_kv_heads": num_kv_heads, "rotary": rotary, "normalise": normalise}
+        for name, option in given.items():
+            if option is not None:
+                self.check_option(name)
+        heads = check_integer("num_kv_heads", num_heads if num_kv_heads is None else num_kv_heads)
+        require(
+            num_heads % heads == 0, f"num_kv_heads must divide num_heads = {num_heads}, got {heads}"
+        )
+        require(
+            rotary is None or rotary.d_head == self.d_head,
+            f"rotary must be made for the width of a head, {self.d_head}, got "
+            f"{getattr(rotary, 'd_head', None)}",
+        )
+        self.num_kv_heads, self.rotary = heads, rotary
+        self.query_norm = None if normalise is None else normalise(self.d_head)
+        self.key_norm = None if normalise is None else normalise(self.d_head)
         # W_q of all heads
         self.query_projection = Linear(self.query_width, num_heads * self.d_head, bias=bias)
-        self.key_projection = Linear(self.key_width, num_heads * self.d_head, bias=bias)
-        self.value_projection = Linear(self.value_width, num_heads * self.d_head_value, bias=bias)
+        self.key_projection = Linear(self.key_width, heads * self.d_head, bias=bias)
+        self.value_projection = Linear(self.value_width, heads * self.d_head_value, bias=bias)
         self.output_projection = Linear(num_heads * self.d_head_value, d_model, bias=bias)  # W_o
         dropout = check_number("dropout", dropout, least=0, below=1)
         self.dropout = Dropout(dropout) if dropout else None
@@ -138,16 +148,49 @@ class MultiHeadAttention(nn.Module):
             if bias:
                 nn.init.zeros_(layer.bias)
 
-    def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> ProjectedSource:
+    def check_option(self, name: str) -> None:
+        """Raise ``ValueError`` unless this class takes the option of that name."""
+        require(
+            name in self.options,
+            f"{name} cannot be chosen: {type(self).__name__} is not defined with it",
+        )
+
+    @property
+    def takes_position(self) -> bool:
+        """Whether :meth:`forward` and :meth:`project` make use of a position."""
+        return self.rotary is not None
+
+    def project(
+        self,
+        key: torch.Tensor,
+        value: torch.Tensor | None = None,
+        *,
+        position: int | torch.Tensor = 0,
+    ) -> ProjectedSource:
         """Project a source ``(…, n, d_key)`` into all heads, once for any number of queries; value
-        as in :meth:`forward`.
+        and position, that of its first row, as in :meth:`forward`.
         """
         value = self._check_source(key, value)
-        keys = self._split(self.key_projection(key))
-        scored = keys if self.score.counts_positions else self.score.project_keys(keys)
-        return ProjectedSource(
-            keys, self._split(self.value_projection(value)), None if scored is keys else scored
+        keys = self._place(
+            self._split(self.key_projection(key), self.num_kv_heads), self.key_norm, position
         )
+        values = self._split(self.value_projection(value), self.num_kv_heads)
+        scored = keys if self.score.counts_positions else self.score.project_keys(keys)
+        return ProjectedSource(keys, values, None if scored is keys else scored)
+
+    def _place(
+        self, heads: torch.Tensor, norm: nn.Module | None, position: int | torch.Tensor
+    ) -> torch.Tensor:
+        """Queries or keys ``(…, heads, n, d_head)``, normalised, then turned by their positions."""
+        heads = heads if norm is None else norm(heads)
+        if self.rotary is None:
+            return heads
+        if isinstance(position, torch.Tensor):
+            check_lengths(position, heads.shape[0], "the batch")
+            require(heads.dim() == 4, "one position a row needs inputs (batch, length, width)")
+            rows = torch.arange(heads.shape[-2], device=heads.device)
+            position = position.to(heads.device)[:, None, None] + rows  # (batch, 1, n)
+        return self.rotary(heads, position)
 
     def _check_source(self, key: torch.Tensor, value: torch.Tensor | None) -> torch.Tensor:
         """Return the value of a source ``(…, n, d_key)``, the key when not given, or raise
@@ -165,6 +208,7 @@ class MultiHeadAttention(nn.Module):
         *,
         need_weights: bool = True,
         projected: ProjectedSource | None = None,
+        position: int | torch.Tensor = 0,
     ) -> Attended:
         """Attend with every head.
 
@@ -177,6 +221,9 @@ class MultiHeadAttention(nn.Module):
             need_weights: when False the m×n matrices are not returned and never stored, as in
                 :func:`attnbook.attend`.
             projected: ``project(key, value)``, instead of key and value.
+            position: of the first query, an integer or one for each row of a batch, ``(batch,)``;
+                only ``rotary`` asks for it. In self-attention the keys have the same; keys that are
+                given begin at 0, and those of a projected source have theirs.
 
         Returns:
             :class:`Attended`: ``context (…, m, d_model)`` and ``weights (…, h, m, n)`` or None. A
@@ -193,38 +240,22 @@ class MultiHeadAttention(nn.Module):
             "give key and value, or projected, not both",
         )
         if projected is not None:
-            leading = projected.key.shape[:-3]
-            mask, dims = self._check_mask(query, leading, projected.length, mask)
-            return self._run(query, projected, mask, need_weights, dims)
+            leading, n = projected.key.shape[:-3], projected.length
+            mask, dims = check_reading(query, leading, n, mask, self.num_heads)
+            return self._run(query, projected, mask, need_weights, dims, position)
+        key_position = {"position": position} if key is None and self.takes_position else {}
         key = query if key is None else key
         value = self._check_source(key, value)
-        mask, dims = self._check_mask(query, key.shape[:-2], key.shape[-2], mask)
+        leading, n = key.shape[:-2], key.shape[-2]
+        mask, dims = check_reading(query, leading, n, mask, self.num_heads)
 
         def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
-            return self._run(query, self.project(key, value), mask, need_weights, dims)
+            source = self.project(key, value, **key_position)
+            return self._run(query, source, mask, need_weights, dims, position)
 
         if mask is None:
             return run(query, key, value)
         return attend_despite(run, query, key, value, mask)
-
-    def _check_mask(
-        self, query: torch.Tensor, leading: torch.Size, n: int, mask: torch.Tensor | None
-    ) -> tuple[torch.Tensor | None, int]:
-        """The mask for a source of n positions, with two dimensions at least, and the number of
-        leading dimensions of the problem; or a ``ValueError``.
-        """
-        require(n >= 1, f"key must have at least one position, got {n}: an empty source")
-        try:
-            batch = common_shape(query.shape[:-2], leading)
-        except RuntimeError:
-            raise ValueError(
-                "query and key must have leading dimensions that broadcast, got "
-                f"{tuple(query.shape[:-2])} and {tuple(leading)}"
-            ) from None
-        m = query.shape[-2]
-        with_heads = isinstance(mask, torch.Tensor) and mask.dim() == len(batch) + 3
-        check_mask(mask, (*batch, self.num_heads, m, n) if with_heads else (*batch, m, n))
-        return mask if mask is None or mask.dim() > 1 else torch.atleast_2d(mask), len(batch)
 
     def _run(
         self,
@@ -233,13 +264,15 @@ class MultiHeadAttention(nn.Module):
         mask: torch.Tensor | None,
         need_weights: bool,
         leading: int,
+        position: int | torch.Tensor,
     ) -> Attended:
         """:meth:`forward` for arguments that are checked, with so many leading dimensions."""
         m, n, everywhere = query.shape[-2], source.length, mask
         if mask is not None and 3 <= mask.dim() <= leading + 2:  # the same for all heads
             everywhere = mask.unsqueeze(-3)  # (…, 1, m, n)
+        heads = self._split(self.query_projection(query))
         context, weights = self._attend(
-            self._split(self.query_projection(query)), source, everywhere, need_weights
+            self._place(heads, self.query_norm, position), source, everywhere, need_weights
         )
         output = self._join(context)
         if self._joined_zeros_differ:
@@ -263,7 +296,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Attended:
         """Attend in all heads: query ``(…, h, m, d_head)``, context ``(…, h, m, d_head_value)``."""
         scored = self._scored(source)
-        return attend_unchecked(
+        return attend_in_groups(
             self.score, query, scored, source.value, mask, need_weights, self.dropout
         )
 
@@ -284,8 +317,8 @@ class MultiHeadAttention(nn.Module):
         """Whether heads that found nothing would be joined to something else than zeros."""
         return self.output_projection.bias is not None
 
-    def _split(self, projected: torch.Tensor) -> torch.Tensor:
-        """``(…, n, h·w)`` → ``(…, h, n, w)``: cut every row into heads, then let the heads be a
-        batch dimension.
+    def _split(self, projected: torch.Tensor, heads: int | None = None) -> torch.Tensor:
+        """``(…, n, h·w)`` → ``(…, h, n, w)``: cut every row into heads, h when not given, then let
+        the heads be a batch dimension.
         """
-        return projected.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+        return projected.unflatten(-1, (heads or self.num_heads, -1)).transpose(-3, -2)

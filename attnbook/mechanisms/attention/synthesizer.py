@@ -122,6 +122,8 @@ class SynthesizerAttention(MultiHeadAttention):
     Source: Tay et al. 2021, section 3; the mixtures as Narang et al. 2021 compare them.
     """
 
+    options = ()
+
     def __init__(
         self,
         d_model: int,

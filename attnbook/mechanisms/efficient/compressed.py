@@ -94,6 +94,8 @@ class MemoryCompressedAttention(MultiHeadAttention):
     Source: Liu et al. 2018, section 4.2.4, "memory-compressed attention".
     """
 
+    options = ()
+
     def __init__(
         self, d_model: int, num_heads: int, *, kernel_size: int = 3, stride: int = 3, **options
     ) -> None:
@@ -250,6 +252,8 @@ class LinformerAttention(MultiHeadAttention):
 
     Source: Wang et al. 2020, equation 7 and section 4.
     """
+
+    options = ()
 
     def __init__(
         self,

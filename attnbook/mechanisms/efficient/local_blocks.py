@@ -47,6 +47,8 @@ class LocalAttention(MultiHeadAttention):
     Source: Liu et al. 2018, section 4.2.4, "local attention".
     """
 
+    options = ("rotary", "normalise")
+
     def __init__(self, d_model: int, num_heads: int, *, block_length: int, **options) -> None:
         super().__init__(d_model, num_heads, **options)
         self.block_length = check_integer("block_length", block_length)

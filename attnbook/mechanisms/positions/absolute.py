@@ -43,7 +43,7 @@ def sinusoids(
     Source: Vaswani et al. 2017, section 3.5.
     """
     check_integer("length", length)
-    return _waves(torch.arange(length, dtype=torch.float64), _frequencies(d_model, base)).to(
+    return _waves(torch.arange(length, dtype=torch.float64), frequencies(d_model, base)).to(
         device=device, dtype=dtype
     )
 
@@ -60,7 +60,7 @@ def shift_matrix(shift: int, d_model: int, dtype: torch.dtype = torch.float32) -
     Raises:
         ValueError: as :func:`sinusoids`.
     """
-    angle = shift * _frequencies(d_model)
+    angle = shift * frequencies(d_model)
     sin, cos = angle.sin(), angle.cos()
     return torch.block_diag(*torch.stack([cos, sin, -sin, cos], dim=-1).view(-1, 2, 2)).to(dtype)
 
@@ -69,7 +69,7 @@ def wave_vectors(position: torch.Tensor, d_model: int) -> torch.Tensor:
     """The sinusoidal vectors of any numbers ``(…)``, float64 ``(…, d_model)``; see
     :func:`sinusoids`.
     """
-    return _waves(position.double(), _frequencies(d_model, device=position.device))
+    return _waves(position.double(), frequencies(d_model, device=position.device))
 
 
 def _waves(position: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
@@ -77,9 +77,10 @@ def _waves(position: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (…, d)
 
 
-def _frequencies(
+def frequencies(
     d_model: int, base: float = 10_000.0, device: torch.device | None = None
 ) -> torch.Tensor:
+    """ω_k of :func:`sinusoids`, float64 ``(d_model / 2,)``."""
     check_integer("d_model", d_model)
     require(d_model % 2 == 0, f"d_model must be even (a sine and a cosine each), got {d_model}")
     require(base > 1, f"base must be above 1, got {base!r}")
@@ -123,7 +124,7 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
-        _frequencies(d_model)  # refuses an odd width
+        frequencies(d_model)  # refuses an odd width
         self.d_model = d_model
         # no buffer: float32 made double would not be the float64 table
         self._table: torch.Tensor | None = None

@@ -70,6 +70,8 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
     Source: Shaw, Uszkoreit and Vaswani 2018, equations 3 to 5; the two products, section 3.3.
     """
 
+    options = ("normalise",)
+
     def __init__(self, d_model: int, num_heads: int, *, max_distance: int, **options) -> None:
         require(
             "score" not in options,

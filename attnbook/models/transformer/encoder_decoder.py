@@ -144,7 +144,13 @@ class Transformer(nn.Module):
         # (batch, m, d_model)
         x = self.dropout(self.target_positions(self.target_embedding(tokens), state.position))
         decoded = self.decoder(
-            x, memory.projected, mask, memory.mask, caches=state.caches, need_weights=need_weights
+            x,
+            memory.projected,
+            mask,
+            memory.mask,
+            caches=state.caches,
+            need_weights=need_weights,
+            position=state.position,
         )
         return self.output(decoded.x), decoded  # (batch, m, target_size)
 

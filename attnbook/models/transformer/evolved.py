@@ -112,6 +112,7 @@ class EvolvedEncoderLayer(nn.Module):
         *,
         cache: Any = None,
         need_weights: bool = False,
+        position: int | torch.Tensor = 0,
     ) -> LayerOutput:
         """As :meth:`attnbook.models.transformer.layers.EncoderLayer.forward`, with a mask of
         padding ``(batch, 1, n)`` and no cache.
@@ -125,7 +126,7 @@ class EvolvedEncoderLayer(nn.Module):
         x = self.around_gate(x, lambda h: F.glu(self.gate(h), -1))
         x = self.around_convolutions(x, lambda h: self._convolutions(h, present))
         x, _, weights = self.around_attention(
-            x, lambda h: self_attention(self.attention, h, mask, None, need_weights)
+            x, lambda h: self_attention(self.attention, h, mask, None, need_weights, position)
         )
         x = self.around_feed_forward(x, self.feed_forward)
         return LayerOutput(x, None, weights)
@@ -201,6 +202,7 @@ class EvolvedDecoderLayer(nn.Module):
         *,
         cache: EvolvedCache | None = None,
         need_weights: bool = False,
+        position: int | torch.Tensor = 0,
     ) -> LayerOutput:
         """As :meth:`attnbook.models.transformer.layers.DecoderLayer.forward`; the weights are those
         of the later two attentions.
@@ -208,7 +210,9 @@ class EvolvedDecoderLayer(nn.Module):
         old = EvolvedCache(None, None, None, None) if cache is None else cache
 
         def both_attentions(h: torch.Tensor) -> tuple:
-            context, wide, _ = self_attention(self.wide_attention, h, mask, old.wide, False)
+            context, wide, _ = self_attention(
+                self.wide_attention, h, mask, old.wide, False, position
+            )
             cross = self.first_cross_attention(
                 h, mask=source_mask, projected=source[0], need_weights=False
             )
@@ -219,7 +223,7 @@ class EvolvedDecoderLayer(nn.Module):
             x, lambda h: self._convolutions(h, old.outer, old.inner)
         )
         x, narrow, target_weights = self.around_attention(
-            x, lambda h: self_attention(self.attention, h, mask, old.narrow, need_weights)
+            x, lambda h: self_attention(self.attention, h, mask, old.narrow, need_weights, position)
         )
         x, source_weights = self.around_cross_attention(
             x,

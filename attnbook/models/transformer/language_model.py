@@ -95,9 +95,9 @@ class TransformerLM(_OneStack):
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> TextState:
         """Read the beginning of a text, ``(batch, n)`` of true ``lengths (batch,)``.
 
-        The padding of a shorter beginning stays in the cache, masked. Absolute positions go on
-        behind the last token; relative ones count the gap, so texts with them should begin with one
-        length."""
+        The padding of a shorter beginning stays in the cache, masked. Absolute and rotary
+        positions go on behind the last token; relative ones count the gap, so texts with them
+        should begin with one length."""
         check_text(source, lengths, self.vocabulary_size)
         lengths = lengths.to(source.device)
         stacked = self.stack(
@@ -132,7 +132,8 @@ class TransformerLM(_OneStack):
         """
         # (batch, 1, t + 1)
         mask = torch.cat([state.mask, state.mask.new_ones(token.shape[0], 1, 1)], dim=-1)
-        stacked = self.stack(self._embed(token[:, None], state.position), mask, caches=state.caches)
+        x = self._embed(token[:, None], state.position)
+        stacked = self.stack(x, mask, caches=state.caches, position=state.position)
         return Step(
             self.output(stacked.x)[:, 0], TextState(stacked.caches, mask, state.position + 1), None
         )

@@ -6,7 +6,8 @@ What a block expects of its modules:
 - attention: ``project(x)`` makes of ``(batch, n, d)`` what queries are compared with, an object
   with ``extend(more)`` that puts later positions behind earlier ones, which is how decoding keeps a
   cache; and ``attention(x, mask=, projected=, need_weights=)`` returns ``(context, weights)``.
-  :class:`attnbook.MultiHeadAttention` is one; a convolution over the past can be another.
+  :class:`attnbook.MultiHeadAttention` is one; a convolution over the past can be another. One with
+  ``takes_position``, as with rotary positions, is also given ``position``, in both.
 - feed-forward: ``(batch, n, d)`` → the same. A mixture of experts or a memory of product keys can
   stand here.
 - residual: makes a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`, one per
@@ -35,6 +36,10 @@ __all__ = [
     "Stacked",
     "self_attention",
 ]
+
+
+Position = int | torch.Tensor
+"""The position of the first row of x: an integer, or one for each text of the batch."""
 
 
 class Attention(Protocol):
@@ -72,17 +77,29 @@ class Stacked(NamedTuple):
 
 
 def self_attention(
-    attention: Attention, x: torch.Tensor, mask: torch.Tensor | None, cache: Any, need_weights: bool
+    attention: Attention,
+    x: torch.Tensor,
+    mask: torch.Tensor | None,
+    cache: Any,
+    need_weights: bool,
+    position: Position = 0,
 ) -> LayerOutput:
     """Attend from positions x ``(batch, m, d)`` to those of the cache, if any, and to x itself.
+
+    Args:
+        position: of the first of x, for an attention with ``takes_position``.
 
     Returns:
         The context, the cache that includes x, and the weights or None.
     """
-    projected = attention.project(x)
+    placed = {"position": position} if getattr(attention, "takes_position", False) else {}
+    project: Any = attention.project
+    projected = project(x, **placed)
     if cache is not None:
         projected = cache.extend(projected)
-    context, weights = attention(x, mask=mask, projected=projected, need_weights=need_weights)
+    context, weights = attention(
+        x, mask=mask, projected=projected, need_weights=need_weights, **placed
+    )
     return LayerOutput(context, projected, weights)
 
 
@@ -123,6 +140,7 @@ class EncoderLayer(nn.Module):
         *,
         cache: Any = None,
         need_weights: bool = False,
+        position: Position = 0,
     ) -> LayerOutput:
         """Run the block over the positions x, which come after those of the cache.
 
@@ -130,8 +148,10 @@ class EncoderLayer(nn.Module):
             mask: boolean, True = may attend, over the positions of the cache and those of x.
             cache: what the block returned for the positions before, or None where there are none.
             need_weights: whether the weights are returned; if not, no m×n matrix is stored.
+            position: of the first of x, an integer or one for each text, ``(batch,)``; for an
+                attention that asks for it.
         """
-        attended = self.attend(x, mask, cache=cache, need_weights=need_weights)
+        attended = self.attend(x, mask, cache=cache, need_weights=need_weights, position=position)
         return attended._replace(x=self.around_feed_forward(attended.x, self.feed_forward))
 
     def attend(
@@ -141,11 +161,12 @@ class EncoderLayer(nn.Module):
         *,
         cache: Any = None,
         need_weights: bool = False,
+        position: Position = 0,
     ) -> LayerOutput:
         """The block without its feed-forward network."""
         return LayerOutput(
             *self.around_attention(
-                x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
+                x, lambda h: self_attention(self.attention, h, mask, cache, need_weights, position)
             )
         )
 
@@ -194,6 +215,7 @@ class DecoderLayer(nn.Module):
         *,
         cache: Any = None,
         need_weights: bool = False,
+        position: Position = 0,
     ) -> LayerOutput:
         """Run the block over target positions x, which come after those of the cache.
 
@@ -201,9 +223,11 @@ class DecoderLayer(nn.Module):
             source: ``project(memory)``.
             mask, source_mask: boolean, True = may attend, over the target (cache first) and over
                 the source.
-            cache, need_weights: as in :class:`EncoderLayer`.
+            cache, need_weights, position: as in :class:`EncoderLayer`.
         """
-        attended = self.attend(x, source, mask, source_mask, cache=cache, need_weights=need_weights)
+        attended = self.attend(
+            x, source, mask, source_mask, cache=cache, need_weights=need_weights, position=position
+        )
         return attended._replace(x=self.around_feed_forward(attended.x, self.feed_forward))
 
     def attend(
@@ -215,10 +239,11 @@ class DecoderLayer(nn.Module):
         *,
         cache: Any = None,
         need_weights: bool = False,
+        position: Position = 0,
     ) -> LayerOutput:
         """The block without its feed-forward network."""
         x, cache, target_weights = self.around_attention(
-            x, lambda h: self_attention(self.attention, h, mask, cache, need_weights)
+            x, lambda h: self_attention(self.attention, h, mask, cache, need_weights, position)
         )
         x, source_weights = self.around_cross_attention(
             x,
@@ -254,11 +279,14 @@ class Encoder(nn.Module):
         *,
         caches: Sequence | None = None,
         need_weights: bool = False,
+        position: Position = 0,
     ) -> Stacked:
-        """Run all blocks; ``caches`` holds what each returned for the positions before, or None."""
+        """Run all blocks; ``caches`` holds what each returned for the positions before, or None;
+        ``position`` as in :class:`EncoderLayer`.
+        """
         new_caches, weights = [], []
         for layer, cache in zip(self.layers, caches or [None] * len(self.layers), strict=True):
-            x, cache, w = layer(x, mask, cache=cache, need_weights=need_weights)
+            x, cache, w = layer(x, mask, cache=cache, need_weights=need_weights, position=position)
             new_caches.append(cache)
             weights.append(w)
         return Stacked(self.norm(x), tuple(new_caches), tuple(weights) if need_weights else None)
@@ -295,14 +323,21 @@ class Decoder(nn.Module):
         *,
         caches: Sequence | None = None,
         need_weights: bool = False,
+        position: Position = 0,
     ) -> Stacked:
-        """Run all blocks; ``sources`` is ``project(memory)``, ``caches`` as in :class:`Encoder`."""
+        """Run all blocks; ``sources`` is ``project(memory)``, the rest as in :class:`Encoder`."""
         new_caches, weights = [], []
         for layer, source, cache in zip(
             self.layers, sources, caches or [None] * len(self.layers), strict=True
         ):
             x, cache, w = layer(
-                x, source, mask, source_mask, cache=cache, need_weights=need_weights
+                x,
+                source,
+                mask,
+                source_mask,
+                cache=cache,
+                need_weights=need_weights,
+                position=position,
             )
             new_caches.append(cache)
             weights.append(w)

@@ -12,7 +12,7 @@ from torch import nn
 
 from ...mechanisms.positions.absolute import sinusoids
 from ...validate import check_integer, require
-from .layers import Decoder, Encoder, EncoderLayer, LayerOutput, Stacked
+from .layers import Decoder, Encoder, EncoderLayer, LayerOutput, Position, Stacked
 
 __all__ = [
     "FunnelEncoder",
@@ -88,6 +88,7 @@ class TransparentEncoder(Encoder):
         *,
         caches: Sequence | None = None,
         need_weights: bool = False,
+        position: Position = 0,
     ) -> Stacked:
         outputs, weights = [x], []
         require(
@@ -95,7 +96,7 @@ class TransparentEncoder(Encoder):
             "a transparent encoder reads its whole source at once: it takes no caches",
         )
         for layer in self.layers:
-            x, _, w = layer(x, mask, need_weights=need_weights)
+            x, _, w = layer(x, mask, need_weights=need_weights, position=position)
             outputs.append(x)
             weights.append(w)
         return Stacked(
@@ -181,6 +182,7 @@ class FunnelEncoder(Encoder):
         *,
         caches: Sequence | None = None,
         need_weights: bool = False,
+        position: Position = 0,
     ) -> Stacked:
         require(caches is None, "a funnel reads its whole source at once: it takes no caches")
         require(
@@ -193,7 +195,7 @@ class FunnelEncoder(Encoder):
             if k in self.seams:
                 x, w, mask = self._shorten(layer, x, mask, need_weights)
             else:
-                x, _, w = layer(x, mask, need_weights=need_weights)
+                x, _, w = layer(x, mask, need_weights=need_weights, position=position)
             weights.append(w)
         return Stacked(self.norm(x), (), tuple(weights) if need_weights else None, mask)
 

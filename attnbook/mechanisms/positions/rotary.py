@@ -1,0 +1,166 @@
+"""Rotary position embedding (RoPE): queries and keys are turned by an angle that grows with their
+position.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ...validate import (
+    check_choice,
+    check_integer,
+    check_number,
+    check_tensor,
+    check_whole,
+    require,
+)
+from ..precision import wide_dtype
+from .rotary_scaling import RotaryScaling
+
+__all__ = ["RotaryPositions", "convert_rotary_layout"]
+
+LAYOUTS = ("half", "interleaved")
+
+
+class RotaryPositions(nn.Module):
+    """Turn each pair of components of a vector by an angle in proportion to its position.
+
+    ``(R_p x)_k = (a cos(p ω_k) − b sin(p ω_k), a sin(p ω_k) + b cos(p ω_k))`` for the k-th pair
+    (a, b) of x,  ``ω_k = base^(−2k/d)``,  k = 0 … d/2 − 1
+
+    Since ``R_pᵀ R_r = R_{r − p}``, the inner product of a query turned by its position p and a key
+    turned by its position r depends on r − p alone: ``⟨R_p q, R_r k⟩ = ⟨q, R_{r − p} k⟩``. Values
+    are not turned. There are no parameters, and lengths of vectors do not change.
+
+    Which two components make a pair is a convention, and a checkpoint of one read as the other is
+    wrong without an error; :func:`convert_rotary_layout` brings the weights of one to the other.
+
+    Angles are computed in float64, and their sines and cosines are rounded once, to float32 at
+    least: in bfloat16 the position 100,000 itself would be off by hundreds.
+
+    Args:
+        d_head: d, even: the width of queries and keys in a head.
+        base: 10,000 in the paper; larger where texts are long, as 500,000 in Llama 3.
+        layout: ``"half"``, pairs (k, k + d/2), as in checkpoints of ``transformers``;
+            ``"interleaved"``, pairs (2k, 2k + 1), as in the paper.
+        scaling: other frequencies for texts longer than those of the training, one of
+            :mod:`~attnbook.mechanisms.positions.rotary_scaling`.
+
+    Shapes: x ``(…, n, d_head)``, position an integer, that of the first row, or whole numbers
+    broadcastable to ``(…, n)``, one for each row → as x.
+
+    Raises:
+        ValueError: for an odd width, a base not above 1, an unknown layout or scaling, x of another
+            width, positions that are no whole numbers or do not fit.
+
+    Source: Su et al. 2021, section 3.2.2, equations 14 to 16 and 34.
+    """
+
+    def __init__(
+        self,
+        d_head: int,
+        *,
+        base: float = 10_000.0,
+        layout: str = "half",
+        scaling: RotaryScaling | None = None,
+    ) -> None:
+        super().__init__()
+        self.d_head = check_integer("d_head", d_head)
+        require(d_head % 2 == 0, f"d_head must be even (it is turned in pairs), got {d_head}")
+        self.base = check_number("base", base, above=1)
+        self.layout = check_choice("layout", layout, LAYOUTS)
+        require(
+            scaling is None or isinstance(scaling, RotaryScaling),
+            f"scaling must be a RotaryScaling, got {type(scaling).__name__}",
+        )
+        self.scaling = scaling
+        by = RotaryScaling() if scaling is None else scaling
+        # ω in float64: no buffer, which .half() would round
+        self.frequencies, self.magnitude = by.frequencies(d_head, base), by.magnitude
+        self._table: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def forward(self, x: torch.Tensor, position: int | torch.Tensor = 0) -> torch.Tensor:
+        check_tensor("x", x, width=self.d_head)
+        cos, sin = self._cos_and_sin(x, position)  # (…, n, d / 2)
+        wide = x.to(cos.dtype)
+        if self.layout == "half":
+            a, b = wide.chunk(2, dim=-1)
+            turned = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+        else:
+            a, b = wide[..., 0::2], wide[..., 1::2]
+            turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+        return turned.to(x.dtype)
+
+    def _cos_and_sin(
+        self, x: torch.Tensor, position: int | torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        n, dtype, device = x.shape[-2], wide_dtype(x), x.device
+        if isinstance(position, torch.Tensor):
+            check_whole("position", position)
+            shape, rows = position.shape, x.shape[:-1]
+            require(
+                len(shape) <= len(rows)
+                and all(a in (1, b) for a, b in zip(reversed(shape), reversed(rows))),
+                f"position must be an integer, or broadcastable to (…, n) = {tuple(rows)}, got "
+                f"shape {tuple(shape)}",
+            )
+            return self._compute(position.to(device), dtype)
+        check_integer("position", position, 0)
+        if torch.compiler.is_compiling():
+            return self._compute(position + torch.arange(n, device=device), dtype)
+        table = self._table
+        if (
+            table is None
+            or table[0].shape[0] < position + n
+            or table[0].dtype != dtype
+            or table[0].device != device
+        ):
+            length = max(64, 1 << (position + n - 1).bit_length())
+            with torch.inference_mode(False):  # a training may read it next
+                table = self._compute(torch.arange(length, device=device), dtype)
+            self._table = table
+        return table[0][position : position + n], table[1][position : position + n]
+
+    def _compute(
+        self, position: torch.Tensor, dtype: torch.dtype
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        angle = position.double().unsqueeze(-1) * self.frequencies.to(position.device)
+        return (self.magnitude * angle.cos()).to(dtype), (self.magnitude * angle.sin()).to(dtype)
+
+    def extra_repr(self) -> str:
+        scaling = "" if self.scaling is None else f", scaling={self.scaling}"
+        return f"{self.d_head}, base={self.base:g}, layout={self.layout!r}{scaling}"
+
+    def __getstate__(self) -> dict:
+        return {**self.__dict__, "_table": None}  # a copy, or a file, makes its own
+
+
+def convert_rotary_layout(weight: torch.Tensor, num_heads: int, *, to: str) -> torch.Tensor:
+    """Put the rows of W_q or W_k of one layout in the order of the other, so that all scores stay.
+
+    Within each head, rows 0, 1, 2, … of ``"interleaved"`` are rows 0, d/2, 1, d/2 + 1, … of
+    ``"half"``. Queries and keys have both to be converted; values and W_o stay.
+
+    Args:
+        weight: ``weight`` or ``bias`` of a projection, ``(num_heads · d_head, …)``; that of a norm
+            of queries or keys with ``num_heads=1``.
+        num_heads: number of heads side by side in it: of a projection of keys those of the keys.
+        to: ``"half"``, from interleaved, or ``"interleaved"``, from half.
+
+    Returns:
+        A tensor of the same shape.
+
+    Raises:
+        ValueError: for an unknown layout, or rows that do not divide into heads of even width.
+    """
+    check_choice("to", to, LAYOUTS)
+    rows = weight.shape[0]
+    require(
+        rows % (2 * check_integer("num_heads", num_heads)) == 0,
+        f"weight must have {num_heads} heads of one even width as rows, got shape "
+        f"{tuple(weight.shape)}",
+    )
+    half = rows // num_heads // 2
+    pairs = (half, 2) if to == "half" else (2, half)
+    return weight.unflatten(0, (num_heads, *pairs)).transpose(1, 2).flatten(0, 2)

@@ -1,0 +1,169 @@
+"""Rotary frequencies for texts longer than those of the training: interpolation, the NTK-aware
+base, YaRN, and that of Llama 3.
+
+A model that was trained at length L and rotated by ``p · ω_k`` meets angles behind L that it never
+saw. Each class here makes other frequencies ω_k of the old ones, for a length of s·L, and says by
+what queries and keys are multiplied. Field names are those of ``rope_scaling`` in the published
+configuration files.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from ...validate import check_integer, check_number, require
+from .absolute import frequencies
+
+__all__ = ["Interpolation", "Llama3", "NTK", "RotaryScaling", "YaRN"]
+
+
+class RotaryScaling:
+    """What changes the frequencies: a base class, which changes nothing."""
+
+    def frequencies(self, d_head: int, base: float) -> torch.Tensor:
+        """ω_k in radians a position, float64 ``(d_head / 2,)``."""
+        return frequencies(d_head, base)
+
+    @property
+    def magnitude(self) -> float:
+        """What the rotated vectors are multiplied by; scores by its square."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Interpolation(RotaryScaling):
+    """Position interpolation: ``ω_k / s``, so that s·L positions share the angles of L.
+
+    Every pair turns s times slower, the fastest too: neighbours come closer together than they
+    were in the training.
+
+    Attributes:
+        factor: s, at least 1.
+
+    Source: Chen et al. 2023, equation 4.
+    """
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        check_number("factor", self.factor, least=1)
+
+    def frequencies(self, d_head: int, base: float) -> torch.Tensor:
+        return frequencies(d_head, base) / self.factor
+
+
+@dataclass(frozen=True)
+class NTK(RotaryScaling):
+    """The NTK-aware base: ``base' = base · s^(d/(d − 2))``.
+
+    The fastest pair stays as it was, the slowest turns s times slower as under
+    :class:`Interpolation`, those between in proportion. The dynamic form, which leaves texts of up
+    to L as they were, is this with ``s = f · n/L − (f − 1)`` for a text of n > L positions.
+
+    Attributes:
+        factor: s, at least 1.
+
+    Source: Peng et al. 2023, section 3.1, after a note by "bloc97" (2023).
+    """
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        check_number("factor", self.factor, least=1)
+
+    def frequencies(self, d_head: int, base: float) -> torch.Tensor:
+        require(d_head > 2, f"d_head must be above 2 for the NTK-aware base, got {d_head}")
+        return frequencies(d_head, base * self.factor ** (d_head / (d_head - 2)))
+
+
+@dataclass(frozen=True)
+class YaRN(RotaryScaling):
+    """YaRN: what turns often within L stays, what turns less than once is interpolated, a ramp
+    between; and scores are made sharper.
+
+    ``ω'_k = (1 − γ_k) ω_k / s + γ_k ω_k`` with γ_k = 1 up to the pair that makes ``beta_fast``
+    turns in L positions, 0 from the one that makes ``beta_slow``, a straight line in k between
+    them; and queries and keys are multiplied by ``0.1 ln s + 1``.
+
+    The paper writes the ramp as a straight line in the number of turns (its equation 18); its
+    authors' code, after which the published models were trained, and ``transformers`` draw it in
+    k, between whole numbers. So does this.
+
+    Attributes:
+        factor: s, at least 1.
+        original_max_position_embeddings: L, the length of the training.
+        beta_fast, beta_slow: turns within L, 32 and 1 in the paper.
+        attention_factor: instead of 0.1 ln s + 1.
+
+    Source: Peng et al. 2023, section 3.2 and 3.3; the factor, its equation 22.
+    """
+
+    factor: float
+    original_max_position_embeddings: int
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    attention_factor: float | None = None
+
+    def __post_init__(self) -> None:
+        check_number("factor", self.factor, least=1)
+        check_integer("original_max_position_embeddings", self.original_max_position_embeddings)
+        check_number("beta_slow", self.beta_slow, above=0)
+        check_number("beta_fast", self.beta_fast, above=self.beta_slow)
+        if self.attention_factor is not None:
+            check_number("attention_factor", self.attention_factor, above=0)
+
+    def frequencies(self, d_head: int, base: float) -> torch.Tensor:
+        def pair_of(turns: float) -> float:
+            """The k, a real number, of the pair that makes so many turns in L positions."""
+            length = self.original_max_position_embeddings
+            return d_head * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+        first = max(math.floor(pair_of(self.beta_fast)), 0)
+        last = min(math.ceil(pair_of(self.beta_slow)), d_head - 1)
+        k = torch.arange(d_head // 2, dtype=torch.float64)
+        slowed = ((k - first) / max(last - first, 1e-3)).clamp(0, 1)  # 1 − γ
+        old = frequencies(d_head, base)
+        return slowed * old / self.factor + (1 - slowed) * old
+
+    @property
+    def magnitude(self) -> float:
+        if self.attention_factor is not None:
+            return self.attention_factor
+        return 0.1 * math.log(self.factor) + 1.0
+
+
+@dataclass(frozen=True)
+class Llama3(RotaryScaling):
+    """The frequencies of Llama 3.1: slow pairs are interpolated, fast ones stay, a ramp between.
+
+    With r_k = L ω_k / 2π, the turns that pair k makes in L positions:
+    ``ω'_k = (1 − γ_k) ω_k / s + γ_k ω_k``, ``γ_k = (r_k − low) / (high − low)``, kept within 0 … 1.
+
+    Attributes:
+        factor: s, at least 1; 8 in Llama 3.1.
+        low_freq_factor, high_freq_factor: turns, 1 and 4 in Llama 3.1.
+        original_max_position_embeddings: L; 8,192 in Llama 3.1.
+
+    Source: the configuration files and code of Llama 3.1 (Grattafiori et al. 2024).
+    """
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_position_embeddings: int
+
+    def __post_init__(self) -> None:
+        check_number("factor", self.factor, least=1)
+        check_number("low_freq_factor", self.low_freq_factor, above=0)
+        check_number("high_freq_factor", self.high_freq_factor, above=self.low_freq_factor)
+        check_integer("original_max_position_embeddings", self.original_max_position_embeddings)
+
+    def frequencies(self, d_head: int, base: float) -> torch.Tensor:
+        old = frequencies(d_head, base)
+        turns = self.original_max_position_embeddings * old / (2 * math.pi)  # r
+        low, high = self.low_freq_factor, self.high_freq_factor
+        kept = ((turns - low) / (high - low)).clamp(0, 1)  # γ
+        return (1 - kept) * old / self.factor + kept * old
