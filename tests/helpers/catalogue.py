@@ -193,6 +193,7 @@ MAKE: dict[str, Callable[[], Entry]] = {
     "ReZero": _residual(attnbook.ReZero),
     "LearnedPositions": lambda: Entry(attnbook.LearnedPositions(N, D), (floats(B, N, D),)),
     "NoPositions": lambda: Entry(attnbook.NoPositions(), (floats(B, N, D),)),
+    "RotaryPositions": lambda: Entry(attnbook.RotaryPositions(D), (floats(B, N, D),)),
     "SinusoidalPositions": lambda: Entry(attnbook.SinusoidalPositions(D), (floats(B, N, D),)),
     "StructuralPositions": lambda: Entry(
         attnbook.StructuralPositions(D), (floats(B, N, D), torch.arange(N).expand(B, N))
