@@ -154,6 +154,7 @@ MAKE: dict[str, Callable[[], Entry]] = {
         type(attnbook.make_score(n, D, D, max_length=N)).__name__: _score(n)
         for n in attnbook.SCORES
     },
+    "ALiBi": lambda: Entry(attnbook.ALiBi(3), (floats(B, 3, 4, D), floats(B, 3, N, D))),
     "MultiHeadAttention": _layer(attnbook.MultiHeadAttention),
     "RelativeMultiHeadAttention": _layer(attnbook.RelativeMultiHeadAttention, max_distance=2),
     "LocalAttention": _layer(attnbook.LocalAttention, block_length=3),
@@ -239,6 +240,16 @@ MAKE: dict[str, Callable[[], Entry]] = {
     ),
     "TransformerEncoderModel": lambda: Entry(
         attnbook.TransformerEncoderModel(WORDS, _parts(), num_layers=1), (ids(B, N), _lengths())
+    ),
+    "VisionTransformer": lambda: Entry(
+        attnbook.VisionTransformer(4, 2, 5, _parts(), colors=1, num_layers=1), (floats(B, 1, 4, 4),)
+    ),
+    "Perceiver": lambda: Entry(
+        attnbook.Perceiver(3, 2, 5, _parts(), num_layers=1), (floats(B, N, 3), _mask()[:, 0])
+    ),
+    "CaptionedDenoiser": lambda: Entry(
+        attnbook.CaptionedDenoiser(4, 2, WORDS, N, _parts(), colors=1, num_layers=1),
+        (floats(B, 1, 4, 4), torch.tensor([0.2, 0.7]), ids(B, N), _lengths()),
     ),
     "TransformerLM": lambda: Entry(
         attnbook.TransformerLM(WORDS, _parts(), num_layers=1), (ids(B, N), _lengths())

@@ -1,0 +1,171 @@
+"""Pictures drawn from words: a denoiser whose patches attend to a caption."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...mechanisms import padding_mask
+from ...mechanisms.linear import Linear
+from ...mechanisms.positions.absolute import LearnedPositions, wave_vectors
+from ...validate import check_choice, check_ids, check_integer, check_lengths, check_tensor, require
+from ..transformer.parts import Parts, ScaledEmbedding
+from .vision_transformer import check_pictures, patches_of, pre_norm_parts
+
+__all__ = ["CaptionedDenoiser", "draw_from_noise", "flow_loss"]
+
+CONDITIONING = ("cross-attention", "one vector")
+
+
+class CaptionedDenoiser(nn.Module):
+    """Which way from a noisy picture to a clean one, told what it should show.
+
+    Between a picture x_0 and noise ε lie ``x_t = (1 − t) x_0 + t ε``; the network estimates the
+    velocity ``ε − x_0`` from x_t, t and a caption, so that small steps against it lead from noise
+    to a picture. Its blocks are those of a Transformer's decoder without a causal mask: patches
+    attend to one another, then to the words. That is the block that latent diffusion puts into its
+    U-Net; here patches stand in for the U-Net, and pixels for its latents.
+
+    Args:
+        size, side, colors: of pictures and patches, as in
+            :class:`~attnbook.models.vision.vision_transformer.VisionTransformer`.
+        vocabulary_size: of the captions; id 0 is padding.
+        max_words: the longest caption.
+        parts: what the blocks are built of; when not given, 256 wide, 4 heads, pre-norm, GELU.
+        num_layers: blocks.
+        conditioning: "cross-attention": every patch looks at the words. "one vector": the mean of
+            the words, with their positions, is added to every patch, as is the time; the blocks
+            are then those of an encoder.
+
+    Shapes: pictures ``(batch, colors, size, size)``, time ``(batch,)`` from 0 to 1, words
+    ``(batch, n)``, lengths ``(batch,)`` or None → velocity as pictures, and the weights of each
+    block over the words, ``(batch, h, N, n)``, or None.
+
+    Raises:
+        ValueError: for sizes out of range and inputs of another shape.
+
+    Source: cross-attention as conditioning, Rombach et al. 2022, section 3.3; the straight paths,
+    Liu et al. 2023, equation 1, and Lipman et al. 2023.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        side: int,
+        vocabulary_size: int,
+        max_words: int,
+        parts: Parts | None = None,
+        *,
+        colors: int = 3,
+        num_layers: int = 4,
+        conditioning: str = "cross-attention",
+    ) -> None:
+        super().__init__()
+        self.size, self.side = check_integer("size", size), check_integer("side", side)
+        require(size % side == 0, f"side must divide size, got {side} and {size}")
+        self.colors = check_integer("colors", colors)
+        self.conditioning = check_choice("conditioning", conditioning, CONDITIONING)
+        parts = pre_norm_parts(256, 4, 1024) if parts is None else parts
+        d_model = self.d_model = parts.d_model
+        self.patch_projection = Linear(colors * side**2, d_model)
+        self.positions = LearnedPositions((size // side) ** 2, d_model)
+        self.words = ScaledEmbedding(vocabulary_size, d_model)
+        self.word_positions = LearnedPositions(max_words, d_model)
+        self.time = nn.Sequential(Linear(d_model, d_model), nn.SiLU(), Linear(d_model, d_model))
+        make = parts.make_decoder if conditioning == "cross-attention" else parts.make_encoder
+        self.stack: Any = make(num_layers)
+        self.output = Linear(d_model, colors * side**2)
+
+    def forward(
+        self,
+        pictures: torch.Tensor,
+        time: torch.Tensor,
+        words: torch.Tensor,
+        lengths: torch.Tensor | None = None,
+        *,
+        need_weights: bool = False,
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | None]:
+        check_pictures(pictures, self.colors, self.size, self.size)
+        check_tensor("time", time, width=len(pictures), least=1)
+        check_ids("words", words, self.words.num_embeddings)
+        if lengths is not None:
+            check_lengths(lengths, len(words), "words", 1, words.shape[-1])
+        # the waves are made for positions in the hundreds
+        told = self.time(wave_vectors(1000 * time, self.d_model).to(pictures.dtype))
+        x = self.positions(self.patch_projection(patches_of(pictures, self.side)))
+        x = x + told.unsqueeze(-2)  # (batch, N, d_model)
+        caption = self.word_positions(self.words(words))  # (batch, n, d_model)
+        mask = None if lengths is None else padding_mask(lengths, words.shape[-1])
+        weights = None
+        if self.conditioning == "cross-attention":
+            source = self.stack.project(caption)
+            where = None if mask is None else mask.unsqueeze(-2)
+            stacked = self.stack(x, source, None, where, need_weights=need_weights)
+            if need_weights:
+                weights = tuple(of_words for _, of_words in stacked.weights)
+        else:
+            if mask is None:
+                vector = caption.mean(-2, keepdim=True)
+            else:
+                there = mask.unsqueeze(-1).to(caption.dtype)
+                vector = (caption * there).sum(-2, keepdim=True) / there.sum(-2, keepdim=True)
+            stacked = self.stack(x + vector)
+        return self._joined(self.output(stacked.x)), weights
+
+    def _joined(self, patches: torch.Tensor) -> torch.Tensor:
+        """The pictures that patches ``(batch, N, colors · P²)`` were cut from."""
+        rows = self.size // self.side
+        cut = patches.unflatten(-1, (self.colors, self.side, self.side)).unflatten(1, (rows, rows))
+        return cut.permute(0, 3, 1, 4, 2, 5).flatten(-2).flatten(-3, -2)
+
+
+def flow_loss(
+    model: CaptionedDenoiser,
+    pictures: torch.Tensor,
+    words: torch.Tensor,
+    lengths: torch.Tensor | None,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """Mean squared error of the velocity at a random time of each picture.
+
+    ``(v(x_t, t, caption) − (ε − x_0))²`` with t ~ U(0, 1), ε ~ N(0, 1), both from the generator,
+    which lies on the CPU.
+
+    Source: Liu et al. 2023, equation 1.
+    """
+    noise = torch.randn(pictures.shape, generator=generator).to(pictures)
+    time = torch.rand(len(pictures), generator=generator).to(pictures)
+    t = time.view(-1, 1, 1, 1)
+    velocity, _ = model((1 - t) * pictures + t * noise, time, words, lengths)
+    return (velocity - (noise - pictures)).square().mean()
+
+
+@torch.no_grad()
+def draw_from_noise(
+    model: CaptionedDenoiser,
+    words: torch.Tensor,
+    lengths: torch.Tensor | None = None,
+    *,
+    steps: int = 20,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """One picture for each caption: from noise at t = 1 to t = 0 in equal Euler steps.
+
+    Args:
+        words, lengths: ``(batch, n)`` and ``(batch,)``, see :class:`CaptionedDenoiser`.
+        steps: how many.
+        generator: of the noise, on the CPU.
+
+    Returns:
+        ``(batch, colors, size, size)``, not clamped.
+    """
+    check_integer("steps", steps)
+    weight = model.output.weight
+    shape = (len(words), model.colors, model.size, model.size)
+    x = torch.randn(shape, generator=generator).to(weight)
+    for k in range(steps, 0, -1):
+        time = torch.full((len(words),), k / steps, dtype=weight.dtype, device=weight.device)
+        x = x - model(x, time, words, lengths)[0] / steps
+    return x

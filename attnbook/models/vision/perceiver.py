@@ -1,0 +1,136 @@
+"""The Perceiver: a few vectors that read a long input, again and again."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from ...mechanisms.attention.multi_head import MultiHeadAttention
+from ...mechanisms.layers.norms import LayerNorm
+from ...mechanisms.linear import Linear
+from ...validate import check_integer, check_number, check_tensor
+from ..transformer.parts import Parts
+from .vision_transformer import pre_norm_parts
+
+__all__ = ["Latents", "Perceiver", "fourier_features"]
+
+
+def fourier_features(places: torch.Tensor, bands: int, max_frequency: float) -> torch.Tensor:
+    """Positions as waves: for a model that is told of no grid where each input stands.
+
+    ``[p, sin(π f_1 p), …, sin(π f_B p), cos(π f_1 p), …, cos(π f_B p)]`` for each coordinate p,
+    with f_1 = 1 … f_B = μ/2 evenly spaced
+
+    Args:
+        places: ``(…, c)`` coordinates from −1 to 1.
+        bands: B.
+        max_frequency: μ, twice the fastest wave: the number of inputs along the axis, whose
+            neighbours are then told apart (Nyquist).
+
+    Returns:
+        ``(…, c · (2B + 1))``, coordinate by coordinate.
+
+    Raises:
+        ValueError: for places that are no floats, fewer than one band, or μ below 2.
+
+    Source: Jaegle et al. 2021, section 3.2.
+    """
+    check_tensor("places", places, least=1)
+    check_number("max_frequency", max_frequency, least=2)
+    frequency = torch.linspace(
+        1.0,
+        max_frequency / 2,
+        check_integer("bands", bands),
+        dtype=torch.float64,
+        device=places.device,
+    )
+    angle = math.pi * places.double()[..., None] * frequency  # (…, c, B)
+    waves = torch.cat([places.double()[..., None], angle.sin(), angle.cos()], dim=-1)
+    return waves.flatten(-2).to(places.dtype)
+
+
+class Latents(NamedTuple):
+    """What a :class:`Perceiver` has read: ``x (batch, M, d_model)``, and the weights of each
+    reading, ``(batch, h, M, n)``, or None."""
+
+    x: torch.Tensor
+    weights: tuple[torch.Tensor, ...] | None
+
+
+class Perceiver(nn.Module):
+    """M latent vectors read n inputs by cross-attention, think by self-attention, and read again.
+
+    ``z ← z + CrossAttention(norm(z), norm(x))``, ``z ← z + FFN(norm(z))``, then L blocks of
+    self-attention over z; all of it R times with the same weights; ``logits = W mean(norm(z)) + b``
+
+    A reading costs M · n weights instead of n · n, and a block of the stack M · M.
+
+    Args:
+        d_input: width of the inputs, positions included (see :func:`fourier_features`).
+        num_latents: M.
+        num_classes: K.
+        parts: what the blocks are built of; when not given, 512 wide, 8 heads, pre-norm, GELU. Its
+            embedding, positions and output are not used.
+        num_layers: L.
+        repeats: R.
+        num_heads: of the readings; one, as in the paper.
+
+    Shapes: x ``(batch, n, d_input)``, mask ``(batch, n)``, True = may be read, or None → logits
+    ``(batch, K)``; :meth:`read` gives :class:`Latents`.
+
+    Raises:
+        ValueError: for sizes out of range, inputs of another width, or a mask that does not fit.
+
+    Source: Jaegle et al. 2021, section 3; all readings share their weights, as do all stacks, which
+    the paper has as an option.
+    """
+
+    def __init__(
+        self,
+        d_input: int,
+        num_latents: int,
+        num_classes: int,
+        parts: Parts | None = None,
+        *,
+        num_layers: int = 6,
+        repeats: int = 1,
+        num_heads: int = 1,
+    ) -> None:
+        super().__init__()
+        parts = pre_norm_parts(512, 8, 512) if parts is None else parts
+        d_model = parts.d_model
+        self.repeats = check_integer("repeats", repeats)
+        self.latents = nn.Parameter(
+            torch.randn(check_integer("num_latents", num_latents), d_model) * 0.02
+        )
+        self.input_norm = LayerNorm(check_integer("d_input", d_input))
+        self.reading = MultiHeadAttention(d_model, num_heads, d_key=d_input)
+        self.around_reading = parts.residual()
+        self.feed_forward = parts.feed_forward()
+        self.around_feed_forward = parts.residual()
+        self.stack = parts.make_encoder(num_layers)
+        self.output = Linear(d_model, check_integer("num_classes", num_classes))
+
+    def read(
+        self, x: torch.Tensor, mask: torch.Tensor | None = None, *, need_weights: bool = False
+    ) -> Latents:
+        """The latents after the last reading and its blocks."""
+        projected = self.reading.project(self.input_norm(check_tensor("x", x, least=3)))
+        z, weights = self.latents.expand(len(x), -1, -1), []
+        where = None if mask is None else mask.unsqueeze(-2)
+        for _ in range(self.repeats):
+            z, w = self.around_reading(
+                z,
+                lambda h: self.reading(
+                    h, mask=where, projected=projected, need_weights=need_weights
+                ),
+            )
+            z = self.stack(self.around_feed_forward(z, self.feed_forward)).x
+            weights.append(w)
+        return Latents(z, tuple(weights) if need_weights else None)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        return self.output(self.read(x, mask).x.mean(-2))
