@@ -1,6 +1,7 @@
-"""Positional encodings: absolute, relative, rotary, and in a dependency tree."""
+"""Positional encodings: absolute, relative, rotary, as a bias, in a dependency tree."""
 
 from .absolute import LearnedPositions, NoPositions, SinusoidalPositions, shift_matrix, sinusoids
+from .alibi import ALiBi, alibi_slopes
 from .relative import RelativeMultiHeadAttention, relative_index
 from .rotary import RotaryPositions, convert_rotary_layout
 from .rotary_scaling import NTK, Interpolation, Llama3, YaRN
@@ -13,6 +14,7 @@ from .syntactic import (
 )
 
 __all__ = [
+    "ALiBi",
     "Interpolation",
     "LearnedPositions",
     "Llama3",
@@ -24,6 +26,7 @@ __all__ = [
     "StructuralPositions",
     "SyntacticMultiHeadAttention",
     "YaRN",
+    "alibi_slopes",
     "convert_rotary_layout",
     "relative_index",
     "shift_matrix",

@@ -1,0 +1,154 @@
+"""ALiBi: no position vectors; a penalty that grows with the distance, in each head at a pace of its
+own.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from ...validate import check_integer, require
+from ..attention.attend import STORED_WEIGHTS
+from ..attention.fused import fused_attention, has_fused_kernel
+from ..precision import wide_product
+from ..scores.base import BlockKernel, Score
+
+__all__ = ["ALiBi", "alibi_slopes"]
+
+_FINE = 256  # half precision counts so far: positions are 256·coarse + fine
+
+
+def alibi_slopes(
+    num_heads: int, *, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
+) -> torch.Tensor:
+    """How fast each head forgets what is far: ``2^(−8h/H)`` for h = 1 … H.
+
+    Where H is no power of two, the heads get the slopes of the next smaller power P, then every
+    second one, from the first on, of those of 2P.
+
+    Returns:
+        ``(num_heads,)``, from 2^(−8/H) down to 2^−8 for a power of two.
+
+    Raises:
+        ValueError: if ``num_heads`` is below 1.
+
+    Source: Press, Smith and Lewis 2022, section 3; other numbers of heads as in its published code.
+    """
+    power = 1 << (check_integer("num_heads", num_heads).bit_length() - 1)  # P
+
+    def slopes(h: int) -> torch.Tensor:
+        return torch.exp2(torch.arange(1, h + 1, dtype=torch.float64, device=device) * (-8 / h))
+
+    return torch.cat([slopes(power), slopes(2 * power)[::2][: num_heads - power]]).to(dtype)
+
+
+class ALiBi(Score):
+    """Attention with linear biases: the scaled inner product less a penalty for the distance.
+
+    ``score(q_i, k_j) = q_i·k_j / √d − slope_h · |i − j|``, see :func:`alibi_slopes`.
+
+    It stands where a score does, ``MultiHeadAttention(d_model, H, score=ALiBi(H))``, and the model
+    then needs no positions at its input. The queries are the last m of the n positions, as in
+    :func:`~attnbook.mechanisms.attention.masks.causal_mask` and with a cache; padding in a cache
+    counts as distance.
+
+    Under a causal mask ``−slope·(i − j)`` is ``slope·j`` up to a number that all of a row share and
+    the softmax drops. So the penalty is a column more in queries and keys, and PyTorch's fused
+    kernels can be used; with ``causal=False``, large problems are streamed.
+
+    Args:
+        num_heads: H, the dimension of queries and keys before the last two.
+        causal: whether no query may attend to a later position, as in the paper; the mask is yet to
+            be given.
+
+    Shapes: query ``(…, H, m, d)``, key ``(…, H, n, d)``, m ≤ n. No parameters.
+
+    Raises:
+        ValueError: for another number of heads, widths that differ, or fewer keys than queries.
+
+    Source: Press, Smith and Lewis 2022, section 3; the distance without its sign, for attention
+    that is not causal, is not of the paper.
+    """
+
+    formula = r"s^\top h / \sqrt{d} - \text{slope}\,|i - j|"
+    source = "Press, Smith and Lewis 2022"
+    counts_positions = True
+
+    def __init__(self, num_heads: int, *, causal: bool = True) -> None:
+        super().__init__()
+        self.num_heads, self.causal = check_integer("num_heads", num_heads), causal
+
+    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+        self._check_equal_widths(query, key)
+        self._check_heads(query, key.shape[-2])
+
+    def _check_heads(self, query: torch.Tensor, n: int) -> None:
+        require(
+            query.dim() > 2 and query.shape[-3] == self.num_heads,
+            f"query must have num_heads = {self.num_heads} heads, (…, {self.num_heads}, m, d), got "
+            f"shape {tuple(query.shape)}",
+        )
+        m = query.shape[-2]
+        require(
+            n >= m,
+            f"n must be at least m = {m} (the queries are the last m of n positions), got {n}",
+        )
+
+    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+        # (…, n, d + 2): how far before the end, so that numbers are small where it matters
+        return torch.cat([key, _before_the_end(key)], dim=-1)
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        self._check_heads(query, projected.shape[-2])
+        slope = alibi_slopes(self.num_heads, dtype=torch.float64, device=query.device)
+        return self._compare(query, projected, slope.view(-1, 1, 1), _before_the_end(query))
+
+    def _compare(self, query, projected, slope, place) -> torch.Tensor:
+        product = wide_product(query * query.shape[-1] ** -0.5, projected[..., :-2].mT)
+        i, j = (_count(p).to(product.dtype) for p in (place, projected[..., -2:]))
+        return product - slope.to(product.dtype) * (i - j.mT).abs()
+
+    def _with_slopes(self, query: torch.Tensor, *factors: float) -> torch.Tensor:
+        slope = alibi_slopes(self.num_heads, dtype=torch.float64, device=query.device)
+        columns = torch.stack([slope * factor for factor in factors], dim=-1).unsqueeze(-2)
+        return torch.cat([query, columns.to(query.dtype).expand(*query.shape[:-1], -1)], dim=-1)
+
+    def block_kernel(self, query: torch.Tensor) -> BlockKernel:
+        # a block has to know its heads and its positions
+        query = torch.cat([self._with_slopes(query, 1.0), _before_the_end(query)], dim=-1)
+        return BlockKernel(
+            lambda q, p: self._compare(q[..., :-3], p, q[..., -3:-2], q[..., -2:]), query, ()
+        )
+
+    def fused_attention(
+        self,
+        query: torch.Tensor,
+        projected: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+    ) -> torch.Tensor | None:
+        m, n = query.shape[-2], projected.shape[-2]
+        size = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2]).numel() * m * n
+        if not self.causal or not has_fused_kernel(value) or m == 1 or size <= STORED_WEIGHTS:
+            return None
+        self._check_heads(query, n)
+        root = math.sqrt(query.shape[-1])
+        query = self._with_slopes(query, root * _FINE, root)  # the kernel divides by the root
+        return fused_attention(query, projected, value, mask, 1 / root)
+
+
+def _before_the_end(rows: torch.Tensor) -> torch.Tensor:
+    """How many rows come after each, negative, as ``256·coarse + fine``: ``(…, n, 2)`` for rows
+    ``(…, n, d)``.
+    """
+    n = rows.shape[-2]
+    after = torch.arange(n - 1, -1, -1, device=rows.device)
+    pair = -torch.stack([after // _FINE, after % _FINE], dim=-1).to(rows.dtype)
+    return pair.expand(*rows.shape[:-2], n, 2)
+
+
+def _count(pair: torch.Tensor) -> torch.Tensor:
+    """The number ``(…, n, 1)`` that :func:`_before_the_end` wrote as two."""
+    wide = pair.float() if pair.dtype.itemsize < 4 else pair
+    return wide[..., :1] * _FINE + wide[..., 1:]
