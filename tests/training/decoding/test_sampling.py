@@ -104,7 +104,10 @@ def test_lengths_of_any_whole_dtype():
     [
         ({"max_length": 0}, "max_length must be"),
         ({"temperature": -1.0}, "temperature must be"),
-        ({"temperature": 1e-320}, "^temperature must"),
+        ({"top_k": 0}, "^top_k must"),
+        ({"top_p": 0.0}, "^top_p must"),
+        ({"top_p": 1.1}, "^top_p must"),
+        ({"min_p": -0.1}, "^min_p must"),
         ({"prompts": [[1, 3]]}, "^prompts must"),
         ({"lengths": torch.tensor([2.0])}, "lengths must be"),
         ({"lengths": torch.tensor([0])}, "^lengths must"),
