@@ -123,7 +123,7 @@ def test_traffic_is_n_squared_d_squared_over_m_against_n_squared():
     )
     assert 3.5 < long / base < 4.1
     assert 1.8 < base / roomy < 2.3
-    assert 3.4 < wide / base < 5
+    assert 2.7 < wide / base < 5  # d² in the limit; the small tiles of the wider have half the rows
 
 
 def test_it_keeps_little_and_calculates_more():
