@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -14,7 +14,7 @@ from ...validate import check_choice, check_ids, check_integer, check_lengths, c
 from ..transformer.parts import Parts, ScaledEmbedding
 from .vision_transformer import check_pictures, patches_of, pre_norm_parts
 
-__all__ = ["CaptionedDenoiser", "draw_from_noise", "flow_loss"]
+__all__ = ["CaptionedDenoiser", "NoisyBatch", "draw_from_noise", "flow_loss", "with_noise"]
 
 CONDITIONING = ("cross-attention", "one vector")
 
@@ -121,25 +121,40 @@ class CaptionedDenoiser(nn.Module):
         return cut.permute(0, 3, 1, 4, 2, 5).flatten(-2).flatten(-3, -2)
 
 
-def flow_loss(
-    model: CaptionedDenoiser,
-    pictures: torch.Tensor,
-    words: torch.Tensor,
-    lengths: torch.Tensor | None,
-    generator: torch.Generator,
-) -> torch.Tensor:
-    """Mean squared error of the velocity at a random time of each picture.
+class NoisyBatch(NamedTuple):
+    """Pictures with captions of one length, and what they are mixed with.
 
-    ``(v(x_t, t, caption) − (ε − x_0))²`` with t ~ U(0, 1), ε ~ N(0, 1), both from the generator,
-    which lies on the CPU.
+    pictures, noise ``(batch, colors, size, size)``, words ``(batch, n)``, time ``(batch,)`` from 0
+    to 1."""
+
+    pictures: torch.Tensor
+    words: torch.Tensor
+    noise: torch.Tensor
+    time: torch.Tensor
+
+
+def with_noise(
+    pictures: torch.Tensor, words: torch.Tensor, generator: torch.Generator
+) -> NoisyBatch:
+    """Noise ``ε ~ N(0, 1)`` and a time ``t ~ U(0, 1)`` for each picture."""
+    noise = torch.randn(pictures.shape, generator=generator, dtype=pictures.dtype)
+    time = torch.rand(len(pictures), generator=generator, dtype=pictures.dtype)
+    return NoisyBatch(pictures, words, noise, time)
+
+
+def flow_loss(model: nn.Module, batch: NoisyBatch) -> tuple[torch.Tensor, int]:
+    """Squared error of the velocity, summed over pictures and averaged over their numbers, and how
+    many pictures: as ``fit`` expects.
+
+    ``Σ mean (v(x_t, t, caption) − (ε − x_0))²``
 
     Source: Liu et al. 2023, equation 1.
     """
-    noise = torch.randn(pictures.shape, generator=generator).to(pictures)
-    time = torch.rand(len(pictures), generator=generator).to(pictures)
-    t = time.view(-1, 1, 1, 1)
-    velocity, _ = model((1 - t) * pictures + t * noise, time, words, lengths)
-    return (velocity - (noise - pictures)).square().mean()
+    t = batch.time.view(-1, 1, 1, 1)
+    mixed = (1 - t) * batch.pictures + t * batch.noise
+    velocity, _ = model(mixed, batch.time, batch.words)
+    error = (velocity - (batch.noise - batch.pictures)).square()
+    return error.mean((1, 2, 3)).sum(), len(error)
 
 
 @torch.no_grad()

@@ -1,0 +1,147 @@
+"""Smaller relatives of the drawn scenes: one large object anywhere in a picture, to be named; and
+two objects, one above the other, small enough to be drawn by a network that learns in minutes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import permutations, product
+from typing import NamedTuple
+
+import torch
+
+from ...validate import check_choice, check_integer, describe, require
+from .labelled import Labelled, to_floats
+from .scenes import CELL, GRID, KINDS, LARGE, SMALL, caption, draw, held_out, vocabulary
+
+__all__ = ["Described", "SIDE", "one_large", "read_two", "two_objects"]
+
+SIDE = 2 * CELL
+"""Pixels each way of a picture of two objects."""
+
+
+def one_large(count: int, *, seed: int, small: int = 6) -> Labelled:
+    """Pictures of 48 × 48 pixels with one large object among small ones; its kind, one of 24, is
+    the class.
+
+    The picture is rolled by a few pixels in each direction, over its edges, so that no grid of
+    patches or windows is that of the cells in which the objects were drawn.
+
+    Args:
+        count: how many.
+        seed: of everything that is drawn by chance.
+        small: how many small objects.
+
+    Raises:
+        ValueError: for a count below 1, or more objects than cells.
+    """
+    check_integer("count", count)
+    rows, columns = GRID
+    check_integer("small", small, 0, rows * columns - 1)
+    generator = torch.Generator().manual_seed(seed)
+    pictures, labels = [], []
+    for start in range(0, count, 1000):
+        n = min(1000, count - start)
+        cells = torch.rand(n, rows * columns, generator=generator).argsort(1)[:, : 1 + small]
+        kinds = torch.randint(len(KINDS), (n, 1 + small), generator=generator)
+        sizes = torch.tensor([LARGE] + [SMALL] * small).expand(n, -1)
+        place = torch.rand(n, 1 + small, 2, generator=generator)
+        drawn = draw(cells, kinds, sizes, (place * (CELL - sizes + 1)[..., None]).long())
+        shift = torch.randint(CELL, (n, 2), generator=generator)
+        for axis, size in ((0, rows * CELL), (1, columns * CELL)):
+            index = (torch.arange(size) + shift[:, axis, None]) % size  # (n, size)
+            shape = (n, 1, size, 1) if axis == 0 else (n, 1, 1, size)
+            drawn = drawn.gather(2 + axis, index.view(shape).expand_as(drawn))
+        pictures.append(drawn)
+        labels.append(kinds[:, 0])
+    names = tuple(" ".join(kind) for kind in KINDS)
+    return Labelled(torch.cat(pictures), torch.cat(labels), names)
+
+
+class Described(NamedTuple):
+    """N pictures of two objects, and their captions.
+
+    Attributes:
+        pictures: (N, 3, SIDE, SIDE) uint8
+        kinds: (N, 2) long, places in ``scenes.KINDS``, the upper object first
+        words: (N, 7) long, ids of ``scenes.vocabulary()``
+    """
+
+    pictures: torch.Tensor
+    kinds: torch.Tensor
+    words: torch.Tensor
+
+
+def two_objects(count: int, *, seed: int, part: str = "train") -> Described:
+    """Pictures of 16 × 16 pixels: a large object in the upper half and another in the lower, each
+    left or right, and the words for them.
+
+    Args:
+        count: how many.
+        seed: of everything that is drawn by chance.
+        part: "train": the pairs are not in ``scenes.held_out()``; "test": all of them are.
+
+    Raises:
+        ValueError: for another part or a count below 1.
+    """
+    check_choice("part", part, ("train", "test"))
+    check_integer("count", count)
+    generator = torch.Generator().manual_seed(seed)
+    unseen = held_out()
+    pairs = torch.tensor(
+        sorted(p for p in permutations(range(len(KINDS)), 2) if (p in unseen) == (part == "test"))
+    )
+    kinds = pairs[torch.randint(len(pairs), (count,), generator=generator)]
+    columns = torch.randint(2, (count, 2), generator=generator)
+    offsets = torch.randint(CELL - LARGE + 1, (count, 2, 2), generator=generator)
+    cells = columns + torch.tensor([0, GRID[1]])
+    drawn = [
+        draw(*some, torch.full_like(some[0], LARGE), place)[..., :SIDE, :SIDE]
+        for *some, place in zip(cells.split(1000), kinds.split(1000), offsets.split(1000))
+    ]
+    return Described(torch.cat(drawn), kinds, _words()[kinds[:, 0], kinds[:, 1]])
+
+
+@cache
+def _words() -> torch.Tensor:
+    """The caption of every pair of kinds: (24, 24, 7)."""
+    vocab = vocabulary()
+    return torch.tensor(
+        [[vocab.encode(caption(a, b)) for b in range(len(KINDS))] for a in range(len(KINDS))]
+    )
+
+
+@cache
+def _halves() -> tuple[torch.Tensor, torch.Tensor]:
+    """Every half of a picture that can be drawn, (R, 3, CELL, SIDE) floats, and its kind, (R,)."""
+    places = range(CELL - LARGE + 1)
+    rows = list(product(range(len(KINDS)), range(2), places, places))
+    kind, column, down, right = torch.tensor(rows).unbind(-1)
+    offsets = torch.stack([down, right], -1)[:, None]
+    drawn = draw(column[:, None], kind[:, None], torch.full_like(kind, LARGE)[:, None], offsets)
+    return to_floats(drawn[..., :CELL, :SIDE]), kind
+
+
+def read_two(pictures: torch.Tensor) -> torch.Tensor:
+    """What pictures of two objects show, right or blurred: for each half the kind of the drawn half
+    that is nearest to it, pixel by pixel.
+
+    Args:
+        pictures: ``(N, 3, SIDE, SIDE)`` floats from −1 to 1.
+
+    Returns:
+        Long ``(N, 2)``, places in ``scenes.KINDS``.
+
+    Raises:
+        ValueError: for pictures of another shape.
+    """
+    require(
+        isinstance(pictures, torch.Tensor)
+        and pictures.is_floating_point()
+        and tuple(pictures.shape[1:]) == (3, SIDE, SIDE),
+        f"pictures must be floats (N, 3, {SIDE}, {SIDE}), got {describe(pictures)}",
+    )
+    drawn, kinds = _halves()
+    halves = pictures.detach().float().cpu().unflatten(2, (2, CELL)).movedim(2, 1)  # (N, 2, 3, …)
+    distance = torch.cdist(halves.flatten(2).flatten(0, 1), drawn.flatten(1))
+    return kinds[distance.argmin(-1)].view(-1, 2)

@@ -1,0 +1,72 @@
+"""Small scenes: what the labels and captions say stands in the pictures, and nowhere else."""
+
+import pytest
+import torch
+
+from attnbook.tasks.images import scenes, small_scenes
+from attnbook.tasks.images.labelled import to_floats
+
+GROUND = torch.tensor(scenes.BACKGROUND)[:, None, None]
+
+
+def test_the_class_is_the_kind_of_the_large_object():
+    data = small_scenes.one_large(200, seed=3)
+    assert data.pictures.shape == (200, 3, 48, 48) and len(data.classes) == 24
+    for picture, label in zip(data.pictures, data.labels):
+        colour = torch.tensor(scenes.COLOURS[data.classes[label].split()[0]])[:, None, None]
+        own = (picture == colour).all(0).float()
+        # over the edges too, no other object fills a column of seven pixels with one colour
+        wrapped = torch.cat([own, own[:6]])
+        longest = wrapped.unfold(0, 7, 1).sum(-1).max()
+        filled = torch.cat([own, own[:, :6]], 1).unfold(1, 7, 1).sum(-1).max()
+        assert max(longest, filled) >= 5 > 4  # of a small object at most four
+    assert len(data.labels.unique()) == 24
+    again = small_scenes.one_large(200, seed=3)
+    assert torch.equal(again.pictures, data.pictures)
+    assert not torch.equal(small_scenes.one_large(200, seed=4).pictures, data.pictures)
+
+
+def test_objects_stand_in_no_grid():
+    """Where a picture is not background, over many: as often at every place of a cell."""
+    data = small_scenes.one_large(600, seed=0)
+    share = (data.pictures != GROUND).any(1).float().mean(0)
+    for line in (share.mean(0), share.mean(1)):
+        within = line.view(-1, scenes.CELL).mean(0)
+        assert within.min() > 0.9 * within.max()
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_captions_are_those_of_what_is_drawn(part):
+    data = small_scenes.two_objects(300, seed=1, part=part)
+    assert torch.equal(small_scenes.read_two(to_floats(data.pictures)), data.kinds)
+    vocab = scenes.vocabulary()
+    for words, (upper, lower) in zip(data.words.tolist(), data.kinds.tolist()):
+        assert tuple(vocab.decode(words)) == scenes.caption(upper, lower)
+        assert ((upper, lower) in scenes.held_out()) == (part == "test")
+    # nothing of an object is cut off: each half holds one whole object
+    upper = (data.pictures != GROUND).any(1)[:, :8].flatten(1).sum(1)
+    assert upper.min() >= 20
+
+
+def test_reading_survives_noise_and_tells_swapped_objects():
+    data = small_scenes.two_objects(200, seed=2)
+    pictures = to_floats(data.pictures)
+    noise = torch.randn(pictures.shape, generator=torch.Generator().manual_seed(0))
+    right = (small_scenes.read_two(pictures + 0.3 * noise) == data.kinds).float().mean()
+    assert right > 0.97
+    swapped = small_scenes.read_two(pictures.roll(8, dims=2))
+    assert torch.equal(swapped, data.kinds.flip(1))
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: small_scenes.one_large(0, seed=0), "count must be"),
+        (lambda: small_scenes.one_large(1, seed=0, small=36), "small must be"),
+        (lambda: small_scenes.two_objects(1, seed=0, part="all"), "part must be one of"),
+        (lambda: small_scenes.read_two(torch.zeros(1, 3, 8, 8)), "pictures must be floats"),
+    ],
+)
+def test_errors_name_the_argument(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
