@@ -18,7 +18,7 @@ from ...validate import (
 )
 from ..scores.base import Score, check_projected_width, check_score
 from .fused import fused_attention, has_fused_kernel
-from .masks import softmax_over_allowed
+from .masks import check_sink, softmax_over_allowed
 from .nonfinite import attend_despite
 from .streaming import stream_attention
 
@@ -49,6 +49,7 @@ def attend(
     need_weights: bool = True,
     projected_keys: torch.Tensor | None = None,
     dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    sink: torch.Tensor | None = None,
 ) -> Attended:
     """Look up every query in the keys and return the values it finds, weighted.
 
@@ -77,13 +78,16 @@ def attend(
         dropout: what the weights go through before they meet the values, such as
             :class:`~attnbook.mechanisms.dropout.Dropout`. The weights returned are those before it,
             and all m×n are stored. None, or a module in evaluation mode: nothing.
+        sink: numbers broadcastable to ``(…, m)``: a score for each query that belongs to no key, so
+            that the weights sum to less than 1, see
+            :func:`~attnbook.mechanisms.attention.masks.masked_softmax`.
 
     Returns:
         :class:`Attended`: context and weights.
 
     Raises:
         ValueError: for a wrong shape, width or dtype, no keys at all, or a mask that is not boolean
-            or does not fit.
+            or does not fit, or a sink that does not.
     """
     check_score(score).check(query, key)
     require(
@@ -99,13 +103,14 @@ def attend(
             f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
         ) from None
     check_mask(mask, (*batch, query.shape[-2], key.shape[-2]))
+    check_sink(sink, (*batch, query.shape[-2]))
     if projected_keys is not None:
         score.check_projected(key, projected_keys)
     check_dtypes(query, key if projected_keys is None else projected_keys, value)
 
     def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
         projected = score.project_keys(key) if projected_keys is None else key
-        return attend_unchecked(score, query, projected, value, mask, need_weights, dropout)
+        return attend_unchecked(score, query, projected, value, mask, need_weights, dropout, sink)
 
     source = key if projected_keys is None else projected_keys
     if mask is None:
@@ -121,6 +126,7 @@ def attend_unchecked(
     mask: torch.Tensor | None,
     need_weights: bool,
     dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    sink: torch.Tensor | None = None,
 ) -> Attended:
     """:func:`attend` without its checks, for layers that have checked their own arguments."""
     if not getattr(dropout, "training", True):
@@ -128,7 +134,7 @@ def attend_unchecked(
     # The weights of a single query are no larger than the keys; and what stores no weights can
     # neither be differentiated twice nor be transformed.
     plain = not (need_weights or is_wanted() or is_transforming()) and dropout is None
-    if plain:
+    if plain and sink is None:  # such a kernel may shift all scores of a row
         context = score.shortcut("fused_attention")(query, projected_keys, value, mask)
         if context is not None:
             return Attended(context, None)
@@ -138,13 +144,17 @@ def attend_unchecked(
         product = score.shortcut("inner_product")(query) if has_fused_kernel(value) else None
         # The kernel wants one width for all; where it would be fed zeros, a small problem is
         # quicker with its weights.
-        if product is not None and (large or product[0].shape[-1] == value.shape[-1]):
+        fits = sink is None and product is not None and product[0].shape[-1] == value.shape[-1]
+        if product is not None and (large or fits):
             transformed, scale = product
             check_projected_width(transformed.shape[-1], projected_keys)
-            return Attended(fused_attention(transformed, projected_keys, value, mask, scale), None)
+            context = fused_attention(transformed, projected_keys, value, mask, scale, sink)
+            return Attended(context, None)
         if large:
-            return Attended(stream_attention(score, query, projected_keys, value, mask), None)
+            context = stream_attention(score, query, projected_keys, value, mask, sink=sink)
+            return Attended(context, None)
     # scores of half precision are kept in float32
-    weights = softmax_over_allowed(score.compare(query, projected_keys), mask).to(value.dtype)
+    scores = score.compare(query, projected_keys)
+    weights = softmax_over_allowed(scores, mask, sink).to(value.dtype)
     context = (weights if dropout is None else dropout(weights)) @ value
     return Attended(context, weights if need_weights else None)

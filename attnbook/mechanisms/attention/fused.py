@@ -26,6 +26,7 @@ def fused_attention(
     value: torch.Tensor,
     mask: torch.Tensor | None = None,
     scale: float = 1.0,
+    sink: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Context of attention with ``e_tj = scale · query_t·key_j``, by
     ``scaled_dot_product_attention``.
@@ -42,6 +43,8 @@ def fused_attention(
         value: ``(…, n, d_v)``; leading dimensions broadcast.
         mask: boolean, broadcastable to ``(…, m, n)``; True = may attend.
         scale: factor of the inner product.
+        sink: numbers broadcastable to ``(…, m)``, a score for each query that belongs to no key:
+            here of one more key, whose value is zero.
 
     Returns:
         Context ``(…, m, d_v)``; zeros, with zero gradients, for a query that may attend to nothing.
@@ -50,6 +53,14 @@ def fused_attention(
     Source: the kernel after Dao et al. 2022.
     """
     batch = common_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    if sink is not None:
+        column = (sink / scale).to(query.dtype).unsqueeze(-1).expand(*batch, query.shape[-2], 1)
+        query = torch.cat([query.expand(*batch, -1, -1), column], dim=-1)
+        end = F.pad(key.new_ones(1, 1), (key.shape[-1], 0)).expand(*key.shape[:-2], 1, -1)
+        key = torch.cat([F.pad(key, (0, 1)), end], dim=-2)
+        value = F.pad(value, (0, 0, 0, 1))
+        if mask is not None:
+            mask = F.pad(mask.expand(*mask.shape[:-1], key.shape[-2] - 1), (0, 1), value=True)
     m, d_value = query.shape[-2], value.shape[-1]
     width = max(query.shape[-1], d_value)
     if query.device.type != "cpu":

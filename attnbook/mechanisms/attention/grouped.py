@@ -27,6 +27,7 @@ def attend_in_groups(
     mask: torch.Tensor | None,
     need_weights: bool,
     dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    sink: torch.Tensor | None = None,
 ) -> Attended:
     """:func:`~attnbook.mechanisms.attention.attend.attend_unchecked` for h heads of queries and g
     heads of keys and values: ``head_i = attend(query_i, key_j, value_j)``, ``j = ⌊i g / h⌋``.
@@ -38,18 +39,28 @@ def attend_in_groups(
         query: ``(…, h, m, d)``.
         projected_keys, value: ``(…, g, n, d)`` and ``(…, g, n, d_v)``; g divides h.
         mask: broadcastable to ``(…, h, m, n)``, with two dimensions at least.
+        sink: broadcastable to ``(…, h, m)``, with two dimensions at least.
 
     Returns:
         ``context (…, h, m, d_v)`` and ``weights (…, h, m, n)`` or None.
     """
     m, shared = query.shape[-2], query.shape[-3] // projected_keys.shape[-3]
+    if shared > 1 and score.counts_positions:
+        # it has to see where a query stands, and in which head
+        projected_keys, value = (t.repeat_interleave(shared, -3) for t in (projected_keys, value))
+        shared = 1
     if shared == 1:
-        return attend_unchecked(score, query, projected_keys, value, mask, need_weights, dropout)
+        return attend_unchecked(
+            score, query, projected_keys, value, mask, need_weights, dropout, sink
+        )
+    if sink is not None:
+        sink = sink.expand(*sink.shape[:-2], query.shape[-3], m)
+        sink = sink.unflatten(-2, (-1, shared)).flatten(-2)  # (…, g, h/g · m)
     query = query.unflatten(-3, (-1, shared)).flatten(-3, -2)  # (…, g, h/g · m, d)
     if mask is not None:
         mask = _for_groups(mask, shared, m)
     context, weights = attend_unchecked(
-        score, query, projected_keys, value, mask, need_weights, dropout
+        score, query, projected_keys, value, mask, need_weights, dropout, sink
     )
 
     def of_heads(t: torch.Tensor) -> torch.Tensor:

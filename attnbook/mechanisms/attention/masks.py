@@ -5,6 +5,7 @@ keys).
 from __future__ import annotations
 
 import torch
+from torch.nn.functional import pad
 
 from ...validate import (
     check_integer,
@@ -72,33 +73,64 @@ def causal_mask(
     return torch.ones(m, n, dtype=torch.bool, device=device).tril(n - m)
 
 
-def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+def masked_softmax(
+    scores: torch.Tensor, mask: torch.Tensor | None = None, *, sink: torch.Tensor | None = None
+) -> torch.Tensor:
     """Turn scores into weights over the keys that the mask allows.
 
     ``α_j = exp(e_j) / Σ_{i allowed} exp(e_i)`` for allowed j, exactly 0 for the others. A row with
     nothing allowed gives zeros, with zero gradient, not NaN.
 
+    With a sink ``α_j = exp(e_j) / (exp(sink) + Σ_{i allowed} exp(e_i))``: what goes to the sink
+    goes nowhere. A sink of 0 is softmax with one more in its denominator.
+
     Args:
         scores: ``(…, m, n)``.
         mask: boolean, broadcastable to ``scores``; True = may attend.
+        sink: numbers broadcastable to ``(…, m)``, a score for each row that belongs to no key.
 
     Returns:
-        Weights ``(…, m, n)``; each row sums to 1, or to 0 where nothing is allowed.
+        Weights ``(…, m, n)``; each row sums to 1, or to 0 where nothing is allowed; to less than 1
+        with a sink.
 
     Raises:
         ValueError: if ``scores`` are no floating point numbers, or ``mask`` is not boolean or does
-            not fit them.
+            not fit them, or ``sink`` does not.
+
+    Source: the sink, Agarwal et al. 2025 (gpt-oss), section 2.1; of 0, Miller 2023.
     """
     if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
         raise ValueError(
             f"scores must be a tensor of floating point numbers, got {describe(scores)}"
         )
     check_mask(mask, tuple(scores.shape))
-    return softmax_over_allowed(scores, mask)
+    check_sink(sink, tuple(scores.shape[:-1]))
+    return softmax_over_allowed(scores, mask, sink)
 
 
-def softmax_over_allowed(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+def check_sink(sink: object, rows: tuple[int, ...]) -> None:
+    """Raise ``ValueError`` unless ``sink`` is None, or numbers for these rows."""
+    if sink is None:
+        return
+    require(
+        isinstance(sink, torch.Tensor)
+        and sink.is_floating_point()
+        and sink.dim() <= len(rows)
+        and all(a in (1, b) for a, b in zip(reversed(sink.shape), reversed(rows))),
+        f"sink must be floating point numbers broadcastable to (…, queries) = {rows}, got "
+        f"{describe(sink)}",
+    )
+
+
+def softmax_over_allowed(
+    scores: torch.Tensor, mask: torch.Tensor | None, sink: torch.Tensor | None = None
+) -> torch.Tensor:
     """:func:`masked_softmax` without its checks, for a mask that is checked already."""
+    if sink is not None:
+        column = sink.to(scores.dtype).unsqueeze(-1).expand(*scores.shape[:-1], 1)
+        if mask is not None:
+            mask = pad(mask.expand(*mask.shape[:-1], scores.shape[-1]), (0, 1), value=True)
+        return softmax_over_allowed(torch.cat([scores, column], dim=-1), mask)[..., :-1]
     if mask is None:
         return scores.softmax(dim=-1)
     # The most negative finite number instead of −∞: a row without any allowed key stays finite in

@@ -62,6 +62,9 @@ class MultiHeadAttention(nn.Module):
             d_head.
         normalise: from a width to a norm: one for the queries and one for the keys of a head,
             shared by the heads, before they are turned.
+        learned_sink: whether each head learns a number ``sink``, whose exponential is one more term
+            in the denominator of its softmax. It starts at 0; held there it is "softmax with one
+            more". Weights then sum to less than 1.
 
     Raises:
         ValueError: if a width is below 1, ``d_model`` does not divide by ``num_heads`` (and no
@@ -69,10 +72,11 @@ class MultiHeadAttention(nn.Module):
             positions were made for another width.
 
     Source: Vaswani et al. 2017, section 3.2.2; one head of keys and values, Shazeer 2019; several,
-    Ainslie et al. 2023; rotary positions, Su et al. 2021; norms, Dehghani et al. 2023.
+    Ainslie et al. 2023; rotary positions, Su et al. 2021; norms, Dehghani et al. 2023; learned
+    sink, Agarwal et al. 2025 (gpt-oss).
     """
 
-    options: ClassVar[tuple[str, ...]] = ("num_kv_heads", "rotary", "normalise")
+    options: ClassVar[tuple[str, ...]] = ("num_kv_heads", "rotary", "normalise", "learned_sink")
     """Which of these a class takes; one with a formula of its own for the heads takes fewer."""
 
     def __init__(
@@ -91,6 +95,7 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads: int | None = None,
         rotary: RotaryPositions | None = None,
         normalise: Callable[[int], nn.Module] | None = None,
+        learned_sink: bool = False,
     ) -> None:
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
@@ -119,6 +124,9 @@ class MultiHeadAttention(nn.Module):
         for name, option in given.items():
             if option is not None:
                 self.check_option(name)
+        if learned_sink:
+            self.check_option("learned_sink")
+        self.sink = nn.Parameter(torch.zeros(num_heads)) if learned_sink else None
         heads = check_integer("num_kv_heads", num_heads if num_kv_heads is None else num_kv_heads)
         require(
             num_heads % heads == 0, f"num_kv_heads must divide num_heads = {num_heads}, got {heads}"
@@ -296,8 +304,9 @@ class MultiHeadAttention(nn.Module):
     ) -> Attended:
         """Attend in all heads: query ``(…, h, m, d_head)``, context ``(…, h, m, d_head_value)``."""
         scored = self._scored(source)
+        sink = None if self.sink is None else self.sink.unsqueeze(-1)  # (h, 1)
         return attend_in_groups(
-            self.score, query, scored, source.value, mask, need_weights, self.dropout
+            self.score, query, scored, source.value, mask, need_weights, self.dropout, sink
         )
 
     def _scored(self, source: ProjectedSource) -> torch.Tensor:

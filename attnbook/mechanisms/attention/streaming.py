@@ -21,13 +21,13 @@ import torch
 from ...double_backward import check_once
 from ..block_sizes import blocks
 from ..precision import autocast_as, autocast_state, wide_dtype
-from .online_softmax import merge_contexts, partial_unchecked
+from .online_softmax import PartialContext, merge_contexts, partial_unchecked
 
 __all__ = ["stream_attention"]
 
 
 def stream_attention(
-    score, query, projected, value, mask=None, block_elements: int | None = None
+    score, query, projected, value, mask=None, block_elements: int | None = None, sink=None
 ) -> torch.Tensor:
     """Context of attention, never storing more than a block of weights.
 
@@ -41,6 +41,7 @@ def stream_attention(
         mask: boolean, broadcastable to ``(…, m, n)``; True = may attend.
         block_elements: upper bound of a block, see
             :data:`~attnbook.mechanisms.block_sizes.BLOCK_ELEMENTS`.
+        sink: numbers broadcastable to ``(…, m)``, a score for each query that belongs to no key.
 
     Returns:
         Context ``(…, m, d_v)``; zeros for a query that may attend to nothing. Differentiable once:
@@ -52,8 +53,10 @@ def stream_attention(
     query, projected, value = (
         t.expand(*size, *t.shape[-2:]) for t in (kernel.query, projected, value)
     )
+    if sink is not None:  # (…, m, 1)
+        sink = sink.to(wide_dtype(value)).expand(*size, query.shape[-2]).unsqueeze(-1)
     context = _Stream.apply(
-        kernel, block_elements, mask, query, projected, value, *kernel.parameters
+        kernel, block_elements, mask, query, projected, value, sink, *kernel.parameters
     )
     return context if batch else context[0]
 
@@ -72,7 +75,7 @@ def _mask_block(mask, dims, b, r, c):
 
 class _Stream(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, kernel, block_elements, mask, query, projected, value, *parameters):
+    def forward(ctx, kernel, block_elements, mask, query, projected, value, sink, *parameters):
         wide = wide_dtype(value)
         context = value.new_empty(*query.shape[:-1], value.shape[-1])
         lse = query.new_empty(query.shape[:-1], dtype=wide)
@@ -83,25 +86,32 @@ class _Stream(torch.autograd.Function):
             part = partial_unchecked(e, value[b, ..., c, :].to(wide), allowed)
             running = part if running is None else merge_contexts(running, part)
             if c.stop == projected.shape[-2]:
+                if sink is not None:
+                    none = torch.zeros_like(running.summed)
+                    top = sink[b, ..., r, :]
+                    running = merge_contexts(
+                        running, PartialContext(top, torch.ones_like(top), none)
+                    )
                 context[b, ..., r, :] = running.context
                 lse[b, ..., r] = running.log_sum_exp.squeeze(-1)
                 running = None
         ctx.kernel, ctx.block_elements, ctx.mask = kernel, block_elements, mask
         ctx.autocast = autocast_state(query)
-        ctx.save_for_backward(query, projected, value, context, lse, *parameters)
+        ctx.save_for_backward(query, projected, value, context, lse, sink, *parameters)
         return context
 
     @staticmethod
     def backward(ctx, grad_context):
         check_once("attention with need_weights=False")
-        query, projected, value, context, lse, *parameters = ctx.saved_tensors
+        query, projected, value, context, lse, sink, *parameters = ctx.saved_tensors
         wide = lse.dtype
         grad_query = torch.zeros_like(query) if ctx.needs_input_grad[3] else None
         grad_projected = torch.zeros_like(projected) if ctx.needs_input_grad[4] else None
         grad_value = torch.zeros_like(value) if ctx.needs_input_grad[5] else None
+        grad_sink = torch.zeros_like(sink) if ctx.needs_input_grad[6] else None
         grad_parameters = [
             torch.zeros_like(p) if needed else None
-            for p, needed in zip(parameters, ctx.needs_input_grad[6:])
+            for p, needed in zip(parameters, ctx.needs_input_grad[7:])
         ]
         for b, r, c in blocks(query, projected, ctx.block_elements):
             rows, columns = (b, ..., r, slice(None)), (b, ..., c, slice(None))
@@ -109,6 +119,8 @@ class _Stream(torch.autograd.Function):
                 g = grad_context[rows].to(wide)
                 # dot(gradient, context) is what the softmax subtracts from every key's share
                 shared = (g * context[rows]).sum(-1, keepdim=True)
+                if grad_sink is not None:
+                    grad_sink[rows] = (sink[rows] - lse[b, ..., r].unsqueeze(-1)).exp() * -shared
             with autocast_as(ctx.autocast):
                 e, pullback = ctx.kernel.compare_with_pullback(query[rows], projected[columns])
             weight = (e.to(wide) - lse[b, ..., r].unsqueeze(-1)).exp_()
@@ -126,4 +138,5 @@ class _Stream(torch.autograd.Function):
             for total, grad in zip(grad_parameters, grads):
                 if total is not None and grad is not None:
                     total += grad
-        return None, None, None, grad_query, grad_projected, grad_value, *grad_parameters
+        grads = grad_query, grad_projected, grad_value, grad_sink
+        return None, None, None, *grads, *grad_parameters
