@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_mask, common_shape, require
+from ...validate import check_integer, check_mask, common_shape, require
 
 __all__ = ["ProjectedSource", "check_reading"]
 
@@ -36,6 +36,12 @@ class ProjectedSource(NamedTuple):
         if self.scored is None or more.scored is None:
             return ProjectedSource(key, value)
         return ProjectedSource(key, value, torch.cat([self.scored, more.scored], dim=-2))
+
+    def cut(self, number: int) -> ProjectedSource:
+        """The source without its last ``number`` positions: what was read in vain is taken back."""
+        kept = self.length - check_integer("number", number, 0, self.length)
+        scored = None if self.scored is None else self.scored[..., :kept, :]
+        return ProjectedSource(self.key[..., :kept, :], self.value[..., :kept, :], scored)
 
 
 def check_reading(
