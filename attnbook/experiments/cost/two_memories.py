@@ -121,13 +121,13 @@ class Tile(NDArrayOperatorsMixin):
         """The same numbers, transposed, in the same place."""
         return Tile(self.memory, self.array.T, self)
 
-    def max(self) -> Tile:
+    def max(self, axis: int = -1, keepdims: bool = True) -> Tile:
         """The largest number of each row, ``(rows, 1)``."""
-        return np.maximum.reduce(self, axis=-1, keepdims=True)  # type: ignore[return-value]
+        return np.maximum.reduce(self, axis=axis, keepdims=keepdims)  # type: ignore[return-value]
 
-    def sum(self) -> Tile:
+    def sum(self, axis: int = -1, keepdims: bool = True) -> Tile:
         """The sum of each row, ``(rows, 1)``."""
-        return np.add.reduce(self, axis=-1, keepdims=True)  # type: ignore[return-value]
+        return np.add.reduce(self, axis=axis, keepdims=keepdims)  # type: ignore[return-value]
 
     def hide(self, hidden: np.ndarray) -> None:
         """Put −∞ where ``hidden`` is true; a kernel decides that from indices, without a table."""
