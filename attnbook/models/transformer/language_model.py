@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import causal_mask, padding_mask
-from ...validate import check_integer
+from ...validate import check_integer, may_look
 from ..rnn.common import Decoded, Step
 from ..rnn.lstm_language_model import check_text
 from .encoder_decoder import tie_weights
@@ -23,8 +23,8 @@ class TextState(NamedTuple):
     """The state of a :class:`TransformerLM` that continues texts."""
 
     caches: tuple  # keys and values of the text so far in each block; None before the first token
-    mask: torch.Tensor  # which of them are tokens and not padding, (batch, 1, t)
-    position: torch.Tensor  # of the next token, (batch,)
+    mask: torch.Tensor | None  # which of them are tokens, (batch, 1, t); None where all are
+    position: int | torch.Tensor  # of the next token: t where all are tokens, else (batch,)
 
 
 class _OneStack(nn.Module):
@@ -95,15 +95,20 @@ class TransformerLM(_OneStack):
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> TextState:
         """Read the beginning of a text, ``(batch, n)`` of true ``lengths (batch,)``.
 
-        The padding of a shorter beginning stays in the cache, masked. Absolute and rotary
-        positions go on behind the last token; relative ones count the gap, so texts with them
-        should begin with one length."""
+        Shorter beginnings are moved to the right, so that in the cache their padding stands in
+        front of them, masked, and every distance between tokens is what it is without padding.
+        """
         check_text(source, lengths, self.vocabulary_size)
-        lengths = lengths.to(source.device)
-        stacked = self.stack(
-            self._embed(source), causal_mask(source.shape[1], device=source.device)
-        )
-        return TextState(stacked.caches, padding_mask(lengths, source.shape[1])[:, None], lengths)
+        n, lengths = source.shape[1], lengths.to(source.device)
+        x, causal = self._embed(source), causal_mask(n, device=source.device)
+        if may_look(lengths) and bool((lengths == n).all()):
+            return TextState(self.stack(x, causal).caches, None, n)
+        padding = n - lengths
+        place = torch.arange(n, device=source.device) - padding[:, None]  # (batch, n)
+        x = x.gather(1, place.clamp(min=0)[:, :, None].expand_as(x))
+        mask = (place >= 0)[:, None]
+        stacked = self.stack(x, causal & mask, position=-padding)
+        return TextState(stacked.caches, mask, lengths)
 
     def start(self, memory: TextState) -> TextState:
         """The state after the beginning of the text."""
@@ -112,11 +117,25 @@ class TransformerLM(_OneStack):
     def begin(self, batch: int, device: torch.device | str | None = None) -> TextState:
         """The state before any token, for ``batch`` texts."""
         check_integer("batch", batch)
-        return TextState(
-            (None,) * len(self.stack.layers),
-            torch.ones(batch, 1, 0, dtype=torch.bool, device=device),
-            torch.zeros(batch, dtype=torch.long, device=device),
-        )
+        return TextState((None,) * len(self.stack.layers), None, 0)
+
+    def read(self, tokens: torch.Tensor, state: TextState) -> Step:
+        """Read further tokens ``(batch, m)``, all at once, and score the one after each of them:
+        logits ``(batch, m, vocabulary_size)``.
+
+        A long text may be read in chunks, and a beginning that several texts share only once."""
+        check_text(tokens, None, self.vocabulary_size)
+        return self._read(tokens, state)
+
+    def cut(self, state: TextState, number: int) -> TextState:
+        """The state without the last ``number`` tokens, of those that the last call read: as if
+        they had not been read.
+        """
+        if check_integer("number", number, 0) == 0:
+            return state
+        mask = None if state.mask is None else state.mask[..., :-number]
+        caches = tuple(cache.cut(number) for cache in state.caches)
+        return TextState(caches, mask, state.position - number)
 
     def step(
         self,
@@ -130,13 +149,22 @@ class TransformerLM(_OneStack):
 
         There are never weights: a text has no source to align with.
         """
-        # (batch, 1, t + 1)
-        mask = torch.cat([state.mask, state.mask.new_ones(token.shape[0], 1, 1)], dim=-1)
-        x = self._embed(token[:, None], state.position)
-        stacked = self.stack(x, mask, caches=state.caches, position=state.position)
-        return Step(
-            self.output(stacked.x)[:, 0], TextState(stacked.caches, mask, state.position + 1), None
-        )
+        step = self._read(token[:, None], state)
+        return step._replace(logits=step.logits[:, 0])
+
+    def _read(self, tokens: torch.Tensor, state: TextState) -> Step:
+        m, mask = tokens.shape[1], state.mask
+        if mask is not None:  # (batch, 1, t + m)
+            mask = torch.cat([mask, mask.new_ones(len(tokens), 1, m)], dim=-1)
+        allowed = mask
+        if m > 1:
+            n = int(state.position) + m if mask is None else mask.shape[-1]
+            allowed = causal_mask(m, n, device=tokens.device)
+            allowed = allowed if mask is None else allowed & mask
+        x = self._embed(tokens, state.position)
+        stacked = self.stack(x, allowed, caches=state.caches, position=state.position)
+        state = TextState(stacked.caches, mask, state.position + m)
+        return Step(self.output(stacked.x), state, None)
 
 
 class TransformerEncoderModel(_OneStack):

@@ -28,7 +28,7 @@ from attnbook.mechanisms.attention.attend import Attended
 from attnbook.mechanisms.attention.multi_head import ProjectedSource
 from attnbook.models.transformer.layers import EncoderLayer
 from attnbook.training import beam_search, greedy, token_loss
-from attnbook.training.loop.nested import tensors_of
+from attnbook.training.loop.nested import map_tensors, tensors_of
 
 from .oracles_transformer import EXACT, FF, D, H, randomised
 
@@ -208,7 +208,7 @@ def test_a_text_goes_on_after_prompts_of_different_lengths(name):
     model = build(name, TransformerLM)
     texts = [torch.cat([SOURCE[b, : LENGTHS[b]], TARGET[b]]) for b in range(3)]
     # they count padding: prompts of one length
-    if name in ("relative positions", "scores by position", "convolution for self-attention"):
+    if name in ("scores by position", "convolution for self-attention"):
         source = SOURCE
         lengths = torch.full((3,), 5)
         texts = [torch.cat([SOURCE[b], TARGET[b]]) for b in range(3)]
@@ -223,6 +223,30 @@ def test_a_text_goes_on_after_prompts_of_different_lengths(name):
                 logits[b], model(texts[b][None]).logits[0, lengths[b] + t], **EXACT
             )
         assert weights is None
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_text_read_in_chunks_is_the_text_read_at_once(name):
+    """From nothing, and behind a beginning that all texts of a batch share."""
+    model, whole = build(name, TransformerLM), torch.cat([SOURCE[:1].expand(3, -1), TARGET], 1)
+    wanted, shared = model(whole).logits, model.encode(SOURCE[:1], LENGTHS[:1])
+    repeated = map_tensors(lambda t: t.expand(3, *t.shape[1:]), shared)
+    for state, start, sizes in ((model.begin(3), 0, (1, 4, 2, 4)), (repeated, 5, (3, 1, 2))):
+        for m in sizes:
+            logits, state, _ = model.read(whole[:, start : start + m], state)
+            torch.testing.assert_close(logits, wanted[:, start : start + m], **EXACT)
+            start += m
+        assert start == whole.shape[1]
+
+
+def test_chunks_go_on_after_prompts_of_different_lengths():
+    model = build("relative positions", TransformerLM)
+    read = model.read(TARGET, model.encode(SOURCE, LENGTHS)).logits
+    for b in range(3):
+        text = torch.cat([SOURCE[b, : LENGTHS[b]], TARGET[b]])[None]
+        torch.testing.assert_close(read[b], model(text).logits[0, LENGTHS[b] :], **EXACT)
+    with pytest.raises(ValueError, match="tokens must be between 0 and 7"):
+        model.read(TARGET + 8, model.begin(3))
 
 
 def test_a_text_from_nothing_and_with_greedy_and_beam():
