@@ -155,6 +155,13 @@ MAKE: dict[str, Callable[[], Entry]] = {
         for n in attnbook.SCORES
     },
     "ALiBi": lambda: Entry(attnbook.ALiBi(3), (floats(B, 3, 4, D), floats(B, 3, N, D))),
+    "LatentAttention": lambda: Entry(
+        attnbook.LatentAttention(
+            D, 2, d_latent=6, d_head=4, rotary=attnbook.RotaryPositions(2), d_query_latent=5
+        ),
+        (floats(B, N, D),),
+        {"mask": _mask()},
+    ),
     "MultiHeadAttention": _layer(attnbook.MultiHeadAttention),
     "RelativeMultiHeadAttention": _layer(attnbook.RelativeMultiHeadAttention, max_distance=2),
     "LocalAttention": _layer(attnbook.LocalAttention, block_length=3),

@@ -4,6 +4,7 @@ matrix.
 
 from .attend import Attended, attend
 from .grouped import group_by_means
+from .latent import LatentAttention, LatentSource, cache_bytes
 from .masks import causal_mask, masked_softmax, padding_mask
 from .multi_head import MultiHeadAttention
 from .online_softmax import PartialContext, merge_contexts, partial_context
@@ -12,12 +13,15 @@ from .source import ProjectedSource
 
 __all__ = [
     "Attended",
+    "LatentAttention",
+    "LatentSource",
     "MultiHeadAttention",
     "PartialContext",
     "PictureAttention",
     "PooledPictureAttention",
     "ProjectedSource",
     "attend",
+    "cache_bytes",
     "causal_mask",
     "group_by_means",
     "masked_softmax",

@@ -1,0 +1,237 @@
+"""Multi-head latent attention: keys and values of all heads are made of one short vector a
+position, and a cache holds that vector alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import nn
+
+from ...validate import check_integer, check_lengths, check_tensor, require
+from ..layers.norms import RMSNorm
+from ..linear import Linear
+from ..scores.functions import DotScore, ScaledDotScore
+from .attend import Attended, attend_unchecked
+from .grouped import attend_in_groups
+from .multi_head import MultiHeadAttention
+from .nonfinite import attend_despite
+from .source import check_reading
+
+if TYPE_CHECKING:
+    from ..positions.rotary import RotaryPositions
+
+__all__ = ["LatentAttention", "LatentSource", "cache_bytes"]
+
+
+class LatentSource(NamedTuple):
+    """What a :class:`LatentAttention` caches: ``compressed (…, n, d_latent + d_rotary)``, of each
+    position its latent vector c and behind it the rotated key that all heads share."""
+
+    compressed: torch.Tensor
+
+    @property
+    def length(self) -> int:
+        """n, the number of positions that a mask covers."""
+        return self.compressed.shape[-2]
+
+    def extend(self, more: LatentSource) -> LatentSource:
+        """The source with further positions at its end: the cache of a decoder, one step on."""
+        return LatentSource(torch.cat([self.compressed, more.compressed], dim=-2))
+
+
+class LatentAttention(nn.Module):
+    """Multi-head self-attention whose keys and values are expanded from a latent vector.
+
+    ``c_j = RMSNorm(x_j W_DKV)``, ``[k_j,i; v_j,i] = c_j [W_UK,i, W_UV,i]`` in head i;
+    ``r_j = R_j (x_j W_KR)``, one rotated key for all heads;
+    ``[q_t,i; p_t,i] = RMSNorm(x_t W_DQ) [W_UQ,i, W_QR,i]``, of which R_t turns p;
+
+    ``e_tj,i = (q_t,i·k_j,i + R_t p_t,i·r_j) / √(d_head + d_rotary)``,
+    ``output_t = [Σ_j α_tj,1 v_j,1; …; Σ_j α_tj,h v_j,h] W_O``
+
+    A cache holds c and r, ``d_latent + d_rotary`` numbers a position, however many heads there are.
+    Rotary positions need their own part of the key: a rotation between W_UQ and W_UK would bar what
+    follows.
+
+    Since ``q·(c W_UK) = (q W_UKᵀ)·c`` and ``Σ α (c W_UV) = (Σ α c) W_UV``, a query can be brought
+    to the space of c ("absorbed"), where attention is that of one head of keys and values with h
+    heads of queries, and nothing is expanded. Both ways give the same; each call takes that with
+    fewer multiplications: the absorbed one for a few queries before a long cache, the plain one
+    where all positions are queries. The norms are not in the paper's formulas but in its section
+    3.1.2 and in the published code.
+
+    Args:
+        d_model: width of inputs and output.
+        num_heads: h.
+        d_latent: width of c; 4·d_head in the paper.
+        d_head: width of the part of queries and keys that knows no positions.
+        rotary: turns the other part, whose width it is made for, d_rotary; d_head / 2 in the paper.
+            The published weights are of the layout ``"interleaved"``.
+        d_head_value: width of values in a head; ``d_head`` when not given.
+        d_query_latent: width of the latent vector of the queries; when not given, queries are
+            projected at once, without a norm.
+
+    Shapes: x ``(…, m, d_model)`` → context ``(…, m, d_model)``, weights ``(…, h, m, n)`` or None.
+
+    Raises:
+        ValueError: for a size below 1, x of another width, a mask that does not fit.
+
+    Source: DeepSeek-AI 2024 (DeepSeek-V2), section 2.1, equations 9 to 19.
+    """
+
+    takes_position = True
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        d_latent: int,
+        d_head: int,
+        rotary: RotaryPositions,
+        d_head_value: int | None = None,
+        d_query_latent: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.d_model = check_integer("d_model", d_model)
+        self.num_heads = h = check_integer("num_heads", num_heads)
+        self.d_latent = check_integer("d_latent", d_latent)
+        self.d_head = check_integer("d_head", d_head)
+        self.d_head_value = check_integer(
+            "d_head_value", d_head if d_head_value is None else d_head_value
+        )
+        self.rotary, width = rotary, d_head + rotary.d_head
+        self.query_compression = self.query_norm = None
+        if d_query_latent is not None:
+            check_integer("d_query_latent", d_query_latent)
+            self.query_compression = Linear(d_model, d_query_latent, bias=False)  # W_DQ
+            self.query_norm = RMSNorm(d_query_latent)
+        # of each head the columns of W_UQ, then those of W_QR
+        self.query_projection = Linear(d_query_latent or d_model, h * width, bias=False)
+        self.compression = Linear(d_model, d_latent + rotary.d_head, bias=False)  # W_DKV, W_KR
+        self.latent_norm = RMSNorm(d_latent)
+        # of each head the columns of W_UK, then those of W_UV
+        self.expansion = Linear(d_latent, h * (d_head + self.d_head_value), bias=False)
+        self.output_projection = Linear(h * self.d_head_value, d_model, bias=False)  # W_O
+        for layer in self.children():
+            if isinstance(layer, Linear):
+                nn.init.xavier_uniform_(layer.weight)
+
+    def project(self, x: torch.Tensor, *, position: int | torch.Tensor = 0) -> LatentSource:
+        """What of positions x ``(…, n, d_model)`` is kept; position as in :meth:`forward`."""
+        check_tensor("x", x, width=self.d_model)
+        latent, shared = self.compression(x).split([self.d_latent, self.rotary.d_head], dim=-1)
+        turned = self._turn(shared.unsqueeze(-3), position).squeeze(-3)
+        return LatentSource(torch.cat([self.latent_norm(latent), turned], dim=-1))
+
+    def _turn(self, heads: torch.Tensor, position: int | torch.Tensor) -> torch.Tensor:
+        """Turn ``(…, heads, n, d_rotary)`` by positions from that of the first row on."""
+        if isinstance(position, torch.Tensor):
+            check_lengths(position, heads.shape[0], "the batch")
+            require(heads.dim() == 4, "one position a row needs inputs (batch, length, width)")
+            rows = torch.arange(heads.shape[-2], device=heads.device)
+            position = position.to(heads.device)[:, None, None] + rows  # (batch, 1, n)
+        return self.rotary(heads, position)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        *,
+        need_weights: bool = True,
+        projected: LatentSource | None = None,
+        position: int | torch.Tensor = 0,
+    ) -> Attended:
+        """Attend with every head.
+
+        Args:
+            x: ``(…, m, d_model)``, the queries.
+            mask: boolean, True = may attend. Broadcastable to ``(…, m, n)``, the same for all
+                heads; or, with one dimension more than that, to ``(…, h, m, n)``.
+            need_weights: when False the m×n matrices are not returned, as in
+                :func:`attnbook.attend`.
+            projected: ``project(…)`` of all n positions, such as a cache; of x when not given.
+            position: of the first row of x, an integer or one for each row of a batch,
+                ``(batch,)``.
+
+        Returns:
+            :class:`Attended`: context, and weights or None. A query that may attend to nothing gets
+            a row of zeros, with gradient zero.
+        """
+        check_tensor("x", x, width=self.d_model)
+        if projected is not None:
+            leading, n = projected.compressed.shape[:-2], projected.length
+            mask, dims = check_reading(x, leading, n, mask, self.num_heads)
+            return self._run(x, projected, mask, need_weights, dims, position)
+        mask, dims = check_reading(x, x.shape[:-2], x.shape[-2], mask, self.num_heads)
+
+        def run(query: torch.Tensor, key: torch.Tensor, _: torch.Tensor) -> Attended:
+            source = self.project(key, position=position)
+            return self._run(query, source, mask, need_weights, dims, position)
+
+        return run(x, x, x) if mask is None else attend_despite(run, x, x, x, mask)
+
+    def _run(self, x, source, mask, need_weights, leading, position) -> Attended:
+        """:meth:`forward` for arguments that are checked, with so many leading dimensions."""
+        if mask is not None and 3 <= mask.dim() <= leading + 2:  # the same for all heads
+            mask = mask.unsqueeze(-3)  # (…, 1, m, n)
+        if self.query_compression is not None and self.query_norm is not None:
+            x = self.query_norm(self.query_compression(x))
+        heads = self.query_projection(x).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+        query, turned = heads.split([self.d_head, self.rotary.d_head], dim=-1)
+        turned = self._turn(turned, position)
+        attend = (
+            self._absorbed if self._is_cheaper_absorbed(x.shape[-2], source.length) else self._plain
+        )
+        context, weights = attend(query, turned, source.compressed, mask, need_weights)
+        return Attended(self.output_projection(context.transpose(-3, -2).flatten(-2)), weights)
+
+    def _is_cheaper_absorbed(self, m: int, n: int) -> bool:
+        """Which way takes fewer multiplications in a head for m queries and n positions."""
+        c, r, both = self.d_latent, self.rotary.d_head, self.d_head + self.d_head_value
+        return m * c * both + m * n * (2 * c + r) < n * c * both + m * n * (both + r)
+
+    def _plain(self, query, turned, compressed, mask, need_weights) -> Attended:
+        """Context ``(…, h, m, d_head_value)`` of queries ``(…, h, m, d_head)`` and their turned
+        parts ``(…, h, m, d_rotary)``, by keys and values of every head.
+        """
+        latent, shared = compressed.split([self.d_latent, self.rotary.d_head], dim=-1)
+        heads = self.expansion(latent).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+        key, value = heads.split([self.d_head, self.d_head_value], dim=-1)
+        shared = shared.unsqueeze(-3).expand(*key.shape[:-1], -1)
+        query, key = torch.cat([query, turned], dim=-1), torch.cat([key, shared], dim=-1)
+        return attend_unchecked(ScaledDotScore(), query, key, value, mask, need_weights)
+
+    def _absorbed(self, query, turned, compressed, mask, need_weights) -> Attended:
+        """The same in the space of the latent vectors, where nothing is expanded."""
+        w = self.expansion.weight.unflatten(0, (self.num_heads, -1))  # (h, d_head + d_v, d_latent)
+        w_uk, w_uv = w.split([self.d_head, self.d_head_value], dim=-2)
+        scale = (self.d_head + self.rotary.d_head) ** -0.5
+        query = torch.cat([query @ w_uk, turned], dim=-1) * scale
+        key = compressed.unsqueeze(-3)  # of one head
+        value = key[..., : self.d_latent]
+        latents, weights = attend_in_groups(DotScore(), query, key, value, mask, need_weights)
+        return Attended(latents @ w_uv.mT, weights)
+
+
+def cache_bytes(
+    layer: MultiHeadAttention | LatentAttention, dtype: torch.dtype = torch.bfloat16
+) -> int:
+    """How many bytes one more token adds to the cache of a layer.
+
+    Keys and values of g heads ``g (d_head + d_head_value)`` numbers: g = h in multi-head, fewer in
+    grouped-query, 1 in multi-query attention; ``d_latent + d_rotary`` in latent attention.
+
+    Args:
+        layer: of any size; made under ``torch.device("meta")`` it takes no memory.
+        dtype: of the cache.
+
+    Source: DeepSeek-AI 2024 (DeepSeek-V2), table 1.
+    """
+    if isinstance(layer, LatentAttention):
+        numbers = layer.d_latent + layer.rotary.d_head
+    else:
+        numbers = layer.num_kv_heads * (layer.d_head + layer.d_head_value)
+    return numbers * dtype.itemsize
