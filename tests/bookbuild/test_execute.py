@@ -13,6 +13,7 @@ from pathlib import Path
 
 import nbformat
 import numpy as np
+import psutil
 import pytest
 import small
 from matplotlib.figure import Figure
@@ -93,10 +94,12 @@ CLOCK = small.BODY.index("```{code-cell} ipython3\n:tags: [nbval-ignore-output]"
 STEADY = small.HEAD + small.BODY[:CLOCK] + small.EXERCISE
 
 
-def test_made_again_it_is_the_same_file(tmp_path):
+def test_made_again_it_is_the_same_file_and_no_kernel_stays_behind(tmp_path):
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
     first = make(tmp_path, STEADY).read_bytes()
     (tmp_path / "small.ipynb").unlink()
     assert make(tmp_path, STEADY).read_bytes() == first
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
 
 
 def test_the_book_s_environment(tmp_path, monkeypatch):

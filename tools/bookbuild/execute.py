@@ -78,7 +78,7 @@ def execute(nb: NotebookNode, folder: Path, timeout: int = 3600) -> dict[str, fl
     client.on_cell_start = watch
     begin = time.perf_counter()
     try:
-        client.execute(env=environment())
+        client.execute(env=environment(), cleanup_kc=True)  # the kernel ends, though it was given
         seconds = time.perf_counter() - begin
     finally:
         for peak in watcher:
