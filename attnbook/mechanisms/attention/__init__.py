@@ -10,6 +10,7 @@ from .multi_head import MultiHeadAttention
 from .online_softmax import PartialContext, merge_contexts, partial_context
 from .picture_attention import PictureAttention, PooledPictureAttention
 from .source import ProjectedSource
+from .window import RollingSource, sliding_window_mask
 
 __all__ = [
     "Attended",
@@ -20,6 +21,7 @@ __all__ = [
     "PictureAttention",
     "PooledPictureAttention",
     "ProjectedSource",
+    "RollingSource",
     "attend",
     "cache_bytes",
     "causal_mask",
@@ -28,4 +30,5 @@ __all__ = [
     "merge_contexts",
     "padding_mask",
     "partial_context",
+    "sliding_window_mask",
 ]

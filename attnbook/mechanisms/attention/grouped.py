@@ -59,14 +59,18 @@ def attend_in_groups(
     query = query.unflatten(-3, (-1, shared)).flatten(-3, -2)  # (…, g, h/g · m, d)
     if mask is not None:
         mask = _for_groups(mask, shared, m)
+    # of a step in decoding the weights are few, and quicker stored than not
+    stored = need_weights or (m == 1 and query.device.type == "cpu")
     context, weights = attend_unchecked(
-        score, query, projected_keys, value, mask, need_weights, dropout, sink
+        score, query, projected_keys, value, mask, stored, dropout, sink
     )
 
     def of_heads(t: torch.Tensor) -> torch.Tensor:
         return t.unflatten(-2, (shared, m)).flatten(-4, -3)
 
-    return Attended(of_heads(context), None if weights is None else of_heads(weights))
+    if weights is None or not need_weights:
+        return Attended(of_heads(context), None)
+    return Attended(of_heads(context), of_heads(weights))
 
 
 def _for_groups(mask: torch.Tensor, shared: int, m: int) -> torch.Tensor:

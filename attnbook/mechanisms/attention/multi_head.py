@@ -8,23 +8,18 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import nn
 
-from ...validate import (
-    check_integer,
-    check_lengths,
-    check_number,
-    check_tensor,
-    check_value,
-    require,
-)
+from ...validate import check_integer, check_number, check_tensor, check_value, require
 from ..dropout import Dropout
 from ..linear import Linear
 from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
 from .attend import Attended
 from .grouped import attend_in_groups
+from .head_options import check_heads, place_heads
 from .masks import rows_that_see
 from .nonfinite import attend_despite
 from .source import ProjectedSource, check_reading
+from .window import NearSinks, RollingSource, sliding_window_mask
 
 if TYPE_CHECKING:
     from ..positions.rotary import RotaryPositions  # which imports this file
@@ -65,6 +60,13 @@ class MultiHeadAttention(nn.Module):
         learned_sink: whether each head learns a number ``sink``, whose exponential is one more term
             in the denominator of its softmax. It starts at 0; held there it is "softmax with one
             more". Weights then sum to less than 1.
+        window: each position sees itself and window − 1 before it, none after it, so that no causal
+            mask is needed; a cache keeps no others. Through L layers L·(window − 1) are reached.
+        sinks: so many first positions stay visible and cached, for a text that goes on without end.
+            Rotary positions are then those in the cache: a query is never further from the sinks
+            than sinks + window − 1, as far as it was in the training, while keys in the window keep
+            their distance. (Without sinks both are those in the text, as nothing is far.) Then the
+            m×n weights are stored where a query has come further.
 
     Raises:
         ValueError: if a width is below 1, ``d_model`` does not divide by ``num_heads`` (and no
@@ -73,10 +75,17 @@ class MultiHeadAttention(nn.Module):
 
     Source: Vaswani et al. 2017, section 3.2.2; one head of keys and values, Shazeer 2019; several,
     Ainslie et al. 2023; rotary positions, Su et al. 2021; norms, Dehghani et al. 2023; learned
-    sink, Agarwal et al. 2025 (gpt-oss).
+    sink, Agarwal et al. 2025 (gpt-oss); window, Jiang et al. 2023 (Mistral 7B); sinks, Xiao et al.
+    2024, section 3.2.
     """
 
-    options: ClassVar[tuple[str, ...]] = ("num_kv_heads", "rotary", "normalise", "learned_sink")
+    options: ClassVar[tuple[str, ...]] = (
+        "num_kv_heads",
+        "rotary",
+        "normalise",
+        "learned_sink",
+        "window",
+    )
     """Which of these a class takes; one with a formula of its own for the heads takes fewer."""
 
     def __init__(
@@ -96,6 +105,8 @@ class MultiHeadAttention(nn.Module):
         rotary: RotaryPositions | None = None,
         normalise: Callable[[int], nn.Module] | None = None,
         learned_sink: bool = False,
+        window: int | None = None,
+        sinks: int = 0,
     ) -> None:
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
@@ -114,29 +125,19 @@ class MultiHeadAttention(nn.Module):
         self.value_width = check_integer("d_value", self.key_width if d_value is None else d_value)
         self.score = ScaledDotScore() if score is None else score
         require(isinstance(self.score, Score), f"score must be a Score, got {type(score).__name__}")
-        for name in ("query_width", "key_width"):
-            width = getattr(self.score, name)
-            require(
-                width in (None, self.d_head),
-                f"score must be made for the width of a head, {self.d_head}; its {name} is {width}",
-            )
-        given = {"num_kv_heads": num_kv_heads, "rotary": rotary, "normalise": normalise}
-        for name, option in given.items():
-            if option is not None:
+        for name, given in (
+            ("num_kv_heads", num_kv_heads is not None),
+            ("rotary", rotary is not None),
+            ("normalise", normalise is not None),
+            ("learned_sink", learned_sink),
+            ("window", window is not None or sinks > 0),
+        ):
+            if given:
                 self.check_option(name)
-        if learned_sink:
-            self.check_option("learned_sink")
         self.sink = nn.Parameter(torch.zeros(num_heads)) if learned_sink else None
-        heads = check_integer("num_kv_heads", num_heads if num_kv_heads is None else num_kv_heads)
-        require(
-            num_heads % heads == 0, f"num_kv_heads must divide num_heads = {num_heads}, got {heads}"
-        )
-        require(
-            rotary is None or rotary.d_head == self.d_head,
-            f"rotary must be made for the width of a head, {self.d_head}, got "
-            f"{getattr(rotary, 'd_head', None)}",
-        )
-        self.num_kv_heads, self.rotary = heads, rotary
+        heads = num_heads if num_kv_heads is None else num_kv_heads
+        check_heads(num_heads, heads, self.d_head, self.score, rotary, window, sinks)
+        self.num_kv_heads, self.rotary, self.window, self.sinks = heads, rotary, window, sinks
         self.query_norm = None if normalise is None else normalise(self.d_head)
         self.key_norm = None if normalise is None else normalise(self.d_head)
         # W_q of all heads
@@ -166,7 +167,7 @@ class MultiHeadAttention(nn.Module):
     @property
     def takes_position(self) -> bool:
         """Whether :meth:`forward` and :meth:`project` make use of a position."""
-        return self.rotary is not None
+        return self.rotary is not None or self.window is not None
 
     def project(
         self,
@@ -179,26 +180,14 @@ class MultiHeadAttention(nn.Module):
         and position, that of its first row, as in :meth:`forward`.
         """
         value = self._check_source(key, value)
-        keys = self._place(
-            self._split(self.key_projection(key), self.num_kv_heads), self.key_norm, position
-        )
+        keys = self._split(self.key_projection(key), self.num_kv_heads)
+        keys = place_heads(keys, self.key_norm, self.rotary, position)
         values = self._split(self.value_projection(value), self.num_kv_heads)
         scored = keys if self.score.counts_positions else self.score.project_keys(keys)
-        return ProjectedSource(keys, values, None if scored is keys else scored)
-
-    def _place(
-        self, heads: torch.Tensor, norm: nn.Module | None, position: int | torch.Tensor
-    ) -> torch.Tensor:
-        """Queries or keys ``(…, heads, n, d_head)``, normalised, then turned by their positions."""
-        heads = heads if norm is None else norm(heads)
-        if self.rotary is None:
-            return heads
-        if isinstance(position, torch.Tensor):
-            check_lengths(position, heads.shape[0], "the batch")
-            require(heads.dim() == 4, "one position a row needs inputs (batch, length, width)")
-            rows = torch.arange(heads.shape[-2], device=heads.device)
-            position = position.to(heads.device)[:, None, None] + rows  # (batch, 1, n)
-        return self.rotary(heads, position)
+        source = ProjectedSource(keys, values, None if scored is keys else scored)
+        if self.window is None:
+            return source
+        return RollingSource.of(source, position, self.window, self.sinks)
 
     def _check_source(self, key: torch.Tensor, value: torch.Tensor | None) -> torch.Tensor:
         """Return the value of a source ``(…, n, d_key)``, the key when not given, or raise
@@ -230,8 +219,8 @@ class MultiHeadAttention(nn.Module):
                 :func:`attnbook.attend`.
             projected: ``project(key, value)``, instead of key and value.
             position: of the first query, an integer or one for each row of a batch, ``(batch,)``;
-                only ``rotary`` asks for it. In self-attention the keys have the same; keys that are
-                given begin at 0, and those of a projected source have theirs.
+                only ``rotary`` and ``window`` ask for it. In self-attention the keys have the same;
+                keys that are given begin at 0, and those of a projected source have theirs.
 
         Returns:
             :class:`Attended`: ``context (…, m, d_model)`` and ``weights (…, h, m, n)`` or None. A
@@ -250,12 +239,19 @@ class MultiHeadAttention(nn.Module):
         if projected is not None:
             leading, n = projected.key.shape[:-3], projected.length
             mask, dims = check_reading(query, leading, n, mask, self.num_heads)
+            if isinstance(projected, RollingSource):
+                mask = projected.visible(mask, query.shape[-2])
             return self._run(query, projected, mask, need_weights, dims, position)
         key_position = {"position": position} if key is None and self.takes_position else {}
         key = query if key is None else key
         value = self._check_source(key, value)
         leading, n = key.shape[:-2], key.shape[-2]
         mask, dims = check_reading(query, leading, n, mask, self.num_heads)
+        if self.window is not None:
+            seen = sliding_window_mask(
+                query.shape[-2], n, window=self.window, sinks=self.sinks, device=query.device
+            )
+            mask = seen if mask is None else mask & seen
 
         def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
             source = self.project(key, value, **key_position)
@@ -279,9 +275,13 @@ class MultiHeadAttention(nn.Module):
         if mask is not None and 3 <= mask.dim() <= leading + 2:  # the same for all heads
             everywhere = mask.unsqueeze(-3)  # (…, 1, m, n)
         heads = self._split(self.query_projection(query))
-        context, weights = self._attend(
-            self._place(heads, self.query_norm, position), source, everywhere, need_weights
-        )
+        placed = place_heads(heads, self.query_norm, self.rotary, position)
+        if self.window is not None and self.sinks and self.rotary is not None:
+            last = self.sinks + self.window - 1  # the last place in a full cache
+            if isinstance(position, torch.Tensor) or position + m - 1 > last:
+                near = place_heads(heads, self.query_norm, self.rotary, position, last)
+                placed = torch.cat([placed, near], dim=-1)
+        context, weights = self._attend(placed, source, everywhere, need_weights)
         output = self._join(context)
         if self._joined_zeros_differ:
             some = self._rows_that_see(mask, m, n)
@@ -303,11 +303,14 @@ class MultiHeadAttention(nn.Module):
         need_weights: bool,
     ) -> Attended:
         """Attend in all heads: query ``(…, h, m, d_head)``, context ``(…, h, m, d_head_value)``."""
-        scored = self._scored(source)
+        scored, score, stored = self._scored(source), self.score, need_weights
+        if isinstance(source, RollingSource) and query.shape[-1] > self.d_head:
+            score, stored = NearSinks(score, source), True
         sink = None if self.sink is None else self.sink.unsqueeze(-1)  # (h, 1)
-        return attend_in_groups(
-            self.score, query, scored, source.value, mask, need_weights, self.dropout, sink
+        context, weights = attend_in_groups(
+            score, query, scored, source.value, mask, stored, self.dropout, sink
         )
+        return Attended(context, weights if need_weights else None)
 
     def _scored(self, source: ProjectedSource) -> torch.Tensor:
         """The projected keys of a source, ``(…, h, n, width)``."""

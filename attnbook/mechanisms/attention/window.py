@@ -1,0 +1,192 @@
+"""A sliding window: attention to the last positions and to a few first ones, with a cache that
+keeps only those.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ...validate import check_integer, may_look, require
+from ..scores.base import Score
+from .source import ProjectedSource
+
+__all__ = ["NearSinks", "RollingSource", "sliding_window_mask"]
+
+
+def sliding_window_mask(
+    m: int,
+    n: int | None = None,
+    *,
+    window: int,
+    sinks: int = 0,
+    device: torch.device | str | None = None,
+) -> torch.Tensor:
+    """Let query t attend to itself and the window − 1 positions before it, and to the first
+    ``sinks`` positions of the text as well.
+
+    ``mask[t, j] = j ≤ i and (i − j < window or j < sinks)`` with ``i = t + (n − m)``: with more
+    keys than queries the queries are the last m positions, as in
+    :func:`~attnbook.mechanisms.attention.masks.causal_mask`.
+
+    Through L layers a position learns of those up to L·(window − 1) before it.
+
+    Args:
+        m: number of queries.
+        n: number of keys, at least m; ``m`` when not given.
+        window: at least 1, the position itself.
+        sinks: first positions that stay visible; 4 in the paper that names them.
+        device: where the mask lies.
+
+    Returns:
+        Boolean ``(m, n)``.
+
+    Raises:
+        ValueError: if n < m, window is below 1, or sinks below 0.
+
+    Source: Beltagy et al. 2020, section 3.1, for a decoder; Jiang et al. 2023 (Mistral 7B), section
+    2; the sinks, Xiao et al. 2024, section 3.2.
+    """
+    check_integer("m", m)
+    n = m if n is None else check_integer("n", n)
+    require(
+        n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
+    )
+    check_integer("window", window)
+    check_integer("sinks", sinks, 0)
+    key = torch.arange(n, device=device)
+    return _visible(key[n - m :], key, window, sinks)
+
+
+def _visible(query: torch.Tensor, key: torch.Tensor, window: int, sinks: int) -> torch.Tensor:
+    """Who sees whom, by the positions in the text of queries ``(…, m)`` and keys ``(…, n)``."""
+    distance = query.unsqueeze(-1) - key.unsqueeze(-2)
+    return (distance >= 0) & ((distance < window) | (key < sinks).unsqueeze(-2))
+
+
+class RollingSource(ProjectedSource):
+    """The cache of a layer with a window: what no later position can see is dropped when it grows.
+
+    After a step it holds ``sinks + window`` positions, however long the text is. In a batch of
+    texts whose beginnings were padded it holds as many more as the longest padding, since the
+    padding stands between the tokens. A mask is over all positions so far, those dropped included.
+
+    Attributes:
+        position: of each key in its text, ``(n,)``, or ``(batch, n)`` where texts differ.
+        index: of each key among all positions so far, ``(n,)``.
+        total: the number of all positions so far.
+        end: the position in the text behind the last, None where texts differ.
+        head: so many of the keys hold all sinks.
+    """
+
+    window: int
+    sinks: int
+    position: torch.Tensor
+    index: torch.Tensor
+    total: int
+    end: int | None
+    head: int
+
+    @classmethod
+    def of(
+        cls, source: ProjectedSource, first: int | torch.Tensor, window: int, sinks: int
+    ) -> RollingSource:
+        """A source that was projected, the first of its positions standing at ``first``."""
+        made = cls(*source)
+        n = source.key.shape[-2]
+        made.window, made.sinks, made.total = window, sinks, n
+        made.index = torch.arange(n, device=source.key.device)
+        if isinstance(first, torch.Tensor):
+            made.position, made.end = first.to(made.index.device)[:, None] + made.index, None
+            made.head = n
+        else:
+            made.position, made.end = first + made.index, first + n
+            made.head = min(sinks, n)
+        return made
+
+    @property
+    def length(self) -> int:
+        """The number of positions that a mask covers: all so far."""
+        return self.total
+
+    def extend(self, more: ProjectedSource) -> RollingSource:
+        if not isinstance(more, RollingSource):
+            raise ValueError(f"more must be a RollingSource, got {type(more).__name__}")
+        require(
+            self.end is None or more.end is None or self.end + more.total == more.end,
+            f"position must go on behind the cache, at {self.end}, got "
+            f"{None if more.end is None else more.end - more.total}",
+        )
+        # How far the tokens of a text stand behind their positions in it: the padding so far.
+        padding = 0
+        if more.end is None:
+            first = more.position[:, 0]
+            can_look = may_look(first) or first.is_cuda and not torch.compiler.is_compiling()
+            padding = self.total - int(first.min()) if can_look else self.total
+        head = min(self.sinks + padding if self.sinks else 0, self.key.shape[-2])
+        kept = self.key.shape[-2] - head  # behind the sinks, of those so far
+        tail = min(self.window - 1 + padding, kept)
+
+        def rolled(old: torch.Tensor, new: torch.Tensor, dim: int) -> torch.Tensor:
+            if tail == kept:
+                return torch.cat([old, new], dim)
+            parts = [old.narrow(dim, 0, head), old.narrow(dim, head + kept - tail, tail), new]
+            return torch.cat(parts, dim)
+
+        mine, theirs = self.position, more.position
+        if mine.dim() < theirs.dim():  # texts differ from here on
+            mine = mine.expand(len(theirs), -1)
+        elif theirs.dim() < mine.dim():
+            theirs = theirs.expand(len(mine), -1)
+        scored = None
+        if self.scored is not None and more.scored is not None:
+            scored = rolled(self.scored, more.scored, -2)
+        made = RollingSource(
+            rolled(self.key, more.key, -2), rolled(self.value, more.value, -2), scored
+        )
+        made.window, made.sinks, made.head = self.window, self.sinks, head
+        made.position = rolled(mine, theirs, -1)
+        made.index = rolled(self.index, self.total + more.index, -1)
+        made.total = self.total + more.total
+        made.end = more.end
+        return made
+
+    def visible(self, mask: torch.Tensor | None, m: int) -> torch.Tensor | None:
+        """Which keys the last m positions see, ``(…, m, n)`` for the n that are kept: those in the
+        window, and of them those that a mask over all positions allows. None: all.
+        """
+        kept = self.key.shape[-2]
+        if mask is not None and mask.shape[-1] > 1 and kept < self.total:
+            mask = mask.index_select(-1, self.index)
+        if m == 1 and self.end is not None and kept <= self.sinks + self.window:
+            return mask  # nothing else was kept
+        seen = _visible(self.position[..., -m:], self.position, self.window, self.sinks)
+        if mask is None:
+            return seen
+        if seen.dim() == 3 and mask.dim() == 4:  # texts differ, and so do heads
+            seen = seen.unsqueeze(-3)
+        return mask & seen
+
+
+class NearSinks(Score):
+    """A score whose queries meet the sinks from another position than the other keys.
+
+    A query is ``[q; q']``, turned by its position and by the one at which it stands seen from the
+    sinks.
+
+    Args:
+        score: the score of either.
+        source: the keys.
+    """
+
+    def __init__(self, score: Score, source: RollingSource) -> None:
+        super().__init__()
+        self.score, self.head = score, source.head
+        sink = (source.position < source.sinks)[..., : self.head]  # (head,) or (batch, head)
+        self.sink = sink if sink.dim() == 1 else sink[:, None, None]
+
+    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        far, near = query.chunk(2, dim=-1)
+        scores = self.score.compare(far, projected)
+        first = self.score.compare(near, projected[..., : self.head, :])
+        first = torch.where(self.sink, first, scores[..., : self.head])
+        return torch.cat([first, scores[..., self.head :]], dim=-1)

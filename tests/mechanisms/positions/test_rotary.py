@@ -1,0 +1,248 @@
+"""Rotary positions: complex numbers in NumPy, what the rotation promises, the published
+frequencies, and copies that went wrong.
+"""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnbook import NTK, Interpolation, Llama3, RotaryPositions, YaRN, convert_rotary_layout
+
+EXACT = {"atol": 1e-10, "rtol": 0}
+D = 8
+
+
+def oracle(x, positions, *, layout="half", base=10_000.0, first=0, sign=1):
+    """Rows (n, d) as complex numbers, a pair each, times exp(i p ω)."""
+    n, d = x.shape
+    out = np.zeros((n, d))
+    for t in range(n):
+        for k in range(d // 2):
+            a, b = (k, k + d // 2) if layout == "half" else (2 * k, 2 * k + 1)
+            angle = sign * positions[t] * base ** (-2 * (k + first) / d)
+            turned = complex(x[t, a], x[t, b]) * complex(math.cos(angle), math.sin(angle))
+            out[t, a], out[t, b] = turned.real, turned.imag
+    return torch.tensor(out)
+
+
+def rows(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("base", [10_000.0, 500_000.0])
+def test_it_is_a_rotation_of_complex_numbers(layout, base):
+    x, made = rows(6, D), RotaryPositions(D, layout=layout, base=base)
+    right = {"layout": layout, "base": base}
+    for first in (0, 70, 3):  # beyond a table, and back
+        expected = oracle(x.numpy(), range(first, first + 6), **right)
+        torch.testing.assert_close(made(x, first), expected, **EXACT)
+        torch.testing.assert_close(made(x.float(), first), expected.float(), atol=1e-5, rtol=0)
+    jumps = torch.tensor([5, 0, 900, 2, 2, 7])
+    torch.testing.assert_close(made(x, jumps), oracle(x.numpy(), jumps.tolist(), **right), **EXACT)
+
+
+@pytest.mark.parametrize(
+    "mistake", [{"first": 1}, {"sign": -1}, {"layout": "interleaved"}, {"base": 1_000.0}], ids=str
+)
+def test_known_wrong_rotations_are_told_apart(mistake):
+    x = rows(6, D)
+    wrong = oracle(x.numpy(), range(6), **mistake)
+    assert (RotaryPositions(D)(x) - wrong).abs().max() > 1e-3
+
+
+def test_each_row_of_a_batch_and_of_heads_has_its_position():
+    x, made = rows(2, 3, 4, D), RotaryPositions(D)
+    position = torch.tensor([[0, 1, 2, 3], [7, 8, 9, 10]])
+    got = made(x, position[:, None])
+    for b in range(2):
+        torch.testing.assert_close(got[b], made(x[b], int(position[b, 0])), **EXACT)
+    torch.testing.assert_close(got, made(x, position[:, None].expand(2, 3, 4)), **EXACT)
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 5000), st.integers(1, 12))
+@settings(max_examples=40, deadline=None)
+def test_the_product_depends_on_the_distance_alone_and_lengths_stay(p, r, shift, half):
+    made, (q, k) = RotaryPositions(2 * half), rows(2, 1, 2 * half, seed=p)
+    product = (made(q, p) * made(k, r)).sum()
+    torch.testing.assert_close((made(q, p + shift) * made(k, r + shift)).sum(), product, **EXACT)
+    torch.testing.assert_close(made(q, p).norm(), q.norm(), **EXACT)
+    torch.testing.assert_close(made(q, 0), q, **EXACT)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_right_at_position_100_000(dtype):
+    x = rows(4, 64).to(dtype)
+    for position in (100_000, torch.arange(100_000, 100_004)):
+        got = RotaryPositions(64)(x, position)
+        expected = oracle(x.double().numpy(), range(100_000, 100_004))
+        # rounded once: half a unit in the last place of the largest numbers
+        error = {torch.bfloat16: 2**-7, torch.float16: 2**-10}[dtype]
+        torch.testing.assert_close(got.double(), expected, atol=error, rtol=0)
+    # an angle that was rounded to this dtype (float16 has no such number) is anything
+    angle = torch.arange(100_000, 100_004).to(torch.bfloat16).double()
+    assert (oracle(x.double().numpy(), angle.tolist()) - expected).abs().max() > 1
+
+
+def test_the_module_made_half_keeps_its_angles():
+    x, made = rows(4, D), RotaryPositions(D)
+    for twin in (copy.deepcopy(made).half(), made.bfloat16()):
+        torch.testing.assert_close(twin(x, 100_000), oracle(x.numpy(), range(100_000, 100_004)))
+        assert not list(twin.state_dict())
+
+
+def test_a_table_that_was_made_without_gradients_serves_a_training():
+    made, x = RotaryPositions(D), rows(4, D)
+    with torch.inference_mode():
+        made(x)
+    assert torch.autograd.gradcheck(made, (x.requires_grad_(),))
+    # (R x)ᵀ g = xᵀ (R⁻¹ g): the gradient turns back
+    (grad,) = torch.autograd.grad(made(x, 3), x, torch.ones(4, D).double())
+    torch.testing.assert_close(made(grad, 3), torch.ones(4, D).double(), **EXACT)
+
+
+def test_weights_of_one_layout_serve_the_other_after_the_conversion():
+    heads, n = 3, 5
+    w, bias, x = rows(heads * D, 7), rows(heads * D), rows(n, 7, seed=1)
+
+    def scores(layout, convert):
+        q, k = ((x @ convert(m).T + convert(bias)).view(n, heads, D).mT.mT for m in (w, w.flip(0)))
+        q, k = (RotaryPositions(D, layout=layout)(t.transpose(0, 1)) for t in (q, k))
+        return q @ k.mT
+
+    expected = scores("interleaved", lambda m: m)
+    to_half = lambda m: convert_rotary_layout(m, heads, to="half")  # noqa: E731
+    torch.testing.assert_close(scores("half", to_half), expected, **EXACT)
+    assert (scores("half", lambda m: m) - expected).abs().max() > 0.1  # read as the other
+    wrong = lambda m: convert_rotary_layout(m, heads, to="interleaved")  # noqa: E731
+    assert (scores("half", wrong) - expected).abs().max() > 0.1
+    assert torch.equal(convert_rotary_layout(to_half(w), heads, to="interleaved"), w)
+
+
+# Longer texts
+
+LENGTH = 64
+
+
+def frequencies(scaling, d=D, base=10_000.0):
+    return RotaryPositions(d, base=base, scaling=scaling).frequencies
+
+
+def old(d=D, base=10_000.0):
+    return torch.tensor([base ** (-2 * k / d) for k in range(d // 2)], dtype=torch.float64)
+
+
+def test_interpolation_makes_long_positions_of_short_ones():
+    torch.testing.assert_close(frequencies(Interpolation(4.0)), old() / 4, **EXACT)
+    x = rows(1, D)
+    far = RotaryPositions(D, scaling=Interpolation(4.0))(x, 4 * 17)
+    torch.testing.assert_close(far, RotaryPositions(D)(x, 17), **EXACT)
+
+
+def test_the_ntk_aware_base_keeps_the_fastest_pair_and_interpolates_the_slowest():
+    got = frequencies(NTK(4.0))
+    assert got[0] == 1
+    torch.testing.assert_close(got[-1], old()[-1] / 4, **EXACT)
+    torch.testing.assert_close(got, old(base=10_000 * 4 ** (D / (D - 2))), **EXACT)
+
+
+def ramp(turns_kept, turns_slowed, d, base, s, length):
+    """Pair by pair, by the number of turns in the length."""
+    out = []
+    for omega in old(d, base).tolist():
+        turns = length * omega / (2 * math.pi)
+        kept = min(1.0, max(0.0, (turns - turns_slowed) / (turns_kept - turns_slowed)))
+        out.append((1 - kept) * omega / s + kept * omega)
+    return torch.tensor(out, dtype=torch.float64)
+
+
+def test_llama_3_mixes_by_turns():
+    scaling = Llama3(8.0, 1.0, 4.0, 8192)
+    expected = ramp(4.0, 1.0, 128, 500_000.0, 8.0, 8192)
+    torch.testing.assert_close(frequencies(scaling, 128, 500_000.0), expected, **EXACT)
+    assert (ramp(1.0, 4.0, 128, 500_000.0, 8.0, 8192) - expected).abs().max() > 1e-4
+
+
+def test_yarn_keeps_what_turns_often_slows_what_turns_once_and_sharpens_the_scores():
+    made = RotaryPositions(128, scaling=YaRN(4.0, 2048))
+    ratio = made.frequencies / old(128)
+    turns = 2048 * old(128) / (2 * math.pi)
+    torch.testing.assert_close(ratio[turns > 33], torch.ones(int((turns > 33).sum())).double())
+    slow = ratio[turns < 0.8]
+    torch.testing.assert_close(slow, torch.full_like(slow, 0.25))
+    assert (ratio.diff() <= 1e-12).all() and ((ratio > 0.26) & (ratio < 0.99)).sum() > 10
+    q, k = rows(2, 1, 128)
+    plain = RotaryPositions(128, scaling=YaRN(4.0, 2048, attention_factor=1.0))
+    grown = (made(q, 9) * made(k, 2)).sum() / (plain(q, 9) * plain(k, 2)).sum()
+    assert grown.item() == pytest.approx((0.1 * math.log(4) + 1) ** 2, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "given"),
+    [
+        (Interpolation(4.0), {"rope_type": "linear", "factor": 4.0}),
+        (
+            YaRN(4.0, 4096),
+            {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096},
+        ),
+        (
+            YaRN(40.0, 512, beta_fast=16.0, beta_slow=2.0, attention_factor=1.3),
+            {
+                "rope_type": "yarn",
+                "factor": 40.0,
+                "original_max_position_embeddings": 512,
+                "beta_fast": 16.0,
+                "beta_slow": 2.0,
+                "attention_factor": 1.3,
+            },
+        ),
+        (
+            Llama3(8.0, 1.0, 4.0, 8192),
+            {
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 8192,
+            },
+        ),
+    ],
+    ids=["linear", "yarn", "yarn, all given", "llama3"],
+)
+def test_frequencies_and_magnitude_are_those_of_the_package_transformers(scaling, given):
+    pytest.importorskip("transformers")
+    from transformers import LlamaConfig
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    given = {**given, "rope_theta": 500_000.0}
+    config = LlamaConfig(hidden_size=256, num_attention_heads=2, rope_parameters=given)
+    theirs, magnitude = ROPE_INIT_FUNCTIONS[given["rope_type"]](config, "cpu")
+    ours = RotaryPositions(128, base=500_000.0, scaling=scaling)
+    torch.testing.assert_close(ours.frequencies.float(), theirs, atol=1e-7, rtol=1e-5)
+    assert ours.magnitude == pytest.approx(magnitude)
+
+
+def test_wrong_arguments_are_named():
+    made, x = RotaryPositions(4), torch.randn(2, 3, 4)
+    for call, words in (
+        (lambda: RotaryPositions(5), "d_head must be even"),
+        (lambda: RotaryPositions(4, base=1.0), "base must be"),
+        (lambda: RotaryPositions(4, layout="halves"), "layout must be one of"),
+        (lambda: RotaryPositions(4, scaling=4.0), "scaling must be a RotaryScaling"),
+        (lambda: made(torch.randn(2, 3, 6)), "x must have width 4"),
+        (lambda: made(x, -1), "position must be"),
+        (lambda: made(x, torch.tensor([0.5])), "position must be a tensor of whole numbers"),
+        (lambda: made(x, torch.arange(2)), r"broadcastable to \(…, n\) = \(2, 3\)"),
+        (lambda: convert_rotary_layout(torch.randn(6, 4), 2, to="half"), "even width"),
+        (lambda: NTK(0.5), "factor must be"),
+        (lambda: RotaryPositions(2, scaling=NTK(2.0)), "d_head must be above 2"),
+        (lambda: YaRN(2.0, 64, beta_fast=1.0), "beta_fast must be"),
+        (lambda: Llama3(2.0, 4.0, 1.0, 64), "high_freq_factor must be"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
