@@ -95,10 +95,10 @@ def two_objects(count: int, *, seed: int, part: str = "train") -> Described:
     columns = torch.randint(2, (count, 2), generator=generator)
     offsets = torch.randint(CELL - LARGE + 1, (count, 2, 2), generator=generator)
     cells = columns + torch.tensor([0, GRID[1]])
-    drawn = [
-        draw(*some, torch.full_like(some[0], LARGE), place)[..., :SIDE, :SIDE]
-        for *some, place in zip(cells.split(1000), kinds.split(1000), offsets.split(1000))
-    ]
+    drawn = []
+    for some, kind, place in zip(cells.split(1000), kinds.split(1000), offsets.split(1000)):
+        whole = draw(some, kind, torch.full_like(some, LARGE), place)
+        drawn.append(whole[..., :SIDE, :SIDE])
     return Described(torch.cat(drawn), kinds, _words()[kinds[:, 0], kinds[:, 1]])
 
 

@@ -1,0 +1,83 @@
+"""A vision transformer beside convolutions, and pictures drawn from words: what is counted, and the
+form of tiny runs.
+"""
+
+import torch
+from torch import nn
+
+from attnbook.experiments.images import patches_or_convolutions as patches
+from attnbook.experiments.images import pictures_from_words as words
+from attnbook.tasks.images.labelled import to_floats
+from attnbook.tasks.images.small_scenes import one_large, two_objects
+
+
+def test_both_networks_have_about_the_same_number_of_parameters():
+    counts = [
+        sum(p.numel() for p in patches.make_classifier(k).parameters()) for k in patches.KINDS
+    ]
+    assert 0.8 < counts[0] / counts[1] < 1.25
+
+
+def test_the_share_of_right_classes_is_that_of_an_oracle():
+    data = one_large(600, seed=0)
+
+    class Knows(nn.Module):
+        def __init__(self, wrong):
+            super().__init__()
+            self.start, self.wrong, self.unused = 0, wrong, nn.Parameter(torch.zeros(1))
+
+        def forward(self, pictures):
+            labels = data.labels[self.start : self.start + len(pictures)].clone()
+            self.start += len(pictures)
+            labels[: self.wrong] = (labels[: self.wrong] + 1) % 24
+            return nn.functional.one_hot(labels, 24).float()
+
+    assert patches.share_right(Knows(0), data) == 1
+    assert patches.share_right(Knows(30), data) == 1 - 60 / 600  # thirty in each part of 500
+
+
+def test_a_tiny_run_leaves_figures_of_every_set(figures_of):
+    sizes = dict(d_model=8, num_layers=1, channels=2)
+    figures = figures_of(
+        "patches-or-convolutions", pictures=(8, 40), steps=2, tested=20, batch_size=16, **sizes
+    )
+    for kind in patches.KINDS:
+        assert set(figures[kind]) == {"test", "training", "parameters"}
+        assert set(figures[kind]["test"]) == set(figures[kind]["training"]) == {"8", "40"}
+
+
+class Draws(nn.Module):
+    """Knows the picture that it should draw: its velocity leads there from any noise."""
+
+    def __init__(self, pictures):
+        super().__init__()
+        self.pictures, self.start = pictures, 0
+        self.output = nn.Linear(1, 1)
+        self.colors, self.size = pictures.shape[1:3]
+
+    def forward(self, x, time, words, lengths=None):
+        target = self.pictures[self.start : self.start + len(x)]
+        if time[0] < 0.06:  # the last step of twenty
+            self.start += len(x)
+        return (x - target) / time.view(-1, 1, 1, 1), None
+
+
+def test_what_is_drawn_is_read_half_by_half():
+    told = two_objects(300, seed=5, part="test")
+    pictures = to_floats(told.pictures)
+    right = words.drawn_right(Draws(pictures), told)
+    assert right == dict(pictures=1, objects=1, colours=1, shapes=1, swapped=0)
+    swapped = words.drawn_right(Draws(pictures.roll(8, dims=2)), told)
+    assert swapped["swapped"] == 1 and swapped["pictures"] == 0
+    recoloured = words.drawn_right(Draws(pictures.roll(1, dims=1)), told)
+    assert recoloured["colours"] < 0.5 < recoloured["shapes"]
+
+
+def test_a_tiny_run_draws_and_its_weights_load_again(figures_of, tmp_path):
+    for name in ("pictures-from-words", "pictures-from-one-vector"):
+        figures = figures_of(name, steps=2, batch_size=4, drawings=6, d_model=16, num_layers=1)
+        assert set(figures["train"]) == set(figures["test"]) and figures["loss"] > 0
+    painter = words.make_painter(d_model=16, num_layers=1)
+    assert (tmp_path / "pictures-from-words.seed0.safetensors").is_file()
+    told = two_objects(4, seed=0)
+    assert set(words.drawn_right(painter, told, steps=2)) == set(figures["train"])
