@@ -168,6 +168,21 @@ MAKE: dict[str, Callable[[], Entry]] = {
     "MemoryCompressedAttention": _layer(attnbook.MemoryCompressedAttention),
     "LinformerAttention": _layer(attnbook.LinformerAttention, length=6, rank=3),
     "SyntacticMultiHeadAttention": _syntactic_heads,
+    "LinearAttention": lambda: Entry(
+        attnbook.LinearAttention(
+            D, 2, **{**attnbook.LINEAR_ATTENTIONS["gated_delta"], "decay": "vector"}
+        ),
+        (floats(B, N, D),),
+        {"mask": _mask()},
+    ),
+    "Mamba2Mixer": lambda: Entry(
+        attnbook.Mamba2Mixer(D, d_state=3, d_head=4, num_groups=2),
+        (floats(B, N, D),),
+        {"mask": _mask()},
+    ),
+    "ShortConvolution": lambda: Entry(
+        attnbook.ShortConvolution(D, 3), (floats(B, N, D),), {"mask": _mask()[:, 0]}
+    ),
     "LengthProjection": lambda: Entry(attnbook.LengthProjection(6, 3), (floats(B, 2, N, D),)),
     "PredictedPosition": lambda: Entry(
         attnbook.PredictedPosition(D), (floats(B, 3, D), _lengths())

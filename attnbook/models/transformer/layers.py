@@ -7,7 +7,9 @@ What a block expects of its modules:
   with ``extend(more)`` that puts later positions behind earlier ones, which is how decoding keeps a
   cache; and ``attention(x, mask=, projected=, need_weights=)`` returns ``(context, weights)``.
   :class:`attnbook.MultiHeadAttention` is one; a convolution over the past can be another. One with
-  ``takes_position``, as with rotary positions, is also given ``position``, in both.
+  ``takes_position``, as with rotary positions, is also given ``position``, in both. One with
+  ``takes_state`` is recurrent: ``attention(x, mask, state=)`` returns ``(context, state)``, the
+  state is the cache, and there are no weights; :class:`attnbook.LinearAttention` is one.
 - feed-forward: ``(batch, n, d)`` → the same. A mixture of experts or a memory of product keys can
   stand here.
 - residual: makes a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`, one per
@@ -92,6 +94,9 @@ def self_attention(
     Returns:
         The context, the cache that includes x, and the weights or None.
     """
+    if getattr(attention, "takes_state", False):
+        context, state = attention(x, mask, state=cache)
+        return LayerOutput(context, state, None)
     placed = {"position": position} if getattr(attention, "takes_position", False) else {}
     project: Any = attention.project
     projected = project(x, **placed)

@@ -1,0 +1,91 @@
+"""What recurrent attentions read beside a position: the few before it; and which positions are
+there.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from ...validate import check_integer, check_mask, check_tensor, may_look, require
+
+__all__ = ["ShortConvolution", "positions_there"]
+
+
+class ShortConvolution(nn.Module):
+    """A causal convolution of every channel for itself over a few positions, then SiLU.
+
+    ``y_tc = SiLU(Σ_k w_ck x_{t − (K − 1 − k), c} + b_c)``, zeros before the first position
+
+    A state that is updated by one position at a time cannot compare neighbours; this can.
+
+    Args:
+        d_model: width of x.
+        kernel_size: K.
+        bias: whether there is a b.
+
+    Shapes: x ``(…, m, d_model)`` → y of the same shape, and the K − 1 inputs that the next call
+    takes as ``past``, ``(…, K − 1, d_model)``: those up to the last position that is there by the
+    mask, ``(…, m)``. Inputs of padding should be zeros.
+
+    Raises:
+        ValueError: for sizes below 1, a wrong width, or a past of another shape.
+
+    Source: Gu and Dao 2023 (Mamba), section 3.4; Yang et al. 2024 (DeltaNet), section 3.4.
+    """
+
+    def __init__(self, d_model: int, kernel_size: int, *, bias: bool = False) -> None:
+        super().__init__()
+        self.d_model = check_integer("d_model", d_model)
+        self.kernel_size = check_integer("kernel_size", kernel_size)
+        bound = kernel_size**-0.5
+        # w, the farthest position first
+        self.weight = nn.Parameter(torch.empty(d_model, kernel_size).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.zeros(d_model)) if bias else None
+
+    def forward(
+        self, x: torch.Tensor, past: torch.Tensor | None = None, mask: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        check_tensor("x", x, width=self.d_model)
+        reach, m = self.kernel_size - 1, x.shape[-2]
+        shape = (*x.shape[:-2], reach, self.d_model)
+        require(
+            past is None or past.shape == shape,
+            f"past must be {shape} for this x, got {None if past is None else tuple(past.shape)}",
+        )
+        padded = F.pad(x, (0, 0, reach, 0)) if past is None else torch.cat([past, x], dim=-2)
+        taps = [padded[..., k : k + m, :] * self.weight[:, k] for k in range(self.kernel_size)]
+        y = sum(taps[1:], taps[0])
+        if mask is None:
+            last = padded[..., m:, :]
+        else:  # as many positions as there are up to the last one that is there
+            places = torch.arange(1, m + 1, device=x.device)
+            first = places.where(mask, 0).amax(-1, keepdim=True)
+            places = first + torch.arange(reach, device=x.device)
+            places = places.expand(*x.shape[:-2], reach)
+            last = padded.gather(-2, places.unsqueeze(-1).expand(shape))
+        return F.silu(y if self.bias is None else y + self.bias), last
+
+
+def positions_there(mask: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor | None:
+    """Which positions of x ``(…, m, d)`` are there, by a mask of attention: ``(…, m)``, or None
+    where it is known that all are.
+
+    Args:
+        mask: boolean, True = may attend, broadcastable to ``(…, m, n)``, where x are the last m of
+            n positions. A position is there if any of these queries may attend to it.
+
+    Raises:
+        ValueError: if the mask is not boolean or does not fit.
+    """
+    if mask is None:
+        return None
+    m = x.shape[-2]
+    columns = mask.shape[-1] if isinstance(mask, torch.Tensor) and mask.dim() else 1
+    require(columns == 1 or columns >= m, f"mask must be for {m} positions at least, got {columns}")
+    check_mask(mask, (*x.shape[:-1], max(m, columns)))
+    there = torch.atleast_2d(mask).any(-2)[..., -m:]
+    if may_look(there) and bool(there.all()):
+        return None
+    return there.expand(*there.shape[:-1], m)

@@ -1,0 +1,234 @@
+"""Layers of linear attention and the mixer of Mamba-2: against NumPy, in parts, with padding."""
+
+import numpy as np
+import pytest
+import torch
+
+from attnbook import LINEAR_ATTENTIONS, LinearAttention, Mamba2Mixer, ShortConvolution, causal_mask
+
+from ..agreement import EXACT, randomised
+from .oracle import recurrence
+
+B, N, D, H, DV = 2, 7, 12, 3, 5
+NAMES = [*LINEAR_ATTENTIONS, "mamba2"]
+
+
+def layer(name):
+    torch.manual_seed(0)
+    if name == "mamba2":
+        return randomised(Mamba2Mixer(D, d_state=5, d_head=4, num_groups=2, kernel_size=3))
+    return randomised(LinearAttention(D, H, d_head_value=DV, **LINEAR_ATTENTIONS[name]))
+
+
+def draw(n=N, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(B, n, D, generator=g, dtype=torch.float64)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def silu(x):
+    return x * sigmoid(x)
+
+
+def convolved(x, weight, bias=0.0):
+    n, size = len(x), weight.shape[1]
+    rows = [
+        [x[t - lag] if t >= lag else 0 * x[0] for lag in reversed(range(size))] for t in range(n)
+    ]
+    return silu(np.stack([sum(w * r for w, r in zip(weight.T, row)) for row in rows]) + bias)
+
+
+def rms(x, eps):
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
+
+
+def decay_of(p, x, prefix="head_decay."):
+    step = np.log1p(np.exp(x + p[prefix + "bias"]))
+    return step, np.exp(-np.exp(p[prefix + "log_rate"]) * step)
+
+
+def attention_oracle(name, p, x):
+    """One sequence (n, d) through a layer of that name, from the formulas of its paper."""
+    y = x @ p["input_projection.weight"].T
+    if "delta" in name:
+        y = convolved(y, p["convolution.weight"])
+    q, k, v = (y[:, :D], y[:, D : 2 * D], y[:, 2 * D :])
+    cut = [t.reshape(len(x), H, -1) for t in (q, k, v)]
+    alpha = beta = None
+    if name == "retention":
+        alpha = np.tile(1 - 2.0 ** (-5 - np.arange(H)), (len(x), 1))
+    if name == "gated":
+        low = x @ p["decay_projection.0.weight"].T
+        gates = low @ p["decay_projection.1.weight"].T + p["decay_projection.1.bias"]
+        alpha = sigmoid(gates).reshape(len(x), H, -1) ** (1 / 16)
+    if name == "gated_delta":
+        alpha = decay_of(p, x @ p["decay_projection.weight"].T)[1]
+    if "delta" in name:
+        beta = sigmoid(x @ p["strength_projection.weight"].T)
+    heads = []
+    for h in range(H):
+        q, k, v = (t[:, h] for t in cut)
+        if name == "linear":
+            q, k = (np.where(t > 0, t + 1, np.exp(t)) for t in (q, k))
+        if "delta" in name:
+            q, k = (t / np.sqrt((t**2).sum(-1, keepdims=True) + 1e-6) for t in (silu(q), silu(k)))
+        a, b = (None if t is None else t[:, h] for t in (alpha, beta))
+        o, _ = recurrence(q, k, v, alpha=a, beta=b, normalise=name == "linear")
+        heads.append(o if name == "linear" else rms(o, 1e-6) * p["norm.weight"])
+    o = np.concatenate(heads, -1)
+    if "gate_projection.weight" in p:
+        o = o * silu(x @ p["gate_projection.weight"].T)
+    return o @ p["output_projection.weight"].T
+
+
+def mamba_oracle(p, x):
+    """Two groups of three heads of width 4, and 5 features in the state."""
+    z, mixed, steps = np.split(x @ p["input_projection.weight"].T, [24, 24 + 44], axis=-1)
+    mixed = convolved(mixed, p["convolution.weight"], p["convolution.bias"])
+    u, key, query = np.split(mixed, [24, 34], axis=-1)
+    step, alpha = decay_of(p, steps)
+    heads = []
+    for h in range(6):
+        rows, group = u[:, 4 * h : 4 * h + 4], slice(5 * (h // 3), 5 * (h // 3) + 5)
+        o, _ = recurrence(
+            query[:, group], key[:, group], step[:, h, None] * rows, alpha=alpha[:, h]
+        )
+        heads.append(o + p["skip"][h] * rows)
+    o = np.concatenate(heads, -1) * silu(z)
+    o = np.concatenate([rms(o[:, :12], 1e-5), rms(o[:, 12:], 1e-5)], -1) * p["norm_weight"]
+    return o @ p["output_projection.weight"].T
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_layer_equals_its_formulas(name):
+    made, x = layer(name), draw()
+    p = {key: value.detach().numpy() for key, value in made.named_parameters()}
+    run = mamba_oracle if name == "mamba2" else lambda p, x: attention_oracle(name, p, x)
+    right = torch.from_numpy(np.stack([run(p, row.numpy()) for row in x]))
+    torch.testing.assert_close(made(x).context, right, **EXACT)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parts_and_single_steps_with_the_state_give_the_whole(name):
+    made, x = layer(name), draw()
+    whole = made(x, mask=causal_mask(N))
+    state, contexts, at = None, [], 0
+    for m in (3, 1, 1, 2):
+        # as a block with a cache asks: these are the last m of the positions so far
+        context, state = made(x[:, at : at + m], mask=causal_mask(m, at + m), state=state)
+        contexts.append(context)
+        at += m
+    torch.testing.assert_close(torch.cat(contexts, 1), whole.context, **EXACT)
+    torch.testing.assert_close(state, whole.state, **EXACT)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_padding_before_or_behind_changes_nothing_and_gets_zeros(name):
+    made, x = layer(name), draw(4)
+    whole, more = made(x), draw(3, seed=1)
+    after = made(more, state=whole.state).context
+    nothing = torch.full((B, 2, D), torch.nan, dtype=torch.float64)
+    for parts, there in (((nothing, x), torch.arange(6) >= 2), ((x, nothing), torch.arange(6) < 4)):
+        padded = torch.cat(parts, 1).requires_grad_()
+        context, state = made(padded, mask=there.expand(B, 1, 6))
+        torch.testing.assert_close(context[:, there], whole.context, **EXACT)
+        assert (context[:, ~there] == 0).all()
+        torch.testing.assert_close(made(more, state=state).context, after, **EXACT)
+        slopes = torch.autograd.grad(context.sum(), [padded, *made.parameters()], allow_unused=True)
+        assert all(s is None or bool(s.isfinite().all()) for s in slopes)
+        assert (slopes[0][:, ~there] == 0).all()
+
+
+def test_texts_of_different_lengths_in_a_batch_are_as_each_alone():
+    made, x = layer("gated_delta"), draw(5)
+    lengths = torch.tensor([5, 2])
+    there = (torch.arange(5) < lengths[:, None])[:, None]
+    _, state = made(x, mask=there & causal_mask(5))
+    for row, length in enumerate(lengths.tolist()):
+        alone = made(x[row : row + 1, :length]).state
+        torch.testing.assert_close(tuple(t[row : row + 1] for t in state), tuple(alone), **EXACT)
+
+
+def test_a_later_position_has_no_influence_whatever_the_mask_allows():
+    made, x = layer("gated_delta"), draw().requires_grad_()
+    everything = torch.ones(N, N, dtype=torch.bool)
+    (slope,) = torch.autograd.grad(made(x, mask=everything).context[:, 3].sum(), x)
+    assert (slope[:, 4:] == 0).all() and (slope[:, :4] != 0).any(-1).all()
+
+
+def test_the_state_has_one_size_whatever_the_length():
+    made = LinearAttention(D, H)
+    shapes = {tuple(made(draw(n).float()).state.memory.shape) for n in (1, 5, 70)}
+    assert shapes == {(B, H, D // H, D // H + 1)}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: LinearAttention(12, 5), "d_model must divide by num_heads"),
+        (lambda: LinearAttention(12, 3, decay="slow"), "decay must be one of"),
+        (lambda: LinearAttention(12, 3, delta=True), "normalise must be False"),
+        (lambda: Mamba2Mixer(12, d_head=5), "expand · d_model must divide by d_head"),
+        (lambda: Mamba2Mixer(12, d_head=4, num_groups=4), "num_groups must divide the 6 heads"),
+        (lambda: layer("linear")(torch.ones(1, 4, 11).double()), "x must have width 12"),
+        (lambda: layer("linear")(draw(), mask=torch.ones(2, 1, 7)), "mask must be a boolean"),
+        (lambda: layer("linear")(draw(), mask=causal_mask(3)), "mask must be for 7 positions"),
+        (
+            lambda: ShortConvolution(4, 3)(torch.ones(2, 4), torch.ones(1, 4)),
+            r"past must be \(2, 4",
+        ),
+    ],
+)
+def test_errors_name_the_argument(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+PUBLISHED = {
+    "in_proj.weight": "input_projection.weight",
+    "conv1d.weight": "convolution.weight",
+    "conv1d.bias": "convolution.bias",
+    "A_log": "head_decay.log_rate",
+    "dt_bias": "head_decay.bias",
+    "D": "skip",
+    "norm.weight": "norm_weight",
+    "out_proj.weight": "output_projection.weight",
+}
+
+
+@pytest.mark.slow  # to import the package
+def test_the_mixer_equals_the_published_class():
+    transformers = pytest.importorskip("transformers", reason="the extra of published classes")
+    from transformers.models.mamba2 import modeling_mamba2
+
+    config = transformers.Mamba2Config(
+        hidden_size=16,
+        num_heads=8,
+        head_dim=4,
+        state_size=6,
+        n_groups=2,
+        expand=2,
+        chunk_size=4,
+        num_hidden_layers=1,
+    )
+    torch.manual_seed(0)
+    theirs = modeling_mamba2.Mamba2Mixer(config, 0).eval()
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    ours = Mamba2Mixer(16, d_state=6, d_head=4, num_groups=2)
+    ours.load_state_dict(
+        {
+            PUBLISHED[name]: tensor.squeeze(1) if name == "conv1d.weight" else tensor
+            for name, tensor in theirs.state_dict().items()
+        }
+    )
+    x = torch.randn(2, 11, 16)
+    torch.testing.assert_close(ours(x).context, theirs(x), atol=1e-5, rtol=1e-5)
+    there = torch.arange(11) >= torch.tensor([[0], [4]])  # padding before, as it is generated
+    right = theirs(x, attention_mask=there.long())
+    found = ours(x, mask=there[:, None]).context
+    torch.testing.assert_close(found[there], right[there], atol=1e-5, rtol=1e-5)
