@@ -1,5 +1,6 @@
-"""Attention to fewer keys: windows, blocks, compressed keys, Linformer."""
+"""Attention to fewer keys: windows, blocks, sparse patterns, compressed keys, Linformer."""
 
+from .block_patterns import bigbird_mask, receptive_field
 from .compressed import LengthProjection, LinformerAttention, MemoryCompressedAttention
 from .local_blocks import LocalAttention
 from .windows import (
@@ -18,6 +19,8 @@ __all__ = [
     "PredictedPosition",
     "WindowedSource",
     "attend_window",
+    "bigbird_mask",
     "monotonic_position",
+    "receptive_field",
     "window_index",
 ]
