@@ -1,8 +1,10 @@
 """The Transformer, its blocks and parts, and its relatives."""
 
+from .decoder import decoder_parts, gpt2_parts
 from .encoder_decoder import Transformer
 from .language_model import TransformerEncoderModel, TransformerLM
 from .parts import Parts, alternating, paper_parts
+from .published import load_decoder
 from .syntactic import SyntacticEncoderModel
 
 __all__ = [
@@ -12,5 +14,8 @@ __all__ = [
     "TransformerEncoderModel",
     "TransformerLM",
     "alternating",
+    "decoder_parts",
+    "gpt2_parts",
+    "load_decoder",
     "paper_parts",
 ]

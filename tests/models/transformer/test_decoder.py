@@ -1,0 +1,418 @@
+"""A decoder of today computes what the published classes compute, from the same files.
+
+The oracle are the classes of ``transformers``, small, with random weights: norms and biases too,
+and an ε that counts.
+"""
+
+import json
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from attnbook import PostNorm, RMSNorm, TransformerLM, decoder_parts, load_decoder
+from attnbook.training.loop.nested import map_tensors
+
+transformers = pytest.importorskip("transformers", minversion="5.0")
+
+NEAR = {"atol": 1e-5, "rtol": 1e-5}
+WORDS, LENGTH = 61, 40
+SMALL = {
+    "vocab_size": WORDS,
+    "hidden_size": 32,
+    "intermediate_size": 40,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+    "rms_norm_eps": 0.02,
+    "bos_token_id": None,
+    "eos_token_id": None,
+}
+GPT2 = {
+    "vocab_size": WORDS,
+    "n_embd": 32,
+    "n_layer": 3,
+    "n_head": 4,
+    "n_positions": 256,
+    "layer_norm_epsilon": 0.02,
+    "bos_token_id": None,
+    "eos_token_id": None,
+}
+
+
+def rope(kind, theta=1000.0, **options):
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": theta, "factor": 4.0, **options}}
+
+
+CONFIGS = {
+    "llama": ("Llama", SMALL),
+    "llama, tied, wide heads, biases": (
+        "Llama",
+        SMALL | {"tie_word_embeddings": True, "head_dim": 12, "attention_bias": True},
+    ),
+    "llama 3": (
+        "Llama",
+        SMALL
+        | rope(
+            "llama3", low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=24
+        ),
+    ),
+    "llama, linear": ("Llama", SMALL | rope("linear")),
+    "llama, yarn": (
+        "Llama",
+        SMALL | rope("yarn", original_max_position_embeddings=24, beta_fast=4.0),
+    ),
+    "mistral": ("Mistral", SMALL | {"sliding_window": 7}),
+    "mistral, no window": ("Mistral", SMALL | {"sliding_window": None}),
+    "qwen3": ("Qwen3", SMALL | {"head_dim": 16, "tie_word_embeddings": True}),
+    "qwen3, some windows": (
+        "Qwen3",
+        SMALL
+        | {"head_dim": 8, "use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1},
+    ),
+    "gpt2": ("GPT2", GPT2),
+    "gpt2, untied": ("GPT2", GPT2 | {"tie_word_embeddings": False, "n_inner": 50}),
+}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """Folders as they are published, and the class of each, made once."""
+    made = {}
+
+    def make(name):
+        if name not in made:
+            kind, fields = CONFIGS[name]
+            config = getattr(transformers, f"{kind}Config")(**fields)
+            torch.manual_seed(len(name))
+            suffix = "LMHeadModel" if kind == "GPT2" else "ForCausalLM"
+            theirs = getattr(transformers, kind + suffix)(config).eval()
+            with torch.no_grad():
+                for which, parameter in theirs.named_parameters():
+                    norm = parameter.dim() == 1 and which.endswith("weight")
+                    parameter.normal_(0.7 if norm else 0.0, 0.25)
+            folder = tmp_path_factory.mktemp("published")
+            theirs.save_pretrained(folder)
+            made[name] = folder, theirs
+        return made[name]
+
+    return make
+
+
+def text(rows=2, length=LENGTH):
+    return torch.randint(0, WORDS, (rows, length), generator=torch.Generator().manual_seed(1))
+
+
+def copy(folder, into, **changed):
+    """The folder, with other fields in its config.json; None takes one away."""
+    config = json.loads((folder / "config.json").read_text())
+    config = {k: v for k, v in (config | changed).items() if v is not None}
+    (into / "config.json").write_text(json.dumps(config))
+    (into / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+    return into
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@torch.no_grad()
+def test_logits_are_those_of_the_published_class(published, name):
+    """A text at once, step by step, in chunks; in a batch whose texts begin with other lengths."""
+    folder, theirs = published(name)
+    model, tokens = load_decoder(folder), text()
+    wanted = theirs(tokens).logits
+    assert wanted.std() > 0.5  # so that 1e-5 is small
+    torch.testing.assert_close(model(tokens).logits, wanted, **NEAR)
+    state = model.begin(2)
+    for t in range(LENGTH):
+        logits, state, _ = model.step(tokens[:, t], state)
+        torch.testing.assert_close(logits, wanted[:, t], **NEAR)
+    state, start = model.begin(2), 0
+    for m in (11, 1, 9, 16):
+        logits, state, _ = model.read(tokens[:, start : start + m], state)
+        torch.testing.assert_close(logits, wanted[:, start : start + m], **NEAR)
+        start += m
+    lengths = torch.tensor([9, 20])
+    state = model.encode(tokens[:, :20], lengths)
+    for t in range(12):
+        logits, state, _ = model.step(tokens[[0, 1], lengths + t], state)
+        torch.testing.assert_close(logits, wanted[[0, 1], lengths + t], **NEAR)
+    with_padding = theirs(
+        tokens[:, :20], attention_mask=(torch.arange(20) < lengths[:, None]).long()
+    ).logits
+    ours = model(tokens[:, :20], lengths).logits
+    torch.testing.assert_close(ours[0, :9], with_padding[0, :9], **NEAR)
+    torch.testing.assert_close(ours[1], with_padding[1], **NEAR)
+
+
+@pytest.mark.parametrize("name", ["llama 3", "mistral", "qwen3, some windows", "gpt2, untied"])
+@torch.no_grad()
+def test_greedy_texts_agree_for_200_tokens(published, name):
+    folder, theirs = published(name)
+    model, prompts = load_decoder(folder), text(2, 9)
+    wanted = theirs.generate(
+        prompts, max_new_tokens=200, do_sample=False, attention_mask=torch.ones_like(prompts)
+    )
+    logits, state, _ = model.read(prompts, model.begin(2))
+    found, token = [], logits[:, -1].argmax(-1)
+    for _ in range(200):
+        found.append(token)
+        logits, state, _ = model.step(token, state)
+        token = logits.argmax(-1)
+    assert torch.equal(torch.stack(found, 1), wanted[:, 9:])
+    assert len(set(wanted[0, 9:].tolist())) > 2  # not one word again and again
+
+
+@torch.no_grad()
+def test_a_beginning_that_several_texts_share_is_read_once(published):
+    folder, theirs = published("qwen3")
+    model, tokens = load_decoder(folder), text(3, 30)
+    tokens[:, :17] = tokens[0, :17]
+    shared = model.read(tokens[:1, :17], model.begin(1)).state
+    state = map_tensors(lambda t: t.expand(3, *t.shape[1:]), shared)
+    torch.testing.assert_close(
+        model.read(tokens[:, 17:], state).logits, theirs(tokens).logits[:, 17:], **NEAR
+    )
+
+
+def for_blocks(change):
+    def applied(model):
+        for layer in model.stack.layers:
+            change(layer)
+
+    return applied
+
+
+def interleaved(layer):
+    layer.attention.rotary.layout = "interleaved"
+
+
+def post_norm(layer):
+    layer.around_attention.__class__ = layer.around_feed_forward.__class__ = PostNorm
+
+
+def norms_after_rotation(layer):
+    attention = layer.attention
+    rotary, norm = attention.rotary, attention.key_norm
+    attention.query_norm, attention.key_norm = None, None
+
+    class Late(torch.nn.Module):
+        d_head = rotary.d_head
+
+        def forward(self, x, position=0):
+            return norm(rotary(x, position))
+
+    attention.rotary = Late()
+
+
+def heads_in_turn(layer):
+    """Query head i reads head i mod g instead of ⌊i g / h⌋."""
+    attention = layer.attention
+    for projection, axis in ((attention.query_projection, 0), (attention.output_projection, 1)):
+        heads = projection.weight.unflatten(axis, (2, 2, -1)).transpose(axis, axis + 1)
+        projection.weight.copy_(heads.flatten(axis, axis + 2))
+
+
+def gate_swapped(layer):
+    ff = layer.feed_forward
+    ff.gate_projection, ff.value_projection = ff.value_projection, ff.gate_projection
+
+
+def no_head_norm(layer):
+    layer.attention.query_norm = layer.attention.key_norm = None
+
+
+def one_head_norm(layer):
+    layer.attention.key_norm = layer.attention.query_norm
+
+
+def exact_gelu(layer):
+    layer.feed_forward.activation = F.gelu
+
+
+def no_bias(layer):
+    layer.attention.key_projection.bias.zero_()  # which the softmax does not see …
+    layer.attention.value_projection.bias.zero_()  # … and this it does
+
+
+LLAMA3 = CONFIGS["llama 3"][1]["rope_parameters"]
+WRONG_MODELS = {
+    "interleaved layout": ("llama", for_blocks(interleaved)),
+    "norms behind the sum": ("llama", for_blocks(post_norm)),
+    "heads of keys in turn": ("llama", for_blocks(heads_in_turn)),
+    "gate and value swapped": ("llama", for_blocks(gate_swapped)),
+    "no norm at the end": ("llama", lambda m: setattr(m.stack, "norm", torch.nn.Identity())),
+    "embeddings times √d": ("llama", lambda m: m.embedding.weight.mul_(32**0.5)),
+    "no norms of heads": ("qwen3", for_blocks(no_head_norm)),
+    "one norm for queries and keys": ("qwen3", for_blocks(one_head_norm)),
+    "norms behind the rotation": ("qwen3", for_blocks(norms_after_rotation)),
+    "exact GELU": ("gpt2", for_blocks(exact_gelu)),
+    "no biases": ("gpt2", for_blocks(no_bias)),
+    "norms of GPT-2 behind the sum": ("gpt2", for_blocks(post_norm)),
+    "positions from 1": (
+        "gpt2",
+        lambda m: m.positions.weight.copy_(m.positions.weight.roll(-1, 0)),
+    ),
+}
+WRONG_FIELDS = {
+    "ε missing": ("llama", {"rms_norm_eps": 0.0}),
+    "ε of GPT-2 missing": ("gpt2", {"layer_norm_epsilon": 0.0}),
+    "another base": ("llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}),
+    "scaling of Llama 3 ignored": (
+        "llama 3",
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 1000.0}},
+    ),
+    "length of Llama 3's training ignored": (
+        "llama 3",
+        {"rope_parameters": LLAMA3 | {"original_max_position_embeddings": 8192}},
+    ),
+    "interpolation ignored": (
+        "llama, linear",
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 1000.0}},
+    ),
+    "magnitude of YaRN ignored": (
+        "llama, yarn",
+        {"rope_parameters": CONFIGS["llama, yarn"][1]["rope_parameters"] | {"attention_factor": 1}},
+    ),
+    "window one too long": ("mistral", {"sliding_window": 8}),
+    "window one too short": ("mistral", {"sliding_window": 6}),
+    "no window": ("mistral", {"model_type": "llama"}),
+    "windows everywhere": ("qwen3, some windows", {"layer_types": ["sliding_attention"] * 3}),
+    "windows in the first blocks": (
+        "qwen3, some windows",
+        {"layer_types": ["sliding_attention"] * 2 + ["full_attention"]},
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", [*WRONG_MODELS, *WRONG_FIELDS])
+@torch.no_grad()
+def test_known_wrong_versions_are_told_apart(published, tmp_path, wrong):
+    name, change = (WRONG_MODELS | WRONG_FIELDS)[wrong]
+    folder, theirs = published(name)
+    if wrong in WRONG_FIELDS:
+        model = load_decoder(copy(folder, tmp_path, **change))
+    else:
+        model = load_decoder(folder)
+        change(model)
+    tokens = text()
+    assert (model(tokens).logits - theirs(tokens).logits).abs().max() > 10 * NEAR["atol"]
+
+
+@torch.no_grad()
+def test_shards_and_half_precision(published, tmp_path):
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        original, _ = published("qwen3")
+        kind, folder = transformers.Qwen3ForCausalLM, tmp_path / str(dtype)
+        kind.from_pretrained(original, dtype=dtype).save_pretrained(folder, max_shard_size="20KB")
+        assert len(list(folder.glob("*.safetensors"))) > 2
+        theirs, model = kind.from_pretrained(folder, dtype=torch.float32), load_decoder(folder)
+        torch.testing.assert_close(model(text()).logits, theirs(text()).logits, **NEAR)
+        assert model.output.weight is model.embedding.weight  # tied
+        assert {p.dtype for p in load_decoder(folder, dtype=dtype).parameters()} == {dtype}
+
+
+def test_files_of_older_versions_are_read(published, tmp_path):
+    """Rotation in two fields, no head_dim; masks among the tensors; a body by itself."""
+    from safetensors.torch import load_file, save_file
+
+    folder, theirs = published("llama 3")
+    (tmp_path / "llama").mkdir()
+    scaling = {k: v for k, v in LLAMA3.items() if k not in ("rope_theta", "rope_type")}
+    old = copy(
+        folder,
+        tmp_path / "llama",
+        rope_parameters=None,
+        head_dim=None,
+        rope_theta=LLAMA3["rope_theta"],
+        rope_scaling=scaling | {"type": "llama3"},
+    )
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(4)
+    save_file(tensors, old / "model.safetensors")
+    torch.testing.assert_close(load_decoder(old)(text()).logits, theirs(text()).logits, **NEAR)
+    folder, theirs = published("gpt2")
+    (tmp_path / "gpt2").mkdir()
+    old = copy(folder, tmp_path / "gpt2")
+    tensors = load_file(folder / "model.safetensors")
+    tensors = {name.removeprefix("transformer."): t for name, t in tensors.items()}
+    tensors["h.0.attn.bias"] = torch.ones(1, 1, 256, 256, dtype=torch.bool)
+    save_file(tensors, old / "model.safetensors")
+    torch.testing.assert_close(load_decoder(old)(text()).logits, theirs(text()).logits, **NEAR)
+
+
+REFUSED = [
+    ("llama", {"model_type": "gemma3"}, "model_type .* llama, mistral, qwen3, gpt2, got 'gemma3'"),
+    ("llama", {"model_type": ["llama"]}, "model_type .* got \\['llama'\\]"),
+    ("llama", {"hidden_act": "gelu"}, "hidden_act .* must be 'silu'.* got 'gelu'"),
+    ("llama", {"mlp_bias": True}, "mlp_bias .* must be False.* got True"),
+    ("llama", {"quantization_config": {"bits": 4}}, "quantization_config .* got {'bits': 4}"),
+    ("gpt2", {"activation_function": "relu"}, "activation_function .* 'gelu_new'.* got 'relu'"),
+    ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx"),
+    ("llama", rope("longrope"), "rope_type .* default, linear, llama3, yarn, got 'longrope'"),
+    ("llama", rope("dynamic"), "rope_type .* got 'dynamic'"),
+    ("llama", rope("linear", mscale=1.0), "rope_parameters .* linear, got .*'mscale'"),
+    ("llama", rope("llama3"), "rope_parameters .* llama3, got .*low_freq_factor"),
+    ("llama", rope("default", partial_rotary_factor=0.5), "partial_rotary_factor .* got 0.5"),
+    ("llama", {"rope_parameters": [1]}, "rope_parameters .* object, got \\[1\\]"),
+    ("llama", {"hidden_size": None}, "hidden_size .* integer .* got None"),
+    ("llama", {"hidden_size": 2**60}, "hidden_size .* integer from 1 to"),
+    ("llama", {"vocab_size": 2**24}, "embed_tokens.weight .* shape \\(16777216, 32\\).* \\(61, 32"),
+    ("llama", {"num_hidden_layers": 10**12}, "num_hidden_layers .* from 1 to 30, got 10000000"),
+    ("llama", {"num_hidden_layers": 2}, "no place for, got \\['model.layers.2"),
+    ("llama", {"num_hidden_layers": 4}, "hold the tensor model.layers.3.self_attn.q_proj.weight"),
+    ("llama", {"intermediate_size": 41}, "mlp.gate_proj.weight .* shape \\(41, 32\\)"),
+    ("llama", {"num_key_value_heads": 3}, "num_kv_heads must divide num_heads = 4, got 3"),
+    ("llama", {"rms_norm_eps": "small"}, "rms_norm_eps .* got 'small'"),
+    ("llama", {"model_type": "qwen3"}, "hold the tensor model.layers.0.self_attn.q_norm.weight"),
+    ("qwen3", {"model_type": "llama"}, "no place for, got \\['model.layers.0.self_attn.k_norm"),
+    ("llama", {"tie_word_embeddings": "no"}, "tie_word_embeddings .* got 'no'"),
+    ("gpt2", {"n_positions": 300}, "wpe.weight .* shape \\(300, 32\\)"),
+    ("gpt2", {"n_head": 5}, "d_model must divide by num_heads"),
+    ("gpt2", {"tie_word_embeddings": False}, "hold the tensor lm_head.weight"),
+    ("qwen3, some windows", {"layer_types": ["full_attention"]}, "layer_types .* must be 3 of"),
+    ("qwen3, some windows", {"layer_types": [{}, {}, {}]}, "layer_types .* must be 3 of"),
+    ("mistral", {"sliding_window": -1}, "sliding_window .* got -1"),
+]
+
+
+@pytest.mark.parametrize(("name", "changed", "message"), REFUSED)
+def test_what_it_cannot_be_is_named(published, tmp_path, name, changed, message):
+    folder, _ = published(name)
+    with pytest.raises(ValueError, match=message):
+        load_decoder(copy(folder, tmp_path, **changed))
+
+
+def test_missing_files_and_numbers_that_are_no_weights(published, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder, _ = published("llama")
+    with pytest.raises(FileNotFoundError, match="config.json"):
+        load_decoder(tmp_path)
+    copied = copy(folder, tmp_path)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["lm_head.weight"] = torch.ones(WORDS, 32, dtype=torch.int8)
+    save_file(tensors, copied / "model.safetensors")
+    with pytest.raises(ValueError, match="lm_head.weight .* floating point .* torch.int8"):
+        load_decoder(copied)
+    (copied / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match=r"model\.safetensors"):
+        load_decoder(copied)
+
+
+def test_parts_make_a_model_that_is_trained(published):
+    """Without a file: the blocks share one rotation, and a step lowers the loss."""
+    torch.manual_seed(0)
+    parts = decoder_parts(32, 4, 40, num_kv_heads=2, normalise=True, window=9)
+    model = TransformerLM(WORDS, parts, num_layers=2)
+    first, second = model.stack.layers
+    assert first.attention.rotary is second.attention.rotary
+    assert isinstance(first.attention.key_norm, RMSNorm) and model.stack.norm.eps == 1e-6
+    optimizer, losses = torch.optim.Adam(model.parameters(), 1e-2), []
+    for _ in range(8):
+        logits = model(text()[:, :-1]).logits
+        losses.append(F.cross_entropy(logits.flatten(0, 1), text()[:, 1:].flatten()))
+        optimizer.zero_grad()
+        losses[-1].backward()
+        optimizer.step()
+    assert abs(losses[0].item() - torch.tensor(WORDS).log().item()) < 0.1  # as good as chance
+    assert losses[-1] < 0.8 * losses[0]
