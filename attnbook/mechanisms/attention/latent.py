@@ -40,6 +40,11 @@ class LatentSource(NamedTuple):
         """The source with further positions at its end: the cache of a decoder, one step on."""
         return LatentSource(torch.cat([self.compressed, more.compressed], dim=-2))
 
+    def cut(self, number: int) -> LatentSource:
+        """The source without its last ``number`` positions: what was read in vain is taken back."""
+        kept = self.length - check_integer("number", number, 0, self.length)
+        return LatentSource(self.compressed[..., :kept, :])
+
 
 class LatentAttention(nn.Module):
     """Multi-head self-attention whose keys and values are expanded from a latent vector.

@@ -150,6 +150,24 @@ class RollingSource(ProjectedSource):
         made.end = more.end
         return made
 
+    def cut(self, number: int) -> RollingSource:
+        """As of any source, but only of positions that the last :meth:`extend` brought: what they
+        could see is still there.
+        """
+        total = self.total - check_integer("number", number, 0, self.total)
+        kept = max(0, self.key.shape[-2] - number)
+        require(
+            kept == total or kept >= self.sinks + self.window - 1,
+            f"number must not be more positions than the last step brought, got {number}",
+        )
+        scored = None if self.scored is None else self.scored[..., :kept, :]
+        made = RollingSource(self.key[..., :kept, :], self.value[..., :kept, :], scored)
+        made.window, made.sinks, made.head = self.window, self.sinks, min(self.head, kept)
+        made.position, made.index = self.position[..., :kept], self.index[:kept]
+        made.total = total
+        made.end = None if self.end is None else self.end - number
+        return made
+
     def visible(self, mask: torch.Tensor | None, m: int) -> torch.Tensor | None:
         """Which keys the last m positions see, ``(…, m, n)`` for the n that are kept: those in the
         window, and of them those that a mask over all positions allows. None: all.

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import causal_mask, padding_mask
-from ...validate import check_integer, may_look
+from ...validate import check_integer, describe, may_look
 from ..rnn.common import Decoded, Step
 from ..rnn.lstm_language_model import check_text
 from .encoder_decoder import tie_weights
@@ -130,9 +130,16 @@ class TransformerLM(_OneStack):
     def cut(self, state: TextState, number: int) -> TextState:
         """The state without the last ``number`` tokens, of those that the last call read: as if
         they had not been read.
+
+        Raises:
+            ValueError: where a cache does not keep its positions apart, as that of a recurrent
+                attention: keep the state from before instead.
         """
         if check_integer("number", number, 0) == 0:
             return state
+        for cache in state.caches:
+            if not hasattr(cache, "cut"):
+                raise ValueError(f"state must be of caches that can be cut, got {describe(cache)}")
         mask = None if state.mask is None else state.mask[..., :-number]
         caches = tuple(cache.cut(number) for cache in state.caches)
         return TextState(caches, mask, state.position - number)

@@ -145,7 +145,7 @@ def sample(
     prompts, lengths = check_inputs(model, prompts, lengths, max_length, "prompts")
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     with torch.no_grad(), temporary_mode(model, False):
-        state, token = _read_prompts(model, prompts, lengths)
+        state, token = read_prompts(model, prompts, lengths)
         drawn, running = [], torch.ones(len(prompts), dtype=torch.bool)
         for _ in range(max_length):
             step = model.step(token, state, None)
@@ -161,7 +161,7 @@ def sample(
     return [[t for t in row if t not in (PAD, EOS)] for row in rows]
 
 
-def _read_prompts(model, prompts: torch.Tensor, lengths: torch.Tensor):
+def read_prompts(model, prompts: torch.Tensor, lengths: torch.Tensor):
     """The state before the last token of each prompt, and that token."""
     last = prompts.gather(1, (lengths.long() - 1)[:, None])[:, 0]
     if int(lengths.max()) == 1:
