@@ -8,6 +8,7 @@ from .latent import LatentAttention, LatentSource, cache_bytes
 from .masks import causal_mask, masked_softmax, padding_mask
 from .multi_head import MultiHeadAttention
 from .online_softmax import PartialContext, merge_contexts, partial_context
+from .paged_cache import PagedCache, PagedSource
 from .picture_attention import PictureAttention, PooledPictureAttention
 from .source import ProjectedSource
 from .window import RollingSource, sliding_window_mask
@@ -17,6 +18,8 @@ __all__ = [
     "LatentAttention",
     "LatentSource",
     "MultiHeadAttention",
+    "PagedCache",
+    "PagedSource",
     "PartialContext",
     "PictureAttention",
     "PooledPictureAttention",
