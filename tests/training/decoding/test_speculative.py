@@ -207,6 +207,27 @@ def test_tokens_for_each_call_are_those_of_the_formula():
     assert expected_tokens(1.0, 4) == 5 and expected_tokens(0.0, 4) == 1
 
 
+def continued(model, tokens, number):
+    """The greedy continuation, the whole text read anew for each token."""
+    for _ in range(number):
+        logits = model(torch.tensor([tokens])).logits[0, -1]
+        tokens = [*tokens, EOS + int(logits[EOS:].argmax())]
+    return tokens
+
+
+def counted(model, draft, prompt, text, num_draft):
+    """Calls of the large model and tokens kept, for a greedy text without EOS."""
+    calls = kept = done = 0
+    while done < len(text):
+        number = min(num_draft, len(text) - done - 1)
+        guessed = continued(draft, prompt + text[:done], number)[len(prompt) + done :]
+        agree = 0
+        while agree < number and guessed[agree] == text[done + agree]:
+            agree += 1
+        calls, kept, done = calls + 1, kept + agree, done + agree + 1
+    return calls, kept
+
+
 def transformer(seed, layers=2):
     torch.manual_seed(seed)
     return TransformerLM(9, paper_parts(8, 2, 16, dropout=0.0), num_layers=layers).double()
@@ -214,6 +235,7 @@ def transformer(seed, layers=2):
 
 @pytest.mark.parametrize("num_draft", [1, 4])
 def test_greedy_texts_are_those_of_the_large_model_alone(num_draft):
+    whole = 0
     for seed in range(3):
         model, draft = transformer(seed), transformer(seed + 10, 1)
         draft.load_state_dict(model.state_dict(), strict=False)  # it agrees now and then
@@ -225,11 +247,15 @@ def test_greedy_texts_are_those_of_the_large_model_alone(num_draft):
                 model, draft, torch.tensor(prompt), 12, num_draft=num_draft, temperature=0
             )
             assert got.tokens == wanted
+            if len(wanted) == 12:  # the draft, too, went on from what was kept
+                assert got[1::2] == counted(model.eval(), draft.eval(), prompt, wanted, num_draft)
+                whole += 1
             twin = speculative_sample(
                 model, model, torch.tensor(prompt), 12, num_draft=num_draft, temperature=0
             )
             assert twin.tokens == wanted and twin.accepted == twin.proposed
             assert twin.calls <= math.ceil(12 / (num_draft + 1))
+    assert whole > 1
 
 
 def test_it_calls_the_large_model_as_often_as_it_says_and_leaves_the_modes():
