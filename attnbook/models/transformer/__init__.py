@@ -1,5 +1,6 @@
 """The Transformer, its blocks and parts, and its relatives."""
 
+from .attention_only import attention_only
 from .decoder import decoder_parts, gpt2_parts
 from .encoder_decoder import Transformer
 from .language_model import TransformerEncoderModel, TransformerLM
@@ -14,6 +15,7 @@ __all__ = [
     "TransformerEncoderModel",
     "TransformerLM",
     "alternating",
+    "attention_only",
     "decoder_parts",
     "gpt2_parts",
     "load_decoder",

@@ -1,0 +1,45 @@
+"""Texts that repeat: what they hold, where their next symbol is known, and that draws depend on the
+step alone.
+"""
+
+import pytest
+import torch
+
+from attnbook.tasks.algorithms.repeats import FIRST, RepeatBatches
+
+
+def test_each_text_is_a_stretch_of_different_symbols_again_and_again():
+    batch = RepeatBatches(20, (3, 7), symbols=9, batch_size=50, seed=1).batch(2)
+    assert torch.equal(batch.target_in[:, 1:], batch.target_out[:, :-1])
+    known = batch.is_repeated()
+    for row, (text, period) in enumerate(zip(batch.target_in.tolist(), batch.period.tolist())):
+        text.append(int(batch.target_out[row, -1]))
+        assert len(set(text[:period])) == period  # all different
+        assert all(text[i] == text[i - period] for i in range(period, 21))
+        # known where the symbol that is read stands earlier, with what follows it
+        assert known[row].tolist() == [text[i] in text[:i] for i in range(20)]
+    assert set(batch.period.tolist()) == set(range(3, 8))
+    assert batch.target_in.unique().tolist() == list(range(FIRST, FIRST + 9))
+
+
+def test_batches_depend_on_seed_and_step_alone():
+    batches = RepeatBatches(seed=3)
+    later = batches.batch(5)
+    for one, two in zip(later, RepeatBatches(seed=3).batch(5)):
+        assert torch.equal(one, two)
+    assert not torch.equal(later.target_in, batches.batch(6).target_in)
+    assert not torch.equal(later.target_in, RepeatBatches(seed=4).batch(5).target_in)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"period": (3, 32)}, "period must be shorter than length"),
+        ({"symbols": 10}, "period must be shorter than length and at most symbols, got 16"),
+        ({"period": 1}, "period must be an integer >= 2"),
+        ({"length": 0}, "length must"),
+    ],
+)
+def test_wrong_arguments_are_named(change, words):
+    with pytest.raises(ValueError, match=words):
+        RepeatBatches(**change)
