@@ -29,16 +29,18 @@ def by_steps(
     Shapes: query, key ``(…, n, d_k)``, value ``(…, n, d_v)``, decay ``(…, n, 1)`` or
     ``(…, n, d_k)`` or None for ones, strength β ``(…, n, 1)`` or None for no delta rule.
     """
+    queries, keys, values = (t.unbind(-2) for t in (query, key, value))
+    decays = None if decay is None else decay.unbind(-2)
+    strengths = None if strength is None else strength.unbind(-2)
     context = []
     for t in range(key.shape[-2]):
-        k = key[..., t, :, None]  # (…, d_k, 1)
-        added = value[..., t, None, :]  # (…, 1, d_v)
-        if decay is not None:
-            state = state * decay[..., t, :, None]
-        if strength is not None:
-            added = strength[..., t, :, None] * (added - k.mT @ state)
+        k, added = keys[t].unsqueeze(-1), values[t].unsqueeze(-2)  # (…, d_k, 1), (…, 1, d_v)
+        if decays is not None:
+            state = state * decays[t].unsqueeze(-1)
+        if strengths is not None:
+            added = strengths[t].unsqueeze(-1) * (added - k.mT @ state)
         state = state + k * added
-        context.append(query[..., t, None, :] @ state)
+        context.append(queries[t].unsqueeze(-2) @ state)
     return torch.cat(context, dim=-2), state
 
 
@@ -55,7 +57,7 @@ def by_chunks(
     and a loop over the chunks for the state alone. One chunk is the parallel form.
 
     Inside of a chunk that begins at state S, with ``b_i = Π_{l≤i} α_l``, ``e_j = Π_{l>j} α_l``,
-    ``A = decayed_products(q, k)`` and ``L = diag(β) strictly_lower(decayed_products(k, k))``:
+    ``A = decayed_products(k, α, q)`` and ``L = diag(β) strictly_lower(decayed_products(k, α, k))``:
 
     ``o = (q ⊙ b) S + A u``,  ``S' = diag(b_C) S + (k ⊙ e)ᵀ u``,
     ``u = v`` or ``u = (I + L)⁻¹ diag(β) (v − (k ⊙ b) S)``, the WY form of the delta rule.
@@ -66,39 +68,41 @@ def by_chunks(
     strength = None if strength is None else _cut(strength, length, width)
     decay = None if decay is None else _cut(decay, length, width, 1.0)
 
-    products, entering, leaving, whole = decayed_products(query, key, decay)
-    carry = None if whole is None else whole.unsqueeze(-1)  # (…, chunks, 1 or d_k, 1)
-    update = None  # u = value − update S
-    if strength is not None:
-        among, reading, _, _ = decayed_products(key, key, decay)
-        # the product with the key itself is on the diagonal, which the solver takes for ones
-        rows = (*state.shape[:-2], *value.shape[-3:-1], -1)
-        right = strength * torch.cat([value.expand(rows), reading.expand(rows)], -1)
-        solved = torch.linalg.solve_triangular(
-            strength * among, right, upper=False, unitriangular=True
-        )
-        value, update = solved.split([value.shape[-1], key.shape[-1]], -1)
-        kept = torch.eye(key.shape[-1], dtype=key.dtype, device=key.device)
-        carry = (kept if carry is None else kept * carry) - leaving.mT @ update
-    added = leaving.mT @ value
-
+    # under the delta rule keys are read, too
+    queries = (query,) if strength is None else (query, key)
+    (products, *among), (entering, *reading), leaving, whole = decayed_products(
+        key, decay, *queries
+    )
+    chunks = value.shape[-3]
+    carried = (None,) * chunks if whole is None else whole.unsqueeze(-1).unbind(-3)
     before = []
-    steps = (None,) * added.shape[-3] if carry is None else carry.unbind(-3)
-    for moved, new in zip(steps, added.unbind(-3), strict=True):
-        before.append(state)
-        if moved is not None:
-            state = moved * state if update is None else moved @ state
-        state = state + new
+    if strength is None:
+        for kept, new in zip(carried, (leaving.mT @ value).unbind(-3), strict=True):
+            before.append(state)
+            state = (state if kept is None else kept * state) + new
+    else:
+        rows = (*state.shape[:-2], *value.shape[-3:-1], -1)
+        right = strength * torch.cat([value.expand(rows), reading[0].expand(rows)], -1)
+        # the product of a key with itself is on the diagonal, which the solver takes for ones
+        solved = torch.linalg.solve_triangular(
+            strength * among[0], right, upper=False, unitriangular=True
+        )
+        added, erased = solved.split([value.shape[-1], key.shape[-1]], -1)  # u = added − erased S
+        steps = (t.unbind(-3) for t in (added, erased, leaving.mT))
+        written = []
+        for kept, new, old, keys in zip(carried, *steps, strict=True):
+            before.append(state)
+            written.append(new - old @ state)
+            state = (state if kept is None else kept * state) + keys @ written[-1]
+        value = torch.stack(written, dim=-3)
     states = torch.stack(before, dim=-3)  # (…, chunks, d_k, d_v)
-    if update is not None:
-        value = value - update @ states
     context = (entering @ states + products @ value)[..., :length, :].flatten(-3, -2)
     return context[..., :n, :], state
 
 
 def decayed_products(
-    query: torch.Tensor, key: torch.Tensor, decay: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    key: torch.Tensor, decay: torch.Tensor | None, *queries: torch.Tensor
+) -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor, torch.Tensor | None]:
     """Products of queries with the keys up to their position, less what was forgotten on the way.
 
     ``A_ij = Σ_c q_ic k_jc Π_{j<l≤i} α_lc`` for j ≤ i, and 0 for j > i
@@ -110,38 +114,52 @@ def decayed_products(
     Factors are at most 1, and what underflows is forgotten.
 
     Args:
-        query, key: ``(…, n, d_k)``.
+        key: ``(…, n, d_k)``.
         decay: α in [0, 1], ``(…, n, 1)`` for all features or ``(…, n, d_k)``, n a power of 2; or
             None for ones.
+        queries: each ``(…, n, d_k)``.
 
     Returns:
-        A ``(…, n, n)``; ``q_i Π_{l≤i} α_l``; ``k_j Π_{l>j} α_l``; ``Π_l α_l``, or None.
+        For each of the queries A ``(…, n, n)``, and ``q_i Π_{l≤i} α_l``; ``k_j Π_{l>j} α_l``;
+        ``Π_l α_l``, or None.
     """
     if decay is None:
-        return (query @ key.mT).tril(), query, key, None
+        return [(query @ key.mT).tril() for query in queries], list(queries), key, None
     if decay.shape[-1] == 1 < key.shape[-1]:  # the decay comes out of the sum
         one = torch.ones_like(decay)
-        factor, since, until, whole = decayed_products(one, one, decay)
-        return query @ key.mT * factor, query * since, key * until, whole
+        (factor,), (since,), until, whole = decayed_products(one, decay, one)
+        among = [query @ key.mT * factor for query in queries]
+        return among, [query * since for query in queries], key * until, whole
     # Blocks of one position: (…, n, 1, d_k)
-    query, key, total = (t.unsqueeze(-2) for t in torch.broadcast_tensors(query, key, decay))
-    products = (query * key).sum(-1, keepdim=True)
-    query = query * total
-    while products.shape[-3] > 1:
+    key, total, *rest = (t.unsqueeze(-2) for t in torch.broadcast_tensors(key, decay, *queries))
+    products = [(query * key).sum(-1, keepdim=True) for query in rest]
+    entering = [query * total for query in rest]
+    while key.shape[-3] > 1:
         # (…, blocks / 2, 2, s, …): the left and the right one of each pair
-        query, key, total, products = (
-            t.unflatten(-3, (-1, 2)) for t in (query, key, total, products)
-        )
-        first, second = products.unbind(-3)
-        between = query[..., 1, :, :] @ key[..., 0, :, :].mT
-        upper = torch.cat([first, torch.zeros_like(first)], -1)
-        products = torch.cat([upper, torch.cat([between, second], -1)], -2)
-        left, right = total.unbind(-3)
+        key, (left, right) = _pairs(key), _pairs(total).unbind(-3)
+        entering = [_pairs(query) for query in entering]
+        products = [
+            _joined(_pairs(product), query[..., 1, :, :] @ key[..., 0, :, :].mT)
+            for product, query in zip(products, entering, strict=True)
+        ]
         one = torch.ones_like(left)
-        query = (query * torch.stack([one, left], -3)).flatten(-3, -2)
-        key = (key * torch.stack([right, one], -3)).flatten(-3, -2)
-        total = left * right
-    return products[..., 0, :, :], query[..., 0, :, :], key[..., 0, :, :], total[..., 0, 0, :]
+        since, until = torch.stack([one, left], -3), torch.stack([right, one], -3)
+        entering = [(query * since).flatten(-3, -2) for query in entering]
+        key, total = (key * until).flatten(-3, -2), left * right
+    products, entering = ([t[..., 0, :, :] for t in ts] for ts in (products, entering))
+    return products, entering, key[..., 0, :, :], total[..., 0, 0, :]
+
+
+def _pairs(blocks: torch.Tensor) -> torch.Tensor:
+    """``(…, blocks, s, d)`` → ``(…, blocks / 2, 2, s, d)``."""
+    return blocks.unflatten(-3, (-1, 2))
+
+
+def _joined(pairs: torch.Tensor, between: torch.Tensor) -> torch.Tensor:
+    """Two lower triangles ``(…, 2, s, s)`` and what lies between them ``(…, s, s)`` as one."""
+    first, second = pairs.unbind(-3)
+    upper = torch.cat([first, torch.zeros_like(first)], -1)
+    return torch.cat([upper, torch.cat([between, second], -1)], -2)
 
 
 def _cut(rows: torch.Tensor, length: int, width: int, fill: float = 0.0) -> torch.Tensor:

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._pytree import tree_leaves
 from watching import LargestTensor
 
 from attnbook import linear_attention, positive_features, unit_features
@@ -232,11 +233,10 @@ def test_strong_decay_over_a_long_text_keeps_float32(kind):
 def test_decayed_products_of_one_number_for_all_features_and_of_one_for_each_agree():
     (query, key, *_), options = problem("scalar", 8)
     decay = options["log_decay"].exp()
-    for one, each in zip(
-        decayed_products(query, key, decay),
-        decayed_products(query, key, decay.expand(-1, -1, -1, DK).clone()),
-    ):
-        torch.testing.assert_close(one.expand_as(each), each, **EXACT)
+    one = decayed_products(key, decay, query)
+    each = decayed_products(key, decay.expand(-1, -1, -1, DK).clone(), query)
+    for a, b in zip(tree_leaves(one), tree_leaves(each), strict=True):
+        torch.testing.assert_close(a.expand_as(b), b, **EXACT)
 
 
 def test_leading_dimensions_broadcast_as_heads_that_share_queries_and_keys():
