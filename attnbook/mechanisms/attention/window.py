@@ -76,6 +76,7 @@ class RollingSource(ProjectedSource):
         total: the number of all positions so far.
         end: the position in the text behind the last, None where texts differ.
         head: so many of the keys hold all sinks.
+        fresh: so many of the last positions can be cut off.
     """
 
     window: int
@@ -85,15 +86,15 @@ class RollingSource(ProjectedSource):
     total: int
     end: int | None
     head: int
+    fresh: int
 
     @classmethod
     def of(
         cls, source: ProjectedSource, first: int | torch.Tensor, window: int, sinks: int
     ) -> RollingSource:
         """A source that was projected, the first of its positions standing at ``first``."""
-        made = cls(*source)
-        n = source.key.shape[-2]
-        made.window, made.sinks, made.total = window, sinks, n
+        made, n = cls(*source), source.key.shape[-2]
+        made.window, made.sinks, made.total, made.fresh = window, sinks, n, n
         made.index = torch.arange(n, device=source.key.device)
         if isinstance(first, torch.Tensor):
             made.position, made.end = first.to(made.index.device)[:, None] + made.index, None
@@ -146,25 +147,20 @@ class RollingSource(ProjectedSource):
         made.window, made.sinks, made.head = self.window, self.sinks, head
         made.position = rolled(mine, theirs, -1)
         made.index = rolled(self.index, self.total + more.index, -1)
-        made.total = self.total + more.total
-        made.end = more.end
+        made.total, made.end, made.fresh = self.total + more.total, more.end, more.total
         return made
 
     def cut(self, number: int) -> RollingSource:
-        """As of any source, but only of positions that the last :meth:`extend` brought: what they
-        could see is still there.
+        """The source without its last ``number`` positions, of those that the last
+        :meth:`extend` brought: what stood before these may be dropped.
         """
-        total = self.total - check_integer("number", number, 0, self.total)
-        kept = max(0, self.key.shape[-2] - number)
-        require(
-            kept == total or kept >= self.sinks + self.window - 1,
-            f"number must not be more positions than the last step brought, got {number}",
-        )
+        check_integer("number", number, 0, self.fresh)
+        kept = self.key.shape[-2] - number
         scored = None if self.scored is None else self.scored[..., :kept, :]
         made = RollingSource(self.key[..., :kept, :], self.value[..., :kept, :], scored)
         made.window, made.sinks, made.head = self.window, self.sinks, min(self.head, kept)
         made.position, made.index = self.position[..., :kept], self.index[:kept]
-        made.total = total
+        made.total, made.fresh = self.total - number, self.fresh - number
         made.end = None if self.end is None else self.end - number
         return made
 

@@ -208,6 +208,21 @@ def test_a_mask_of_heads_and_one_of_pairs_hold_inside_the_window():
         torch.testing.assert_close(got, expected, **EXACT)
 
 
+def test_what_was_read_in_vain_is_cut_off_and_no_more():
+    made, x = layer(4, 2, RotaryPositions(WIDTH, base=50.0)), inputs()
+    expected = made(x).context
+    cache = decode(made, x, [5, 3])[1]
+    for number in (2, 0, 3):  # of the three positions that came last
+        again = cache.cut(number)
+        start = 8 - number
+        for t in range(start, N):
+            again = again.extend(made.project(x[:, t : t + 1], position=t))
+            got = made(x[:, t : t + 1], projected=again, position=t).context
+            torch.testing.assert_close(got, expected[:, t : t + 1], **EXACT)
+    with pytest.raises(ValueError, match="number must be an integer from 0 to 3"):
+        cache.cut(4)
+
+
 def test_gradients_through_the_rolling_cache():
     made, x = layer(2, 1, RotaryPositions(WIDTH, base=50.0)), inputs(5)[:1].requires_grad_()
     for run in (lambda x: decode(made, x, [1] * 5)[0], lambda x: made(x).context):
