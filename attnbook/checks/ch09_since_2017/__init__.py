@@ -1,0 +1,1 @@
+"""Checks of chapter 9, attention since 2017."""

@@ -1,0 +1,275 @@
+"""Checks of the section on FlashAttention: a bill on paper, a prediction, a merge of what kernels
+hand back, a maximum that starts wrong, the tiles of a window.
+"""
+
+import numpy as np
+import torch
+
+from ..context import array, softmax
+from ..gradient_check import check_gradients
+from ..registry import exercise
+
+
+@exercise("09.bytes_moved", title="On paper: what one head moves", difficulty=1, minutes=4)
+def bytes_moved(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the number of mebibytes")
+    slips = {
+        "those are the keys alone: the values pass each stripe, too": 17,
+        "that counts a byte for each number: expected two": 16.5,
+        "that counts four bytes for each number: expected two": 66,
+        "those are the keys and values: the queries and the output move once, too": 32,
+        "the queries are missing, or the output: each moves once": 32.5,
+        "that is the bill if the output goes back and forth at each block of keys: with queries "
+        "held it is written once": 48.5,
+        "the keys and values pass once for each of the 32 stripes, not once in all": 2,
+        "that is one pass for each query: 128 of them share a pass": 4097,
+        "that is the number of stripes times the number of tables, of which only keys and values "
+        "pass each stripe": 64,
+        "that is what the matrix moves in the standard way": 128,
+        "that is how many numbers move, not mebibytes": 33 * 2**19,
+        "those are bytes: divide them by 2**20": 33 * 2**20,
+    }
+    if abs(got - 33) <= 0.01:
+        return
+    for words, slip in slips.items():
+        if abs(got - slip) <= 0.01:
+            ctx.fail(words)
+    if abs(got - 33 * 2**20 / 1e6) < 0.05:
+        ctx.fail("those are megabytes, of a million bytes: a mebibyte has 2**20")
+    ctx.fail(f"it is not {got:g} mebibytes")
+
+
+@exercise("09.wider_heads", title="Predict: fewer heads, but wider", difficulty=1, minutes=3)
+def wider_heads(answer, ctx):
+    return ctx.predicted(answer, "half as many", "about as many", "twice as many")
+
+
+def _merged(context_a, log_a, context_b, log_b):
+    """Context and log of the sum of both parts, row by row."""
+    top = np.maximum(log_a, log_b)
+    top = np.where(np.isfinite(top), top, 0.0)
+    a, b = np.exp(log_a - top), np.exp(log_b - top)
+    total = a + b
+    nothing = total == 0
+    safe = np.where(nothing, 1.0, total)
+    context = (a[:, None] * context_a + b[:, None] * context_b) / safe[:, None]
+    return context, np.where(nothing, -np.inf, top + np.log(safe))
+
+
+@exercise("09.merge_by_log_sums", title="Merge what kernels hand back", difficulty=2, minutes=8)
+def merge_by_log_sums(answer, ctx):
+    m, d_v = ctx.integers(7, 10), 3
+    contexts = [ctx.normal(m, d_v) for _ in range(2)]
+    logs = [2 * ctx.normal(m) for _ in range(2)]
+    _merge_once(answer, ctx, contexts, logs, "for scores of ordinary size: ")
+    for shift in (300.0, -300.0):
+        _merge_once(
+            answer,
+            ctx,
+            contexts,
+            [part + shift for part in logs],
+            f"for logarithms near {shift:g} (measure the exponentials from the larger one): ",
+        )
+    apart = [logs[0] + 300.0, logs[1] - 300.0]
+    _merge_once(answer, ctx, contexts, apart, "for two parts of which one is far larger: ")
+    inf = float("inf")
+    for row, unseen in enumerate([(0,), (1,), (0, 1)]):
+        for part in unseen:
+            contexts[part][row] = 0.0
+            logs[part][row] = -inf
+    given = _merge_once(
+        answer, ctx, contexts, logs, "where a query sees nothing in a part, or in both: "
+    )
+    check_gradients(
+        ctx,
+        answer,
+        given,
+        {0: "context_a", 1: "L_a", 2: "context_b", 3: "L_b"},
+        lambda *parts: _merged(*parts)[0],
+        part=0,
+        nan="a query that sees nothing in either part divides 0 by 0, or subtracts -inf from -inf",
+    )
+
+
+def _merge_once(answer, ctx, contexts, logs, where):
+    given = (contexts[0], logs[0], contexts[1], logs[1])
+    m, d_v = contexts[0].shape
+    got = ctx.parts(ctx.call(answer, *given), ("context", "L"), ((m, d_v), (m,)))
+    nan = "is a -inf subtracted from a -inf, a 0 divided by 0, or does an exponential overflow?"
+    context = ctx.tensor(got[0], f"{where}the context", (m, d_v), nan=nan)
+    expected, log = _merged(*(array(part) for part in given))
+    a, b = array(contexts[0]), array(contexts[1])
+    la, lb = (np.where(np.isfinite(array(part)), array(part), -1e3)[:, None] for part in logs)
+    ctx.close(
+        context,
+        expected,
+        f"{where}the context",
+        {
+            "the contexts are averaged, whatever their sums: the weights are the exponentials of "
+            "the logarithms": (a + b) / 2,
+            "the contexts are added: each is divided by its own sum already, so they take weights "
+            "that sum to 1": a + b,
+            "the logarithms are the weights: take their exponentials": (la * a + lb * b)
+            / np.where(la + lb == 0, 1, la + lb),
+            "the weights belong to the other context each": (
+                np.exp(lb - np.maximum(la, lb)) * a + np.exp(la - np.maximum(la, lb)) * b
+            )
+            / (np.exp(lb - np.maximum(la, lb)) + np.exp(la - np.maximum(la, lb))),
+            "the part with the larger sum takes all: the other one counts, too": np.where(
+                la >= lb, a, b
+            ),
+            "the weighted sum is not divided by the sum of the weights": np.exp(
+                la - np.maximum(la, lb)
+            )
+            * a
+            + np.exp(lb - np.maximum(la, lb)) * b,
+        },
+    )
+    if type(got[1]) is torch.Tensor and torch.isnan(got[1]).any():
+        ctx.fail(f"{where}L is NaN: {nan}")
+    value = got[1]
+    nothing = ~np.isfinite(log)
+    if type(value) is torch.Tensor and tuple(value.shape) == (m,) and nothing.any():
+        if not np.array_equal(array(value) == -np.inf, nothing):
+            ctx.fail(
+                f"{where}L has to be -inf for a query that sees nothing in either part, and only "
+                "there"
+            )
+        value = torch.where(torch.tensor(nothing), 0.0, value)
+    value = ctx.tensor(value, f"{where}L", (m,))
+    safe_a, safe_b = (array(part) for part in logs)
+    top = np.maximum(safe_a, safe_b)
+    with np.errstate(invalid="ignore"):
+        ctx.close(
+            value,
+            np.where(nothing, 0.0, log),
+            f"{where}L",
+            {
+                "that is the larger of the two: the sums are added, and L is the logarithm of "
+                "that": np.where(nothing, 0.0, top),
+                "the logarithms are added: that multiplies the sums": np.where(
+                    nothing, 0.0, safe_a + safe_b
+                ),
+                "what the exponentials were measured from has to be added again": np.where(
+                    nothing, 0.0, log - top
+                ),
+            },
+        )
+    return given
+
+
+@exercise(
+    "09.worked_yesterday",
+    title="Find the bug: it worked on random numbers",
+    difficulty=3,
+    minutes=10,
+)
+def worked_yesterday(answer, ctx):
+    d, size, blocks = 4, 3, ctx.integers(3, 5)
+    m, n = 3, size * blocks
+    V = ctx.normal(n, 2)
+    for level, words in (
+        (0.0, "on random queries and keys"),
+        (-200.0, "where all scores of a query are near -200"),
+        (200.0, "where all scores of a query are near 200"),
+        (-20.0, "where all scores of a query are near -20"),
+    ):
+        # the first number of queries and keys makes the level, the others what is on top of it
+        Q, K = ctx.normal(m, d), ctx.normal(n, d)
+        K[:, 0] = 1.0
+        Q[:, 0] = level * d**0.5
+        ours = array(
+            ctx.floats(
+                ctx.call(answer, Q, K, V, size),
+                f"{words}: the context",
+                (m, 2),
+                nan="a sum of exponentials that are all 0 divides it: from which score are they "
+                "measured?",
+            )
+        )
+        scores = array(Q) @ array(K).T / d**0.5
+        expected = softmax(scores) @ array(V)
+        first, last = slice(0, size), slice(n - size, n)
+        ctx.close(
+            ours,
+            expected,
+            f"{words}: the context",
+            {
+                "only the last block counts: what came before is not carried": softmax(
+                    scores[:, last]
+                )
+                @ array(V)[last],
+                "only the first block counts": softmax(scores[:, first]) @ array(V)[first],
+                "the scores are not divided by the root of the width": softmax(
+                    array(Q) @ array(K).T
+                )
+                @ array(V),
+                "the blocks count alike, whatever their sums": np.mean(
+                    [
+                        softmax(scores[:, j : j + size]) @ array(V)[j : j + size]
+                        for j in range(0, n, size)
+                    ],
+                    axis=0,
+                ),
+            },
+        )
+
+
+_ENDS = (10, 21), (2, 6), (2, 6), (2, 12)  # of n, rows, columns and w
+_CASES = (12, 4, 2, 5), (16, 4, 4, 6), (13, 5, 3, 4), (11, 3, 4, 1), (20, 3, 4, 20), (17, 2, 5, 9)
+
+
+@exercise("09.tiles_of_a_window", title="The tiles of a window", difficulty=3, minutes=12)
+def tiles_of_a_window(answer, ctx):
+    drawn = [tuple(ctx.integers(*ends) for ends in _ENDS) for _ in range(3)]
+    for n, rows, columns, w in [*drawn, *_CASES]:
+        where = f"for n = {n}, rows = {rows}, columns = {columns}, w = {w}"
+        got = ctx.call(answer, n, rows, columns, w)
+        if type(got) not in (list, tuple):
+            ctx.fail(f"{where}: {type(got).__name__} came back, expected a list of tiles")
+        found = []
+        for tile in got:
+            i, j, full = ctx.parts(tile, ("i", "j", "full"))
+            i, j = ctx.ids([i, j], f"{where}: the numbers of a tile")
+            found.append((i, j, ctx.truth(full, f"{where}: full of tile ({i}, {j})")))
+        _compare_tiles(ctx, found, n, rows, columns, w, where)
+
+
+def _compare_tiles(ctx, found, n, rows, columns, w, where):
+    t, s = np.arange(n)[:, None], np.arange(n)
+    seen = (s <= t) & (t - s < w)
+    expected = {}
+    for i in range(-(-n // rows)):
+        for j in range(-(-n // columns)):
+            part = seen[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
+            if part.any():
+                expected[i, j] = bool(part.all())
+    places = [(i, j) for i, j, _ in found]
+    if len(set(places)) < len(places):
+        ctx.fail(f"{where}: a tile is visited twice")
+    if {(j, i) for i, j in places} == set(expected) != set(places):
+        ctx.fail(f"{where}: rows and columns are swapped: a tile is (stripe, block, full)")
+    for up, right in ((1, 0), (0, 1), (1, 1)):
+        if {(i - up, j - right) for i, j in places} == set(expected):
+            ctx.fail(f"{where}: stripes and blocks are numbered from 0")
+    for place in sorted(set(places) - set(expected)):
+        i, j = place
+        if not (0 <= i < -(-n // rows) and 0 <= j < -(-n // columns)):
+            ctx.fail(f"{where}: there is no tile {place}: are they numbered from 0, as (i, j)?")
+        future = j * columns > min((i + 1) * rows, n) - 1
+        why = "all its keys lie in the future" if future else "its keys have left the window"
+        ctx.fail(f"{where}: the tile {place} need not be visited, {why} of all its queries")
+    for i, j in sorted(set(expected) - set(places)):
+        ctx.fail(
+            f"{where}: the tile {(i, j)} is missing, though one of its queries sees one of its keys"
+        )
+    if places != sorted(places):
+        ctx.fail(f"{where}: the order is another: hold a stripe of queries, and let all keys pass")
+    for i, j, full in found:
+        if full != expected[i, j]:
+            said = (
+                "is said to be full, but some of its pairs may not be seen"
+                if full
+                else "is said not to be full, but all of its pairs may be seen"
+            )
+            ctx.fail(f"{where}: the tile {(i, j)} {said}")

@@ -1,0 +1,134 @@
+import torch
+
+from ..collection import edits, wrong
+
+edit = edits("09.bytes_moved")
+edit("the keys alone", "33", "17")
+edit("a byte for each number", "33", "16.5")
+edit("four bytes for each number", "33", "66")
+edit("the queries and the output move once, too", "33", "32")
+edit("the queries are missing, or the output", "33", "32.5")
+edit("goes back and forth", "33", "48.5")
+edit("not once in all", "33", "2")
+edit("one pass for each query", "33", "4097")
+edit("only keys and values pass each stripe", "33", "64")
+edit("what the matrix moves", "33", "128")
+edit("how many numbers move", "33", "33 * 2**19")
+edit("those are bytes", "33", "33 * 2**20")
+edit("those are megabytes", "33", "34.6")
+edit("it is not 40 mebibytes", "33", "40")
+edit("expected one number", "33", '"33 MiB"')
+
+edit = edits("09.wider_heads")
+edit("expected one of 'half as many'", "twice as many", "four times")
+edit("a float came back", '"twice as many"', "2.0")
+edit("None came back", 'return "twice as many"', "pass")
+
+edit = edits("09.merge_by_log_sums")
+edit(
+    "the contexts are averaged",
+    "(a[:, None] * context_a + b[:, None] * context_b) / safe[:, None]",
+    "(context_a + context_b) / 2",
+)
+edit(
+    "the contexts are added",
+    "(a[:, None] * context_a + b[:, None] * context_b) / safe[:, None]",
+    "context_a + context_b",
+)
+edit(
+    "the logarithms are the weights",
+    "torch.exp(L_a - top), torch.exp(L_b - top)",
+    "L_a, L_b",
+    "total.clamp_min(1e-30)",
+    "total",
+)
+edit("belong to the other context", "a, b =", "b, a =")
+edit("takes all", "/ safe[:, None]", "* 0 + torch.where(L_a >= L_b, context_a.T, context_b.T).T")
+edit("is not divided by the sum of the weights", "/ safe[:, None]", "")
+edit("measure the exponentials from the larger one", "torch.maximum(L_a, L_b)", "0 * L_a")
+edit("does an exponential overflow", "torch.maximum", "torch.minimum")
+edit("is a -inf subtracted from a -inf", 'top = top.masked_fill(top == float("-inf"), 0.0)', "pass")
+edit("a 0 divided by 0", "total.clamp_min(1e-30)", "total")
+edit(
+    "L has to be -inf", 'torch.where(total > 0, top + safe.log(), float("-inf"))', "safe.log()+top"
+)
+edit("that is the larger of the two", "top + safe.log()", "top")
+edit("that multiplies the sums", "top + safe.log()", "L_a + L_b")
+edit("measured from has to be added again", "top + safe.log()", "safe.log()")
+edit("expected the tuple (context, L)", "return context, ", "return ")
+edit("no gradient reaches L_a", "torch.exp(L_a - top)", "torch.exp(L_a.detach() - top)")
+
+
+@wrong("09.merge_by_log_sums", "the gradient at context_a is not finite")
+def nan_that_is_replaced(context_a, L_a, context_b, L_b):
+    log = torch.logaddexp(L_a, L_b)
+    a, b = (L_a - log).exp(), (L_b - log).exp()
+    context = a[:, None] * context_a + b[:, None] * context_b
+    return torch.where(log[:, None] == -torch.inf, 0.0, context), log
+
+
+edit = edits("09.worked_yesterday")
+edit("near -200", 'float("-inf")', "-50.0")
+edit(
+    "a sum of exponentials that are all 0",
+    'torch.full((len(Q), 1), float("-inf"))',
+    "torch.full((len(Q), 1), 1e9)",
+)
+edit(
+    "only the last block counts", "shrink * total + p.sum", "0 * total + p.sum", "shrink * out", "0"
+)
+edit("on random queries and keys", "out = shrink * out", "out = out")
+edit("on random queries and keys", "total = shrink * total", "total = total")
+edit("on random queries and keys", "(top - top_new).exp()", "(top_new - top).exp()")
+edit(
+    "on random queries and keys",
+    "torch.maximum(top, scores.amax(-1, keepdim=True))",
+    "scores.amax(-1, keepdim=True)",
+    "(top - top_new).exp()",
+    "1.0",
+)
+edit("not divided by the root", " / K.shape[1] ** 0.5", "")
+edit("near -200", "(scores - top_new).exp(), (top - top_new).exp()", "scores.exp(), 1.0")
+
+
+@wrong("09.worked_yesterday", "the blocks count alike")
+def mean_of_blocks(Q, K, V, size):
+    scores = Q @ K.T / K.shape[1] ** 0.5
+    parts = [s.softmax(-1) @ v for s, v in zip(scores.split(size, 1), V.split(size))]
+    return torch.stack(parts).mean(0)
+
+
+edit = edits("09.tiles_of_a_window")
+edit("all its keys lie in the future", "most >= 0 and least < w", "least < w")
+edit("have left the window", "most >= 0 and least < w", "most >= 0")
+edit("have left the window", "and least < w:", "and least <= w:")
+edit("is missing", "most >= 0 and", "least >= 0 and")
+edit("is missing", "most >= 0 and", "most > 0 and")
+edit("is missing", "and least < w:", "and most < w:")
+edit("said to be full", "least >= 0 and most < w)", "most < w)")
+edit("said to be full", "least >= 0 and most < w)", "least >= 0)")
+edit("said not to be full", "least >= 0 and most < w)", "least > 0 and most < w)")
+edit("said to be full", "most < w))", "most <= w))")
+edit("said not to be full", "min(left + columns, n) - 1", "left + columns - 1")
+edit("expected the tuple (i, j, full)", "(i, j, least >= 0 and most < w)", "(i, j)")
+edit("the order is another", "return found", "return sorted(found, key=lambda x: x[1])")
+edit("visited twice", "return found", "return found + found[:1]")
+edit("are numbered from 0", "enumerate(range(0, n, rows))", "enumerate(range(0, n, rows), 1)")
+edit("there is no tile", "return found", "return [*found, (n, 0, False)]")
+edit("rows and columns are swapped", "(i, j, ", "(j, i, ")
+edit("NoneType came back", "return found", "pass")
+edit("full of tile", "least >= 0 and most < w)", "int(least >= 0 and most < w))")
+
+
+@wrong("09.worked_yesterday", "a sum of exponentials that are all 0")
+def as_printed(Q, K, V, size):
+    top = torch.zeros(len(Q), 1)
+    total, out = torch.zeros(len(Q), 1), torch.zeros(len(Q), V.shape[1])
+    for k, v in zip(K.split(size), V.split(size)):
+        scores = Q @ k.T / K.shape[1] ** 0.5
+        top_new = torch.maximum(top, scores.amax(-1, keepdim=True))
+        p, shrink = (scores - top_new).exp(), (top - top_new).exp()
+        total = shrink * total + p.sum(-1, keepdim=True)
+        out = shrink * out + p @ v
+        top = top_new
+    return out / total
