@@ -40,7 +40,7 @@ class Settings:
     shortest: int = 8  # shortest stretch that repeats
     longest: int = 16  # longest stretch that repeats
     batch_size: int = 32  # examples per step
-    steps: int = 1500  # training steps
+    steps: int = 800  # training steps
     learning_rate: float = 2e-3  # learning rate
     decay: bool = False  # whether the learning rate falls
     every: int = 20  # steps between evaluations
