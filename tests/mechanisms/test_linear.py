@@ -9,7 +9,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from attnbook.mechanisms import linear
 from attnbook.mechanisms.linear import Linear
+
+
+@pytest.fixture(autouse=True)
+def small_matrices_count_as_large(monkeypatch):
+    monkeypatch.setattr(linear, "_LARGE", 0)
 
 
 def counted(run):
@@ -32,7 +38,7 @@ def test_it_is_a_linear_layer(shape, sizes, bias):
     torch.testing.assert_close(layer(x), expected, rtol=0, atol=0)  # with gradients
 
 
-def test_few_rows_without_gradients_go_another_way():
+def test_few_rows_without_gradients_go_another_way(monkeypatch):
     layer, wide = Linear(6, 10), Linear(10, 6)
     with torch.no_grad():
         assert [counted(lambda n=n: layer(torch.ones(n, 6)))[1] for n in (1, 4, 8, 9)] == [
@@ -45,7 +51,10 @@ def test_few_rows_without_gradients_go_another_way():
         assert counted(lambda: Linear(6, 7)(torch.ones(1, 6)))[1] == 0  # no two halves
         assert counted(lambda: Linear(6, 7)(torch.ones(2, 6)))[1] == 1
         assert counted(lambda: layer.bfloat16()(torch.ones(1, 6).bfloat16()))[1] == 0
-    assert counted(lambda: Linear(6, 10)(torch.ones(1, 6)))[1] == 0
+        monkeypatch.setattr(linear, "_LARGE", 61)
+        assert counted(lambda: Linear(6, 10)(torch.ones(1, 6)))[1] == 0  # 60 numbers
+        assert counted(lambda: Linear(6, 12)(torch.ones(1, 6)))[1] == 1
+    assert counted(lambda: Linear(6, 12)(torch.ones(1, 6)))[1] == 0
 
 
 def test_wrong_widths_and_dtypes_are_those_of_pytorch():

@@ -82,15 +82,13 @@ class RotaryPositions(nn.Module):
 
     def forward(self, x: torch.Tensor, position: int | torch.Tensor = 0) -> torch.Tensor:
         check_tensor("x", x, width=self.d_head)
-        cos, sin = self._cos_and_sin(x, position)  # (…, n, d / 2)
+        cos, sin = self._cos_and_sin(x, position)  # (…, n, d)
         wide = x.to(cos.dtype)
         if self.layout == "half":
-            a, b = wide.chunk(2, dim=-1)
-            turned = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+            other = wide.roll(self.d_head // 2, -1)  # of each component the other of its pair
         else:
-            a, b = wide[..., 0::2], wide[..., 1::2]
-            turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
-        return turned.to(x.dtype)
+            other = wide.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+        return torch.addcmul(wide * cos, other, sin).to(x.dtype)
 
     def _cos_and_sin(
         self, x: torch.Tensor, position: int | torch.Tensor
@@ -125,8 +123,15 @@ class RotaryPositions(nn.Module):
     def _compute(
         self, position: torch.Tensor, dtype: torch.dtype
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The factors of each component, and those of the other of its pair: ``(cos, cos)`` and
+        ``(−sin, sin)`` where the pair is turned.
+        """
         angle = position.double().unsqueeze(-1) * self.frequencies.to(position.device)
-        return (self.magnitude * angle.cos()).to(dtype), (self.magnitude * angle.sin()).to(dtype)
+        cos, sin = self.magnitude * angle.cos(), self.magnitude * angle.sin()
+        own, other = torch.stack([cos, cos], -1), torch.stack([-sin, sin], -1)  # (…, d / 2, 2)
+        if self.layout == "half":
+            own, other = own.mT, other.mT
+        return own.flatten(-2).to(dtype), other.flatten(-2).to(dtype)
 
     def extra_repr(self) -> str:
         scaling = "" if self.scaling is None else f", scaling={self.scaling}"
