@@ -1,0 +1,85 @@
+"""Associative recall of many pairs: a list of keys with values, then keys alone, each asking for
+its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+
+from ...validate import check_integer, require
+from ..endless_batches import GeneratedBatches
+from ..sequences.vocabulary import PAD, UNK
+
+__all__ = ["FIRST", "KEYS", "VALUES", "VOCABULARY_SIZE", "Recall", "RecallBatches", "draw"]
+
+KEYS, VALUES = 64, 64
+FIRST = UNK + 1
+VOCABULARY_SIZE = FIRST + KEYS + VALUES
+
+
+class Recall(NamedTuple):
+    """tokens ``(B, n)`` and target ``(B, n)``: at a key that asks its value, PAD elsewhere."""
+
+    tokens: torch.Tensor
+    target: torch.Tensor
+
+
+class RecallBatches(GeneratedBatches[Recall]):
+    """Endless batches of :func:`draw`; each draws its number of pairs from ``pairs``."""
+
+    def __init__(
+        self, pairs: Sequence[int], batch_size: int, seed: int = 0, *, told: int = 1
+    ) -> None:
+        require(len(pairs) > 0, "pairs must hold at least one number, got none")
+        super().__init__(partial(_any_size, tuple(pairs), told), batch_size, seed)
+
+
+def _any_size(sizes: tuple[int, ...], told: int, count: int, generator: torch.Generator) -> Recall:
+    size = sizes[int(torch.randint(len(sizes), (), generator=generator))]
+    return draw(size, count, generator, told=told)
+
+
+def draw(pairs: int, count: int, generator: torch.Generator, *, told: int = 1) -> Recall:
+    """Lists of keys, each followed by its value, and then every key once more, in another order.
+
+    ``k_1 v_1 k_2 v_2 … k_N v_N  k_π(1) … k_π(N)``; the keys of a row differ, the values need not.
+    With ``told`` of two or more the whole list is told so often, in new orders and with new values,
+    and the last value of a key is the right one: a memory must forget the others.
+
+    Args:
+        pairs: N, at most :data:`KEYS`.
+        count: B.
+        told: how often every key is given a value.
+
+    Shapes: :class:`Recall` of ``n = (2 told + 1) N`` tokens; keys are the ids from :data:`FIRST`,
+    values those behind the keys.
+
+    Raises:
+        ValueError: for sizes out of range.
+
+    Source: Arora et al. 2023, section 3.1, where gaps stand between the queries; keys that are told
+    again: Schlag et al. 2021, section 6.1.
+    """
+    check_integer("pairs", pairs, 1, KEYS)
+    check_integer("count", count)
+
+    def order(of: int) -> torch.Tensor:
+        return torch.rand(count, of, generator=generator).argsort(1)
+
+    keys = order(KEYS)[:, :pairs]
+    parts = []
+    held = torch.zeros(count, KEYS, dtype=torch.long)  # the value of each key
+    for _ in range(check_integer("told", told)):
+        shown = keys.gather(1, order(pairs))
+        value = torch.randint(VALUES, (count, pairs), generator=generator)
+        held = held.scatter(1, shown, value)
+        parts.append(torch.stack([shown, KEYS + value], -1).flatten(1))
+    asked = keys.gather(1, order(pairs))
+    parts.append(asked)
+    tokens = FIRST + torch.cat(parts, 1)
+    blank = torch.full((count, 2 * told * pairs), PAD)
+    return Recall(tokens, torch.cat([blank, FIRST + KEYS + held.gather(1, asked)], 1))

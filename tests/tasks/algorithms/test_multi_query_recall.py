@@ -1,0 +1,50 @@
+import pytest
+import torch
+
+from attnbook.tasks import PAD
+from attnbook.tasks.algorithms.multi_query_recall import (
+    FIRST,
+    KEYS,
+    VOCABULARY_SIZE,
+    RecallBatches,
+    draw,
+)
+
+
+@pytest.mark.parametrize("told", [1, 2, 3])
+def test_every_key_is_asked_once_for_the_last_value_that_it_was_given(told):
+    tokens, target = draw(5, 40, torch.Generator().manual_seed(0), told=told)
+    assert tokens.shape == target.shape == (40, (2 * told + 1) * 5)
+    assert tokens.min() >= FIRST and tokens.max() < VOCABULARY_SIZE
+    changed = 0
+    for row, answer in zip(tokens.tolist(), target.tolist()):
+        list_of, asked = row[: 10 * told], row[10 * told :]
+        held = {}
+        for key, value in zip(list_of[::2], list_of[1::2]):
+            assert FIRST <= key < FIRST + KEYS <= value
+            changed += held.get(key, value) != value
+            held[key] = value
+        assert sorted(held) == sorted(asked) and len(held) == 5
+        assert answer == [PAD] * (10 * told) + [held[key] for key in asked]
+    assert (changed > 0) == (told > 1)
+
+
+def test_batches_depend_on_the_seed_and_have_all_sizes():
+    batches = RecallBatches((2, 4), 3, seed=1)
+    again = RecallBatches((2, 4), 3, seed=1)
+    assert all(torch.equal(a, b) for a, b in zip(batches.batch(7), again.batch(7)))
+    assert not torch.equal(batches.batch(0).tokens[0], RecallBatches((2, 4), 3).batch(0).tokens[0])
+    assert {batches.batch(step).tokens.shape[1] for step in range(20)} == {6, 12}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: RecallBatches((), 2), "pairs must hold at least one"),
+        (lambda: RecallBatches((KEYS + 1,), 2), "pairs must be an integer from 1 to"),
+        (lambda: draw(2, 1, torch.Generator(), told=0), "told must be an integer >= 1"),
+    ],
+)
+def test_errors_name_the_argument(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
