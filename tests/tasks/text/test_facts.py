@@ -1,0 +1,41 @@
+"""Texts that repeat facts: a world for each text, and the least loss that anybody can have."""
+
+import math
+import random
+
+import pytest
+import torch
+
+from attnbook.tasks.text.facts import FactBatches, draw, vocabulary
+
+WORDS = vocabulary().tokens
+
+
+def test_a_text_tells_one_world_and_says_what_it_told_already():
+    batch = draw(20, 100, random.Random(0))
+    worlds = []
+    for b in range(20):
+        words = [WORDS[k] for k in [*batch.target_in[b].tolist(), int(batch.target_out[b, -1])]]
+        assert len(words) == 101 and set(words[2::3]) == {"."}
+        world = {}
+        for place, (thing, quality) in enumerate(zip(words[0::3], words[1::3])):
+            at = 3 * place  # the quality is what comes after this word
+            assert bool(batch.told[b, at]) == (thing in world)
+            assert batch.least[b, at] == pytest.approx(0 if thing in world else math.log(12))
+            assert world.setdefault(thing, quality) == quality
+        worlds.append(tuple(sorted(world.items())))
+    assert len(set(worlds)) == 20
+    after = batch.least.view(-1)[torch.tensor([1, 2])]  # a full stop, then a thing
+    torch.testing.assert_close(after, torch.tensor([0.0, math.log(12)]))
+    assert torch.equal(batch.target_in[:, 1:], batch.target_out[:, :-1])
+
+
+def test_batches_are_a_function_of_seed_and_step():
+    batches = FactBatches(31, 4, seed=3)
+    again = FactBatches(31, 4, seed=3).batch(7)
+    for mine, theirs in zip(batches.batch(7), again):
+        assert mine.shape == (4, 31) and torch.equal(mine, theirs)
+    assert not torch.equal(batches.batch(8).target_in, again.target_in)
+    assert not torch.equal(FactBatches(31, 4, seed=4).batch(7).target_in, again.target_in)
+    with pytest.raises(ValueError, match="length must be"):
+        FactBatches(0, 4)
