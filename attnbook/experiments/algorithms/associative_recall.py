@@ -98,7 +98,7 @@ class Settings:
     num_heads: int = 2  # attention heads
     num_layers: int = 2  # layers
     batch_size: int = 32  # lists per step
-    steps: int = 800  # training steps
+    steps: int = 1200  # training steps
     learning_rate: float = 5e-3  # peak learning rate
     optimizer: str = "adamw"  # adam or adamw
     test: int = 200  # lists of each number of pairs

@@ -83,10 +83,11 @@ def by_chunks(
     else:
         rows = (*state.shape[:-2], *value.shape[-3:-1], -1)
         right = strength * torch.cat([value.expand(rows), reading[0].expand(rows)], -1)
-        # the product of a key with itself is on the diagonal, which the solver takes for ones
+        # Xᵀ (I + L)ᵀ = Bᵀ takes half the time of (I + L) X = B, whose rows LAPACK has to copy. The
+        # product of a key with itself is on the diagonal, which the solver takes for ones.
         solved = torch.linalg.solve_triangular(
-            strength * among[0], right, upper=False, unitriangular=True
-        )
+            (strength * among[0]).mT, right.mT, upper=True, left=False, unitriangular=True
+        ).mT
         added, erased = solved.split([value.shape[-1], key.shape[-1]], -1)  # u = added − erased S
         steps = (t.unbind(-3) for t in (added, erased, leaving.mT))
         written = []
