@@ -1,0 +1,128 @@
+"""Checks of the section on induction heads: how sharp a head has to be, a prediction, the score of
+prefix matching, a note that comes from the future.
+"""
+
+import numpy as np
+import torch
+
+from ..context import array, softmax
+from ..registry import exercise
+
+
+@exercise("09.sharp_enough", title="On paper: sharp enough", difficulty=1, minutes=4)
+def sharp_enough(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the score")
+    right = np.log(9 * 31)
+    if abs(got - right) <= 0.015:
+        return
+    slips = {
+        "that is the logarithm of 31, which gives the match half of the weight": np.log(31),
+        "that is enough against one competitor: there are 31": np.log(9),
+        "that is the ratio of the exponentials: the score is its logarithm": 9 * 31,
+        "that is the logarithm to base 10: the softmax takes powers of e": np.log10(9 * 31),
+        "that is the logarithm to base 2: the softmax takes powers of e": np.log2(9 * 31),
+        "the match is among the 32 itself: 31 compete with it": np.log(9 * 32),
+        "0.9 of what the others have is less than half: it needs nine times as much as they have "
+        "together": np.log(0.9 * 31),
+        "ten times what the others have is more than 0.9 of the whole: which share remains for "
+        "them?": np.log(10 * 31),
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) <= 0.015:
+            ctx.fail(words)
+    ctx.fail(f"with a score of {got:g} the weight is {1 / (1 + 31 * np.exp(-got)):.2f}, not 0.9")
+
+
+@exercise("09.longer_stretch", title="Predict: a longer stretch", difficulty=1, minutes=3)
+def longer_stretch(answer, ctx):
+    return ctx.predicted(answer, "below 0.5", "between 0.5 and 2", "above 2")
+
+
+def _matching(weights, tokens, *, shift=1, over="repeated", which="all"):
+    """The score of prefix matching by loops; the options make it wrong."""
+    n, total, repeated, pairs = len(tokens), 0.0, 0, 0
+    for i in range(n):
+        earlier = [j for j in range(i) if tokens[j] == tokens[i]]
+        repeated += bool(earlier)
+        for j in {"all": earlier, "last": earlier[-1:], "first": earlier[:1]}[which]:
+            pairs += 1
+            total += weights[i, j + shift] if j + shift >= 0 else 0.0
+    return total / {"repeated": repeated, "all": n, "pairs": pairs}[over]
+
+
+@exercise("09.prefix_matching", title="A score for induction heads", difficulty=2, minutes=10)
+def prefix_matching(answer, ctx):
+    for n, symbols in ((9, 3), (12, 5)):
+        tokens = ctx.draw(
+            lambda: ctx.integers(0, symbols, n),
+            lambda t: len(set(array(t).tolist())) > 2 and array(t)[0] in array(t)[1:],
+            50,
+        )
+        future = np.triu(np.ones((n, n), bool), 1)
+        weights = softmax(np.where(future, -np.inf, array(ctx.normal(n, n))))
+        given = torch.tensor(weights, dtype=torch.float32), tokens
+        got = ctx.number(ctx.call(answer, *given), "the score")
+        plain = array(tokens)
+        slips = {
+            "that is the weight on the earlier occurrences themselves: what followed them stands "
+            "one place to the right": {"shift": 0},
+            "that is the weight on what stood before the earlier occurrences: one place to the "
+            "right of them is asked for": {"shift": -1},
+            "the sum is divided by the number of all positions: only those count whose token was "
+            "read before": {"over": "all"},
+            "the sum is divided by the number of pairs: a position with two earlier occurrences "
+            "counts once": {"over": "pairs"},
+            "only the last occurrence before each position counts for you: add up all of them": {
+                "which": "last"
+            },
+            "only the first occurrence counts for you: add up all of them": {"which": "first"},
+        }
+        ctx.close(
+            got,
+            _matching(weights, plain),
+            "the score",
+            {words: _matching(weights, plain, **slip) for words, slip in slips.items()},
+        )
+
+
+def _copied(x, c, note="before", mask=True):
+    """What a head copies by its notes; the options make it wrong."""
+    notes = {
+        "before": np.vstack([np.zeros_like(x[:1]), x[:-1]]),
+        "round": np.roll(x, 1, axis=0),
+        "itself": x,
+        "after": np.vstack([x[1:], np.zeros_like(x[:1])]),
+        "repeated": np.vstack([x[:1], x[:-1]]),
+    }[note]
+    scores = c * x @ notes.T
+    if mask:
+        scores = np.where(np.triu(np.ones(scores.shape, bool), 1), -np.inf, scores)
+    return softmax(scores) @ x
+
+
+@exercise(
+    "09.note_from_nowhere", title="Find the bug: a note from nowhere", difficulty=3, minutes=8
+)
+def note_from_nowhere(answer, ctx):
+    for tokens in ([0, 1, 2, 0, 1], [2, 0, 1, 3, 0], [0, 1, 2, 3, 4]):
+        x = torch.eye(5)[tokens] + 0.1 * ctx.normal(len(tokens), 5)
+        c = 4.0
+        got = ctx.tensor(ctx.call(answer, x, c), "what is copied", x.shape)
+        plain = array(x)
+        ctx.close(
+            got,
+            _copied(plain, c),
+            "what is copied",
+            {
+                "the first position still has a note, that of the last token: nothing stood "
+                "before it, and the note of nothing is zeros": _copied(plain, c, "round"),
+                "the first position has its own token as its note: nothing stood before it": (
+                    _copied(plain, c, "repeated")
+                ),
+                "the keys are the tokens themselves: then a symbol finds itself, and copies "
+                "itself": _copied(plain, c, "itself"),
+                "the notes tell what stood after each position": _copied(plain, c, "after"),
+                "later positions are seen: the mask is missing": _copied(plain, c, mask=False),
+                "the scores are not multiplied by c": _copied(plain, 1.0),
+            },
+        )
