@@ -129,6 +129,11 @@ def test_a_shared_beginning_is_kept_once_and_copied_where_one_goes_on():
     with pytest.raises(RuntimeError, match="4 free pages of 8, and 5 are needed"):
         first.extend(rows(18, 4))
     assert first.length == 7
+    full = PagedCache(1, 4, H, D, d_head_value=D_VALUE)
+    shared = full.open().extend(rows(2, 0))
+    with pytest.raises(RuntimeError, match="0 free pages of 1, and 1 are needed"):
+        shared.fork().extend(rows(1, 1))  # there is room in its page, but not for a copy
+    assert shared.length == 2 and full.readers == [2]
 
 
 def test_a_layer_and_a_language_model_read_pages_as_they_read_one_piece():
