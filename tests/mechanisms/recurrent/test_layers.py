@@ -125,6 +125,12 @@ def test_parts_and_single_steps_with_the_state_give_the_whole(name):
     torch.testing.assert_close(state, whole.state, **EXACT)
 
 
+def test_of_a_mask_over_more_positions_the_last_are_those_of_x():
+    made, x = layer("linear"), draw(3)
+    hidden = torch.arange(8) >= 2  # in the cache, before these three
+    torch.testing.assert_close(made(x, mask=hidden.view(1, 1, 8)), made(x), **EXACT)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_padding_before_or_behind_changes_nothing_and_gets_zeros(name):
     made, x = layer(name), draw(4)

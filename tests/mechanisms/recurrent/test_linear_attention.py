@@ -16,16 +16,8 @@ from .oracle import recurrence
 
 B, H, N, DK, DV = 2, 3, 11, 4, 5
 FORMS = [("recurrent", 1), ("parallel", 1), ("chunks", 1), ("chunks", 3), ("chunks", 4)]
-KINDS = [
-    "sum",
-    "normalised",
-    "constant",
-    "scalar",
-    "vector",
-    "delta",
-    "gated delta",
-    "vector delta",
-]
+GATES = ["constant", "scalar", "vector", "gated delta", "vector delta"]
+KINDS = ["sum", "normalised", "delta", *GATES]
 
 
 def problem(kind, n=N, seed=0, dtype=torch.float64):
@@ -40,7 +32,7 @@ def problem(kind, n=N, seed=0, dtype=torch.float64):
     if kind == "normalised":
         key, options = key.abs(), {"normalise": True}
     shapes = {"constant": (H, 1, 1), "vector": (B, H, n, DK), "vector delta": (B, H, n, DK)}
-    if kind in ("constant", "scalar", "vector", "gated delta", "vector delta"):
+    if kind in GATES:
         shape = shapes.get(kind, (B, H, n, 1))
         options["log_decay"] = -torch.rand(shape, generator=g, dtype=dtype)
     if "delta" in kind:
