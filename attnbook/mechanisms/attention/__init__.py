@@ -3,8 +3,7 @@ matrix.
 """
 
 from .attend import Attended, attend
-from .grouped import group_by_means
-from .latent import LatentAttention, LatentSource, cache_bytes
+from .conversion import group_by_means
 from .masks import causal_mask, masked_softmax, padding_mask
 from .multi_head import MultiHeadAttention
 from .online_softmax import PartialContext, merge_contexts, partial_context
@@ -15,8 +14,6 @@ from .window import RollingSource, sliding_window_mask
 
 __all__ = [
     "Attended",
-    "LatentAttention",
-    "LatentSource",
     "MultiHeadAttention",
     "PagedCache",
     "PagedSource",
@@ -26,7 +23,6 @@ __all__ = [
     "ProjectedSource",
     "RollingSource",
     "attend",
-    "cache_bytes",
     "causal_mask",
     "group_by_means",
     "masked_softmax",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 from torch import nn
@@ -10,10 +10,18 @@ from torch import nn
 from ...validate import check_integer, check_whole, require
 from ..scores.base import Score
 
-if TYPE_CHECKING:
-    from ..positions.rotary import RotaryPositions  # whose neighbours import the heads
+__all__ = ["Rotary", "check_heads", "place_heads"]
 
-__all__ = ["check_heads", "place_heads"]
+
+class Rotary(Protocol):
+    """What turns queries and keys by their positions:
+    :class:`~attnbook.mechanisms.positions.rotary.RotaryPositions`, whose neighbours import the
+    heads.
+    """
+
+    d_head: int
+
+    def __call__(self, x: torch.Tensor, position: int | torch.Tensor) -> torch.Tensor: ...
 
 
 def check_heads(
@@ -21,7 +29,7 @@ def check_heads(
     num_kv_heads: int,
     d_head: int,
     score: Score,
-    rotary: RotaryPositions | None,
+    rotary: Rotary | None,
     window: int | None,
     sinks: int,
 ) -> None:
@@ -56,7 +64,7 @@ def check_heads(
 def place_heads(
     heads: torch.Tensor,
     norm: nn.Module | None,
-    rotary: RotaryPositions | None,
+    rotary: Rotary | None,
     position: int | torch.Tensor,
     last: int | None = None,
 ) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -15,14 +15,11 @@ from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
 from .attend import Attended
 from .grouped import attend_in_groups
-from .head_options import check_heads, place_heads
+from .head_options import Rotary, check_heads, place_heads
 from .masks import rows_that_see
 from .nonfinite import attend_despite
 from .source import ProjectedSource, check_reading
 from .window import NearSinks, RollingSource, sliding_window_mask
-
-if TYPE_CHECKING:
-    from ..positions.rotary import RotaryPositions  # which imports this file
 
 __all__ = ["MultiHeadAttention", "ProjectedSource"]
 
@@ -102,7 +99,7 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
         num_kv_heads: int | None = None,
-        rotary: RotaryPositions | None = None,
+        rotary: Rotary | None = None,
         normalise: Callable[[int], nn.Module] | None = None,
         learned_sink: bool = False,
         window: int | None = None,

@@ -1,7 +1,9 @@
-"""Attention to fewer keys: windows, blocks, sparse patterns, compressed keys, Linformer."""
+"""Attention to fewer keys: windows, blocks, sparse patterns, compressed keys, Linformer,
+latent keys."""
 
 from .block_patterns import bigbird_mask, receptive_field
 from .compressed import LengthProjection, LinformerAttention, MemoryCompressedAttention
+from .latent import LatentAttention, LatentSource, cache_bytes
 from .local_blocks import LocalAttention
 from .windows import (
     PredictedPosition,
@@ -12,6 +14,8 @@ from .windows import (
 )
 
 __all__ = [
+    "LatentAttention",
+    "LatentSource",
     "LengthProjection",
     "LinformerAttention",
     "LocalAttention",
@@ -20,6 +24,7 @@ __all__ = [
     "WindowedSource",
     "attend_window",
     "bigbird_mask",
+    "cache_bytes",
     "monotonic_position",
     "receptive_field",
     "window_index",

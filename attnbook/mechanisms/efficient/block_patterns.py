@@ -58,15 +58,15 @@ def bigbird_mask(
         check_integer("window_blocks", window_blocks) % 2 == 1,
         f"window_blocks must be odd (a middle and as many on either side), got {window_blocks}",
     )
-    number = torch.arange(blocks)
+    number = torch.arange(blocks, device="cpu")
     seen = (number - number[:, None]).abs() <= window_blocks // 2
     seen[:, :global_blocks] = True
     generator = torch.Generator().manual_seed(seed)
-    order = torch.rand(blocks, blocks, generator=generator).masked_fill(seen, 2.0)
+    order = torch.rand(blocks, blocks, generator=generator, device="cpu").masked_fill(seen, 2.0)
     drawn = order.argsort(dim=-1)[:, :random_blocks]  # those that are seen anyway come last
     seen.scatter_(-1, drawn, True)
     seen[:global_blocks] = True
-    block = torch.arange(length) // block_length
+    block = torch.arange(length, device="cpu") // block_length
     return seen[block][:, block].to(device)
 
 

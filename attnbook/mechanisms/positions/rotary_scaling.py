@@ -123,7 +123,7 @@ class YaRN(RotaryScaling):
 
         first = max(math.floor(pair_of(self.beta_fast)), 0)
         last = min(math.ceil(pair_of(self.beta_slow)), d_head - 1)
-        k = torch.arange(d_head // 2, dtype=torch.float64)
+        k = torch.arange(d_head // 2, dtype=torch.float64, device="cpu")
         slowed = ((k - first) / max(last - first, 1e-3)).clamp(0, 1)  # 1 − γ
         old = frequencies(d_head, base)
         return slowed * old / self.factor + (1 - slowed) * old

@@ -142,7 +142,9 @@ def _read_file(path: Path) -> dict[str, torch.Tensor]:
         + (": truncated?" if body < end else ""),
     )
     if not end:
-        return {name: torch.empty(shape, dtype=DTYPES[d]) for *_, name, d, shape in placed}
+        return {
+            name: torch.empty(shape, dtype=DTYPES[d], device="cpu") for *_, name, d, shape in placed
+        }
     # A private map of the file, which is opened for reading only.
     data = torch.from_file(os.fspath(path), shared=False, size=size, dtype=torch.uint8)
     return {

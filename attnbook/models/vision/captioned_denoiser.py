@@ -137,8 +137,9 @@ def with_noise(
     pictures: torch.Tensor, words: torch.Tensor, generator: torch.Generator
 ) -> NoisyBatch:
     """Noise ``ε ~ N(0, 1)`` and a time ``t ~ U(0, 1)`` for each picture."""
-    noise = torch.randn(pictures.shape, generator=generator, dtype=pictures.dtype)
-    time = torch.rand(len(pictures), generator=generator, dtype=pictures.dtype)
+    shape, dtype, device = pictures.shape, pictures.dtype, generator.device
+    noise = torch.randn(shape, generator=generator, dtype=dtype, device=device)
+    time = torch.rand(shape[0], generator=generator, dtype=dtype, device=device)
     return NoisyBatch(pictures, words, noise, time)
 
 
@@ -179,7 +180,7 @@ def draw_from_noise(
     check_integer("steps", steps)
     weight = model.output.weight
     shape = (len(words), model.colors, model.size, model.size)
-    x = torch.randn(shape, generator=generator).to(weight)
+    x = torch.randn(shape, generator=generator, device=generator.device).to(weight)
     for k in range(steps, 0, -1):
         time = torch.full((len(words),), k / steps, dtype=weight.dtype, device=weight.device)
         x = x - model(x, time, words, lengths)[0] / steps

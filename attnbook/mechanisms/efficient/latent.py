@@ -10,14 +10,14 @@ import torch
 from torch import nn
 
 from ...validate import check_integer, check_lengths, check_tensor, require
+from ..attention.attend import Attended, attend_unchecked
+from ..attention.grouped import attend_in_groups
+from ..attention.multi_head import MultiHeadAttention
+from ..attention.nonfinite import attend_despite
+from ..attention.source import check_reading
 from ..layers.norms import RMSNorm
 from ..linear import Linear
 from ..scores.functions import DotScore, ScaledDotScore
-from .attend import Attended, attend_unchecked
-from .grouped import attend_in_groups
-from .multi_head import MultiHeadAttention
-from .nonfinite import attend_despite
-from .source import check_reading
 
 if TYPE_CHECKING:
     from ..positions.rotary import RotaryPositions
