@@ -4,6 +4,8 @@ keeps only those.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from ...validate import check_integer, may_look, require
@@ -102,6 +104,15 @@ class RollingSource(ProjectedSource):
         else:
             made.position, made.end = first + made.index, first + n
             made.head = min(sinks, n)
+        return made
+
+    def map_rows(self, function: Callable[[torch.Tensor], torch.Tensor]) -> RollingSource:
+        """The cache of other texts: ``function`` chooses, repeats or reorders rows of a batch."""
+        scored = None if self.scored is None else function(self.scored)
+        made = RollingSource(function(self.key), function(self.value), scored)
+        vars(made).update(vars(self))
+        if self.position.dim() == 2:
+            made.position = function(self.position)
         return made
 
     @property

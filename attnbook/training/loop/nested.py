@@ -9,9 +9,13 @@ import torch
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
-    """The same nest with ``function`` applied to every tensor; other values stay."""
+    """The same nest with ``function`` applied to every tensor; other values stay. What has
+    ``map_rows(function)`` says itself which of its tensors have the rows first.
+    """
     if isinstance(batch, torch.Tensor):
         return function(batch)
+    if hasattr(batch, "map_rows"):
+        return batch.map_rows(function)
     if isinstance(batch, dict):
         return {key: map_tensors(function, item) for key, item in batch.items()}
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from attnbook import PostNorm, RMSNorm, TransformerLM, decoder_parts, load_decoder
+from attnbook.training import beam_search
 from attnbook.training.loop.nested import map_tensors
 
 transformers = pytest.importorskip("transformers", minversion="5.0")
@@ -162,9 +163,10 @@ def test_greedy_texts_agree_for_200_tokens(published, name):
     assert len(set(wanted[0, 9:].tolist())) > 2  # not one word again and again
 
 
+@pytest.mark.parametrize("name", ["llama", "mistral", "qwen3, some windows"])
 @torch.no_grad()
-def test_a_beginning_that_several_texts_share_is_read_once(published):
-    folder, theirs = published("qwen3")
+def test_a_beginning_that_several_texts_share_is_read_once(published, name):
+    folder, theirs = published(name)
     model, tokens = load_decoder(folder), text(3, 30)
     tokens[:, :17] = tokens[0, :17]
     shared = model.read(tokens[:1, :17], model.begin(1)).state
@@ -172,6 +174,19 @@ def test_a_beginning_that_several_texts_share_is_read_once(published):
     torch.testing.assert_close(
         model.read(tokens[:, 17:], state).logits, theirs(tokens).logits[:, 17:], **NEAR
     )
+
+
+@torch.no_grad()
+def test_beams_take_a_rolling_cache_along(published):
+    """Texts of a padded batch go on as each alone, their caches reordered and cut to the window."""
+    model, prompts, lengths = load_decoder(published("mistral")[0]), text(2, 15), [15, 9]
+    batch = beam_search(model, prompts, torch.tensor(lengths), beam_size=3, max_length=12)
+    for row, (n, found) in enumerate(zip(lengths, batch)):
+        (alone,) = beam_search(
+            model, prompts[row : row + 1, :n], torch.tensor([n]), beam_size=3, max_length=12
+        )
+        assert [beam.tokens for beam in found] == [beam.tokens for beam in alone]
+        assert len({tuple(beam.tokens) for beam in found}) == 3
 
 
 def for_blocks(change):
@@ -312,7 +327,7 @@ def test_shards_and_half_precision(published, tmp_path):
 
 
 def test_files_of_older_versions_are_read(published, tmp_path):
-    """Rotation in two fields, no head_dim; masks among the tensors; a body by itself."""
+    """Rotation in two fields, no head_dim or layer_types; masks among the tensors; a body alone."""
     from safetensors.torch import load_file, save_file
 
     folder, theirs = published("llama 3")
@@ -329,6 +344,10 @@ def test_files_of_older_versions_are_read(published, tmp_path):
     tensors = load_file(folder / "model.safetensors")
     tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(4)
     save_file(tensors, old / "model.safetensors")
+    torch.testing.assert_close(load_decoder(old)(text()).logits, theirs(text()).logits, **NEAR)
+    folder, theirs = published("qwen3, some windows")
+    (tmp_path / "qwen3").mkdir()
+    old = copy(folder, tmp_path / "qwen3", layer_types=None)
     torch.testing.assert_close(load_decoder(old)(text()).logits, theirs(text()).logits, **NEAR)
     folder, theirs = published("gpt2")
     (tmp_path / "gpt2").mkdir()
