@@ -584,7 +584,7 @@ def _heads_scaled_by_the_model(model):
 def _attention_and_network_exchanged(model):
     for layer in model.encoder.layers:
 
-        def forward(x, mask=None, *, cache=None, need_weights=False, self=layer):
+        def forward(x, mask=None, *, cache=None, need_weights=False, position=0, self=layer):
             x = self.around_feed_forward(x, self.feed_forward)
             x, weights = self.around_attention(x, lambda h: self.attention(h, mask=mask))
             return type(LAYER)(x, None, weights)
