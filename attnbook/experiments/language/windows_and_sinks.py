@@ -237,7 +237,7 @@ register(
     windows_and_sinks,
     Settings(),
     title="A window beyond which a text goes on, with sinks and without: Shakespeare by characters",
-    minutes="2 minutes on one CPU core",
+    minutes="3 minutes on one CPU core",
     needs="tinyshakespeare",
 )
 register(
@@ -245,5 +245,5 @@ register(
     windows_and_sinks,
     Settings(text="copies", d_model=32, num_layers=1, num_heads=1, steps=1500),
     title="The same where one head copies now and then and has nothing to do otherwise",
-    minutes="2 minutes on one CPU core",
+    minutes="1 minute on one CPU core",
 )
