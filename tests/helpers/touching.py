@@ -56,7 +56,9 @@ def one_of_each():
             torch.randn(3, 256, generator=g), torch.randn(3, 6, 256, generator=g), width=128,
             still=still(),
         ),
-        "mask": figures.mask_painter(["<b>the</b>", "cat", "sat", "down", "pad"], real=4, still=still()),
+        "mask": figures.mask_painter(
+            ["<b>the</b>", "cat", "sat", "down", "pad"], real=4, still=still()
+        ),
         "positions": figures.position_products([32, 8], 50, first=10, second=14, still=still()),
         "alignment": figures.alignment_steps(
             [(torch.randn(7, 6, generator=g).softmax(-1), SOURCE, TARGET),

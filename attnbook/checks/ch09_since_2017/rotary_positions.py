@@ -1,0 +1,140 @@
+"""Checks of the section on rotary positions: two arrows on paper, a prediction, ALiBi's penalty for
+a model that decodes, and a cache whose keys are turned again and again.
+"""
+
+import numpy as np
+
+from ..context import array, softmax
+from ..registry import exercise
+
+
+@exercise("09.turned_pair", title="On paper: two arrows", difficulty=1, minutes=3)
+def turned_pair(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the inner product")
+
+    def product(degrees):
+        return 6 * np.cos(np.radians(degrees))
+
+    slips = {
+        "that is the product before anything is turned": product(45),
+        "that is the angle of the turning alone: the arrows were 45 degrees apart before": product(
+            15
+        ),
+        "the key is turned against the query: both turn the same way": product(140),
+        "the distance has the wrong sign: the query has turned further than the key": product(30),
+        "the query alone is turned: the key stands at position 8 and turns, too": product(100),
+        "the lengths are missing: the product is their product times the cosine": 0.5,
+        "that is the angle between them, in degrees": 60,
+        "that is the sine: the inner product has the cosine": 6 * np.sin(np.pi / 3),
+        "the arrows do not lose their lengths, nor point the same way": 6,
+    }
+    if abs(got - 3) <= 0.01:
+        return
+    for words, slip in slips.items():
+        if abs(got - slip) <= 0.01:
+            ctx.fail(words)
+    ctx.fail(f"the product is not {got:g}")
+
+
+@exercise(
+    "09.where_it_looks",
+    title="Predict: where does the interpolated model look?",
+    difficulty=1,
+    minutes=3,
+)
+def where_it_looks(answer, ctx):
+    return ctx.predicted(answer, "one or two before", "three before", "six before")
+
+
+def _penalty(slopes, distance, future=-np.inf):
+    added = -slopes[:, None, None] * distance
+    return np.where(distance < 0, future, added)
+
+
+@exercise("09.penalty_with_a_cache", title="ALiBi's penalty with a cache", difficulty=2, minutes=8)
+def penalty_with_a_cache(answer, ctx):
+    sizes = [ctx.integers(6, 16) for _ in range(3)]
+    for H, m, n in [(4, sizes[0], sizes[0]), (8, 3, sizes[1]), (2, 1, sizes[2]), (1, 2, 5)]:
+        where = f"for H = {H}, m = {m}, n = {n}: the penalty"
+        got = ctx.call(answer, H, m, n)
+        finite = np.arange(n - m, n)[:, None] >= np.arange(n)
+        h = np.arange(1, H + 1)
+        slopes = 2.0 ** (-8 * h / H)
+        distance = np.arange(n - m, n)[:, None] - np.arange(n)
+        early = np.arange(m)[:, None] - np.arange(n)
+        expected = _penalty(slopes, distance, -1e9)
+        if hasattr(got, "masked_fill") and tuple(got.shape) == (H, m, n):
+            got = got.masked_fill(got == float("-inf"), -1e9)
+        got = ctx.floats(got, where, (H, m, n), nan="is 0 multiplied by -inf?")
+        ctx.recognize(
+            got,
+            expected,
+            {
+                "the queries are counted from 0: they are the last m of n positions": _penalty(
+                    slopes, early, -1e9
+                ),
+                "the sign is wrong: what is far loses": _penalty(-slopes, distance, -1e9),
+                "heads are counted from 0: the first slope is 2^(-8/H)": _penalty(
+                    2.0 ** (-8 * (h - 1) / H), distance, -1e9
+                ),
+                "the slopes grow with the number of the head: the exponent is negative": _penalty(
+                    2.0 ** (8 * h / H), distance, -1e9
+                ),
+                "the slopes are 2^(-h): the exponent is -8h/H": _penalty(2.0**-h, distance, -1e9),
+            },
+        )
+        if (array(got)[:, ~finite] > -1e8).any():
+            ctx.fail(f"{where} has to be -inf where a key comes after its query")
+        ctx.close(got, expected, where)
+
+
+def _turned(x, position):
+    half = x.shape[-1] // 2
+    angle = np.asarray(position)[..., None] * 10_000.0 ** (-np.arange(half) / half)
+    a, b = x[..., :half], x[..., half:]
+    return np.concatenate(
+        [a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)], axis=-1
+    )
+
+
+def _context(q, k, v, query_place, key_places):
+    scores = _turned(k, key_places) @ _turned(q, query_place) / len(q) ** 0.5
+    return softmax(scores) @ v
+
+
+@exercise(
+    "09.third_token", title="Find the bug: wrong from the third token on", difficulty=3, minutes=10
+)
+def third_token(answer, ctx):
+    n, d = ctx.integers(5, 8), 4
+    Q, K, V = 2 * ctx.normal(n, d), ctx.normal(n, d), ctx.normal(n, 3)
+    q, k, v = array(Q), array(K), array(V)
+    cache = None
+    for t in range(n):
+        step = ctx.call(answer, Q[t], K[t], V[t], cache)
+        got, cache = ctx.parts(step, ("context", "cache"))
+        name = f"token {t + 1}: the context"
+        got = ctx.floats(got, name, (3,))
+        seen, place = slice(0, t + 1), np.arange(t + 1)
+        again = np.array([j * (t - j + 1) for j in place])
+        ctx.close(
+            got,
+            _context(q[t], k[seen], v[seen], t, place),
+            name,
+            {
+                "the keys in the cache are turned once more at each token": _context(
+                    q[t], k[seen], v[seen], t, again
+                ),
+                "nothing is turned": _context(q[t], k[seen], v[seen], 0, 0 * place),
+                "the keys are turned and the query is not": _context(
+                    q[t], k[seen], v[seen], 0, place
+                ),
+                "the query is turned and the keys are not": _context(
+                    q[t], k[seen], v[seen], t, 0 * place
+                ),
+                "query and new key stand at different positions": _context(
+                    q[t], k[seen], v[seen], t + 1, place
+                ),
+                "the new token alone is seen: the cache is not read": v[t],
+            },
+        )

@@ -1,0 +1,56 @@
+import torch
+
+from ..collection import edits, wrong
+
+edit = edits("09.turned_pair")
+edit("before anything is turned", "3.0", "4.243")
+edit("the turning alone", "3.0", "5.796")
+edit("the distance has the wrong sign", "3.0", "5.196")
+edit("the query alone is turned", "3.0", "-1.042")
+edit("the lengths are missing", "3.0", "0.5")
+edit("the angle between them", "3.0", "60")
+edit("the product is not 4", "3.0", "4")
+edit("expected one number", "3.0", '"three"')
+
+edit = edits("09.where_it_looks")
+edit("expected one of 'one or two before'", "six before", "nowhere")
+edit("a float came back", '"six before"', "6.0")
+edit("None came back", 'return "six before"', "pass")
+edit("an int came back", '"six before"', "6")
+
+edit = edits("09.penalty_with_a_cache")
+edit("they are the last m of n positions", "torch.arange(n - m, n)", "torch.arange(m)")
+edit("what is far loses", "-slopes[", "slopes[")
+edit("heads are counted from 0", "torch.arange(1, H + 1)", "torch.arange(H)")
+edit("the exponent is negative", "(-8 *", "(8 *")
+edit("the exponent is -8h/H", "-8 * torch.arange(1, H + 1) / H", "-torch.arange(1, H + 1)")
+edit("-inf where a key comes after", 'float("-inf")', "0.0")
+edit("None came back", "return added", "added")
+
+edit = edits("09.third_token")
+edit("the keys are turned and the query is not", "turn(q[None], position)", "q[None]")
+edit("the query is turned and the keys are not", "turn(k[None], position)", "k[None]")
+edit("stand at different positions", "turn(q[None], position)", "turn(q[None], position + 1)")
+edit("the cache is not read", "cache is not None", "False")
+edit("expected the tuple (context, cache)", ", (keys, values)", "")
+
+
+@wrong("09.third_token", "are turned once more at each token")
+def as_printed(q, k, v, cache):
+    def turn(x, position):
+        half = x.shape[-1] // 2
+        angle = position[:, None] * 10_000 ** (-torch.arange(half) / half)
+        a, b = x[:, :half], x[:, half:]
+        return torch.cat(
+            [a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1
+        )
+
+    keys, values = k[None], v[None]
+    if cache is not None:
+        keys = torch.cat([cache[0], keys])
+        values = torch.cat([cache[1], values])
+    position = torch.arange(len(keys))
+    keys = turn(keys, position)
+    query = turn(q[None], position[-1:])
+    weights = torch.softmax(query @ keys.T / len(q) ** 0.5, dim=-1)
+    return (weights @ values)[0], (keys, values)
