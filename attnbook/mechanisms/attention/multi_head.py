@@ -21,7 +21,7 @@ from .nonfinite import attend_despite
 from .source import ProjectedSource, check_reading
 from .window import NearSinks, RollingSource, sliding_window_mask
 
-__all__ = ["MultiHeadAttention", "ProjectedSource"]
+__all__ = ["MultiHeadAttention"]
 
 
 class MultiHeadAttention(nn.Module):

@@ -8,7 +8,8 @@ from torch import nn
 from ...validate import check_choice, check_integer, common_shape, require
 from .attend import Attended
 from .masks import softmax_over_allowed
-from .multi_head import MultiHeadAttention, ProjectedSource
+from .multi_head import MultiHeadAttention
+from .source import ProjectedSource
 
 __all__ = ["SYNTHESIZERS", "SynthesizerAttention"]
 

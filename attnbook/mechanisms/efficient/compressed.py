@@ -10,7 +10,8 @@ from torch import nn
 from ...validate import check_choice, check_integer, require
 from ..attention.attend import Attended, attend_unchecked
 from ..attention.masks import rows_that_see
-from ..attention.multi_head import MultiHeadAttention, ProjectedSource
+from ..attention.multi_head import MultiHeadAttention
+from ..attention.source import ProjectedSource
 
 __all__ = [
     "CompressedSource",

@@ -10,7 +10,8 @@ from torch import nn
 from ...validate import check_integer, require
 from ..attention.attend import Attended
 from ..attention.masks import softmax_over_allowed
-from ..attention.multi_head import MultiHeadAttention, ProjectedSource
+from ..attention.multi_head import MultiHeadAttention
+from ..attention.source import ProjectedSource
 from ..precision import wide_dtype, wide_product
 
 __all__ = ["RelativeMultiHeadAttention", "relative_index"]

@@ -17,8 +17,8 @@ from ...validate import (
     require,
 )
 from ..attention.attend import Attended
-from ..attention.multi_head import ProjectedSource
 from ..attention.nonfinite import attend_despite
+from ..attention.source import ProjectedSource
 from ..precision import without_autocast
 from .absolute import wave_vectors
 from .relative import (

@@ -25,7 +25,7 @@ from attnbook import (
 )
 from attnbook.mechanisms import NoPositions, ReZero
 from attnbook.mechanisms.attention.attend import Attended
-from attnbook.mechanisms.attention.multi_head import ProjectedSource
+from attnbook.mechanisms.attention.source import ProjectedSource
 from attnbook.models.transformer.layers import EncoderLayer
 from attnbook.training import beam_search, greedy, token_loss
 from attnbook.training.loop.nested import map_tensors, tensors_of
