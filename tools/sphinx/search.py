@@ -44,7 +44,7 @@ def write_index(app, exception):
             if sig.get("id"):
                 name = sig.get("id").rpartition(".")[2]
                 # what it is, and its formula; arguments and errors are not what one types
-                entries.append([here, sig.get("id"), name, _text(described.find("dd"))[:400]])
+                entries.append([here, sig.get("id"), name, _text(described.find("dd"))[:150]])
             described.drop_tree()  # what is in it is not said again of the section around it
         for section in article.iter("section"):
             entries.append([here, *_entry(section)])
