@@ -10,7 +10,15 @@ from torch import nn
 from ...mechanisms import padding_mask
 from ...mechanisms.linear import Linear
 from ...mechanisms.positions.absolute import LearnedPositions, wave_vectors
-from ...validate import check_choice, check_ids, check_integer, check_lengths, check_tensor, require
+from ...validate import (
+    check_choice,
+    check_ids,
+    check_integer,
+    check_lengths,
+    check_number,
+    check_tensor,
+    require,
+)
 from ..transformer.parts import Parts, ScaledEmbedding
 from .vision_transformer import check_pictures, patches_of, pre_norm_parts
 
@@ -28,6 +36,13 @@ class CaptionedDenoiser(nn.Module):
     attend to one another, then to the words. That is the block that latent diffusion puts into its
     U-Net; here patches stand in for the U-Net, and pixels for its latents.
 
+    ``v = (t − (1 − t) σ²) y / r² − μ + (σ / r) F(x_t, t, caption)``
+
+    ``y = x_t − (1 − t) μ``,  ``r² = t² + (1 − t)² σ²``
+
+    where the network F has only to tell by how much the velocity differs from the best guess of
+    somebody who knows nothing of pictures but their mean μ and standard deviation σ.
+
     Args:
         size, side, colors: of pictures and patches, as in
             :class:`~attnbook.models.vision.vision_transformer.VisionTransformer`.
@@ -35,9 +50,10 @@ class CaptionedDenoiser(nn.Module):
         max_words: the longest caption.
         parts: what the blocks are built of; when not given, 256 wide, 4 heads, pre-norm, GELU.
         num_layers: blocks.
-        conditioning: "cross-attention": every patch looks at the words. "one vector": the mean of
-            the words, with their positions, is added to every patch, as is the time; the blocks
-            are then those of an encoder.
+        conditioning: "cross-attention": every patch looks at the words. "one vector": the words
+            read one another in a block of their own, and the mean of what they found is added to
+            every patch, as is the time; the blocks are then those of an encoder.
+        mean, deviation: μ and σ of the numbers of the pictures.
 
     Shapes: pictures ``(batch, colors, size, size)``, time ``(batch,)`` from 0 to 1, words
     ``(batch, n)``, lengths ``(batch,)`` or None → velocity as pictures, and the weights of each
@@ -47,7 +63,8 @@ class CaptionedDenoiser(nn.Module):
         ValueError: for sizes out of range and inputs of another shape.
 
     Source: cross-attention as conditioning, Rombach et al. 2022, section 3.3; the straight paths,
-    Liu et al. 2023, equation 1, and Lipman et al. 2023.
+    Liu et al. 2023, equation 1, and Lipman et al. 2023; the guess that F corrects, Karras et al.
+    2022, section 5, here for these paths.
     """
 
     def __init__(
@@ -61,12 +78,15 @@ class CaptionedDenoiser(nn.Module):
         colors: int = 3,
         num_layers: int = 4,
         conditioning: str = "cross-attention",
+        mean: float = 0.0,
+        deviation: float = 0.5,
     ) -> None:
         super().__init__()
         self.size, self.side = check_integer("size", size), check_integer("side", side)
         require(size % side == 0, f"side must divide size, got {side} and {size}")
         self.colors = check_integer("colors", colors)
         self.conditioning = check_choice("conditioning", conditioning, CONDITIONING)
+        self.mean, self.deviation = float(mean), check_number("deviation", deviation, above=0)
         parts = pre_norm_parts(256, 4, 1024) if parts is None else parts
         d_model = self.d_model = parts.d_model
         self.patch_projection = Linear(colors * side**2, d_model)
@@ -74,8 +94,10 @@ class CaptionedDenoiser(nn.Module):
         self.words = ScaledEmbedding(vocabulary_size, d_model)
         self.word_positions = LearnedPositions(max_words, d_model)
         self.time = nn.Sequential(Linear(d_model, d_model), nn.SiLU(), Linear(d_model, d_model))
-        make = parts.make_decoder if conditioning == "cross-attention" else parts.make_encoder
-        self.stack: Any = make(num_layers)
+        if conditioning == "cross-attention":
+            self.stack: Any = parts.make_decoder(num_layers)
+        else:
+            self.reader, self.stack = parts.make_encoder(1), parts.make_encoder(num_layers)
         self.output = Linear(d_model, colors * side**2)
 
     def forward(
@@ -106,13 +128,23 @@ class CaptionedDenoiser(nn.Module):
             if need_weights:
                 weights = tuple(of_words for _, of_words in stacked.weights)
         else:
+            caption = self.reader(caption, None if mask is None else mask.unsqueeze(-2)).x
             if mask is None:
                 vector = caption.mean(-2, keepdim=True)
             else:
                 there = mask.unsqueeze(-1).to(caption.dtype)
                 vector = (caption * there).sum(-2, keepdim=True) / there.sum(-2, keepdim=True)
             stacked = self.stack(x + vector)
-        return self._joined(self.output(stacked.x)), weights
+        return self._velocity(self._joined(self.output(stacked.x)), pictures, time), weights
+
+    def _velocity(
+        self, correction: torch.Tensor, pictures: torch.Tensor, time: torch.Tensor
+    ) -> torch.Tensor:
+        t, variance = time.view(-1, 1, 1, 1), self.deviation**2
+        square = t**2 + (1 - t) ** 2 * variance
+        centred = pictures - (1 - t) * self.mean
+        known = (t - (1 - t) * variance) / square * centred - self.mean
+        return known + self.deviation / square.sqrt() * correction
 
     def _joined(self, patches: torch.Tensor) -> torch.Tensor:
         """The pictures that patches ``(batch, N, colors · P²)`` were cut from."""

@@ -109,6 +109,7 @@ class VisionTransformer(nn.Module):
         self.patch_projection = Linear(colors * side**2, parts.d_model)  # E
         self.class_token = nn.Parameter(torch.zeros(parts.d_model))  # c
         self.positions = LearnedPositions(1 + (size // side) ** 2, parts.d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)  # what is found later is learned
         self.dropout = parts.dropout()
         self.stack = parts.make_encoder(num_layers)
         self.output = Linear(parts.d_model, check_integer("num_classes", num_classes))

@@ -20,9 +20,9 @@ SIDE = 2 * CELL
 """Pixels each way of a picture of two objects."""
 
 
-def one_large(count: int, *, seed: int, small: int = 6) -> Labelled:
-    """Pictures of 48 × 48 pixels with one large object among small ones; its kind, one of 24, is
-    the class.
+def one_large(count: int, *, seed: int, small: int = 6, cells: int = 6) -> Labelled:
+    """Pictures of 48 × 48 pixels, or fewer, with one large object among small ones; its kind, one
+    of 24, is the class.
 
     The picture is rolled by a few pixels in each direction, over its edges, so that no grid of
     patches or windows is that of the cells in which the objects were drawn.
@@ -31,24 +31,27 @@ def one_large(count: int, *, seed: int, small: int = 6) -> Labelled:
         count: how many.
         seed: of everything that is drawn by chance.
         small: how many small objects.
+        cells: of 8 × 8 pixels each way, at most 6.
 
     Raises:
         ValueError: for a count below 1, or more objects than cells.
     """
     check_integer("count", count)
-    rows, columns = GRID
-    check_integer("small", small, 0, rows * columns - 1)
+    size = CELL * check_integer("cells", cells, 1, min(GRID))
+    check_integer("small", small, 0, cells * cells - 1)
     generator = torch.Generator().manual_seed(seed)
     pictures, labels = [], []
     for start in range(0, count, 1000):
         n = min(1000, count - start)
-        cells = torch.rand(n, rows * columns, generator=generator).argsort(1)[:, : 1 + small]
+        places = torch.rand(n, cells * cells, generator=generator).argsort(1)[:, : 1 + small]
+        places = places // cells * GRID[1] + places % cells
         kinds = torch.randint(len(KINDS), (n, 1 + small), generator=generator)
         sizes = torch.tensor([LARGE] + [SMALL] * small).expand(n, -1)
         place = torch.rand(n, 1 + small, 2, generator=generator)
-        drawn = draw(cells, kinds, sizes, (place * (CELL - sizes + 1)[..., None]).long())
+        drawn = draw(places, kinds, sizes, (place * (CELL - sizes + 1)[..., None]).long())
+        drawn = drawn[..., :size, :size]
         shift = torch.randint(CELL, (n, 2), generator=generator)
-        for axis, size in ((0, rows * CELL), (1, columns * CELL)):
+        for axis in (0, 1):
             index = (torch.arange(size) + shift[:, axis, None]) % size  # (n, size)
             shape = (n, 1, size, 1) if axis == 0 else (n, 1, 1, size)
             drawn = drawn.gather(2 + axis, index.view(shape).expand_as(drawn))

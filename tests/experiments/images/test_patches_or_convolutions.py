@@ -4,7 +4,6 @@ import torch
 from torch import nn
 
 from attnbook.experiments.images import patches_or_convolutions as patches
-from attnbook.tasks.images.small_scenes import one_large
 
 
 def test_both_networks_have_about_the_same_number_of_parameters():
@@ -15,7 +14,7 @@ def test_both_networks_have_about_the_same_number_of_parameters():
 
 
 def test_the_share_of_right_classes_is_that_of_an_oracle():
-    data = one_large(600, seed=0)
+    data = patches.scenes_of_one(600, seed=0)
 
     class Knows(nn.Module):
         def __init__(self, wrong):
@@ -32,7 +31,7 @@ def test_the_share_of_right_classes_is_that_of_an_oracle():
     assert patches.share_right(Knows(30), data) == 1 - 60 / 600  # thirty in each part of 500
 
 
-def test_a_tiny_run_leaves_figures_of_every_set(figures_of):
+def test_a_tiny_run_leaves_figures_of_every_set_and_weights(figures_of, tmp_path):
     sizes = dict(d_model=8, num_layers=1, channels=2)
     figures = figures_of(
         "patches-or-convolutions", pictures=(8, 40), steps=2, tested=20, batch_size=16, **sizes
@@ -40,3 +39,4 @@ def test_a_tiny_run_leaves_figures_of_every_set(figures_of):
     for kind in patches.KINDS:
         assert set(figures[kind]) == {"test", "training", "parameters"}
         assert set(figures[kind]["test"]) == set(figures[kind]["training"]) == {"8", "40"}
+    assert (tmp_path / "patches-or-convolutions.seed0.safetensors").is_file()

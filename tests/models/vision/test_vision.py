@@ -157,7 +157,9 @@ def test_a_perceiver_is_the_formula():
 @pytest.mark.parametrize("conditioning", ["cross-attention", "one vector"])
 def test_a_denoiser_is_the_formula(conditioning):
     net = randomised(
-        CaptionedDenoiser(6, 2, 11, 4, parts(), num_layers=2, conditioning=conditioning)
+        CaptionedDenoiser(
+            6, 2, 11, 4, parts(), num_layers=2, conditioning=conditioning, mean=0.4, deviation=0.6
+        )
     ).eval()
     x, time = pictures(), torch.tensor([0.3, 0.9], dtype=torch.float64)
     words, lengths = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0]]), torch.tensor([4, 2])
@@ -174,17 +176,45 @@ def test_a_denoiser_is_the_formula(conditioning):
         for layer in their_layers(nn.TransformerDecoderLayer, net.stack):
             z = layer(z, caption, memory_key_padding_mask=padded)
     else:
-        z = z + torch.stack([c[:n].mean(0) for c, n in zip(caption, lengths)])[:, None]
+        read = []
+        for c, n in zip(caption, lengths):
+            c = c[None, :n]
+            for layer in their_layers(nn.TransformerEncoderLayer, net.reader):
+                c = layer(c)
+            read.append(F.layer_norm(c[0], (D,), net.reader.norm.weight, net.reader.norm.bias))
+        z = z + torch.stack([c.mean(0) for c in read])[:, None]
         for layer in their_layers(nn.TransformerEncoderLayer, net.stack):
             z = layer(z)
     z = F.layer_norm(z, (D,), net.stack.norm.weight, net.stack.norm.bias)
     out = z @ net.output.weight.T + net.output.bias
     velocity, weights = net(x, time, words, lengths, need_weights=True)
     assert (weights is None) == (conditioning == "one vector")
-    for got, patches in zip(velocity, out):
+    for got, patches, noisy, t in zip(velocity, out, rows, time):
+        square = t**2 + (1 - t) ** 2 * 0.6**2
+        guess = (t - (1 - t) * 0.6**2) * (noisy - (1 - t) * 0.4) / square - 0.4
         torch.testing.assert_close(
-            torch.from_numpy(by_hand(got.detach().numpy(), 2)), patches.detach(), **EXACT
+            torch.from_numpy(by_hand(got.detach().numpy(), 2)),
+            (guess + 0.6 * patches / square.sqrt()).detach(),
+            **EXACT,
         )
+
+
+def test_an_untrained_correction_of_zero_gives_the_best_guess_without_a_picture():
+    """Least squares of the velocity on x_t, over numbers with the mean and deviation."""
+    g = torch.Generator().manual_seed(0)
+    net = CaptionedDenoiser(4, 2, 5, 2, parts(), num_layers=1, mean=0.4, deviation=0.6).double()
+    nn.init.zeros_(net.output.weight)
+    nn.init.zeros_(net.output.bias)
+    clean = 0.4 + 0.6 * torch.randn(4000, 3, 4, 4, generator=g, dtype=torch.float64)
+    noise = torch.randn(clean.shape, generator=g, dtype=torch.float64)
+    for t in (0.2, 0.7):
+        mixed = (1 - t) * clean + t * noise
+        told = torch.full((4000,), t, dtype=torch.float64), torch.ones(4000, 2, dtype=torch.long)
+        known = torch.stack([mixed.flatten(), torch.ones(mixed.numel())], 1)
+        best = known @ torch.linalg.lstsq(known, (noise - clean).flatten()[:, None]).solution
+        with torch.no_grad():
+            found = net(mixed, *told)[0].flatten()
+        torch.testing.assert_close(found, best[:, 0], atol=0.05, rtol=0)
 
 
 def test_steps_against_a_known_velocity_end_at_the_picture():

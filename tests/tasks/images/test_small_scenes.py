@@ -26,6 +26,13 @@ def test_the_class_is_the_kind_of_the_large_object():
     assert not torch.equal(small_scenes.one_large(200, seed=4).pictures, data.pictures)
 
 
+def test_fewer_cells_are_a_smaller_picture_with_all_its_objects():
+    data = small_scenes.one_large(100, seed=3, small=3, cells=2)  # no cell is free
+    assert data.pictures.shape == (100, 3, 16, 16)
+    painted = (data.pictures != GROUND).any(1).flatten(1).sum(1)
+    assert painted.min() >= 20 + 3 * 8
+
+
 def test_objects_stand_in_no_grid():
     """Where a picture is not background, over many: as often at every place of a cell."""
     data = small_scenes.one_large(600, seed=0)
@@ -63,6 +70,8 @@ def test_reading_survives_noise_and_tells_swapped_objects():
     [
         (lambda: small_scenes.one_large(0, seed=0), "count must be"),
         (lambda: small_scenes.one_large(1, seed=0, small=36), "small must be"),
+        (lambda: small_scenes.one_large(1, seed=0, small=9, cells=3), "small must be"),
+        (lambda: small_scenes.one_large(1, seed=0, cells=7), "cells must be"),
         (lambda: small_scenes.two_objects(1, seed=0, part="all"), "part must be one of"),
         (lambda: small_scenes.read_two(torch.zeros(1, 3, 8, 8)), "pictures must be floats"),
     ],
