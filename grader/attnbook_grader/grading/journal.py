@@ -14,9 +14,12 @@ from __future__ import annotations
 import sqlite3
 from contextlib import contextmanager
 from dataclasses import fields
+from datetime import datetime
 from pathlib import Path
 
+from ..notebooks.hand_ins import HandIn
 from .judging import Outcome
+from .marks import Mark
 
 __all__ = ["Journal"]
 
@@ -30,7 +33,7 @@ create table if not exists outcome (
 );
 create table if not exists hand_in (
     student text not null, assignment text not null, sha text not null, file text not null, time text not null,
-    primary key (student, assignment, file, sha)
+    shared integer not null default 0, primary key (student, assignment, file, sha)
 );
 create table if not exists mark (
     student text not null, assignment text not null, exercise text not null, sha text, points real not null, most real not null,
@@ -38,6 +41,8 @@ create table if not exists mark (
 );
 create table if not exists regrade (assignment text not null, exercise text not null, primary key (assignment, exercise));
 """
+# Columns that a journal of an earlier version lacks.
+_SINCE = [("hand_in", "shared integer not null default 0")]
 
 
 class Journal:
@@ -47,7 +52,7 @@ class Journal:
     Tables:
         outcome: of one exercise in one notebook, by the hash of the notebook's content. `count` is
             how often it was judged, `stamp` the fingerprint of the check and its seed.
-        hand_in: which student handed in which notebook, and when.
+        hand_in: which student ever handed in which notebook, and when.
         mark: the marks of each student by the rules of the course.
         regrade: exercises to judge again, until a round with them is complete.
     """
@@ -57,6 +62,10 @@ class Journal:
         self._base.execute("pragma journal_mode = wal")
         self._base.execute("pragma synchronous = full")
         self._base.executescript(_TABLES)
+        for name, column in _SINCE:
+            known = [row[1] for row in self._base.execute(f"pragma table_info({name})")]
+            if column.split()[0] not in known:
+                self._base.execute(f"alter table {name} add column {column}")
 
     def close(self) -> None:
         """Close the file."""
@@ -150,13 +159,70 @@ class Journal:
         with self._transaction() as base:
             base.executemany("delete from regrade where assignment = ? and exercise = ?", pairs)
 
-    def write_marks(self, hand_ins, marks) -> None:
-        """Replace the tables of hand-ins and marks by these: rows of their columns, in order."""
+    def remember(self, hand_ins: list[HandIn]) -> None:
+        """Add these to the hand-ins that there ever were. A file that was moved is no new one."""
         with self._transaction() as base:
-            base.execute("delete from hand_in")
+            base.executemany(
+                "delete from hand_in where sha = ? and (file = ? or student = ? and assignment = ?)",
+                [(one.sha, one.file, one.student, one.assignment) for one in hand_ins],
+            )
+            base.executemany(
+                "insert or replace into hand_in (student, assignment, sha, file, time, shared) "
+                "values (?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        one.student,
+                        one.assignment,
+                        one.sha,
+                        one.file,
+                        one.time.isoformat(),
+                        one.shared,
+                    )
+                    for one in hand_ins
+                ],
+            )
+
+    def hand_ins(self) -> list[HandIn]:
+        """All hand-ins that there ever were; what they hold is known by the outcomes alone."""
+        rows = self._base.execute(
+            "select student, assignment, file, sha, time, shared from hand_in order by rowid"
+        )
+        return [
+            HandIn(student, name, Path(file), sha, datetime.fromisoformat(time), bool(shared), file)
+            for student, name, file, sha, time, shared in rows
+        ]
+
+    def students(self) -> set[str]:
+        """All students that any round had."""
+        rows = self._base.execute("select student from hand_in union select student from mark")
+        return {student for (student,) in rows}
+
+    def drop_absent(self, found: list[HandIn]) -> None:
+        """Forget the hand-ins that are not among these."""
+        files = {one.file for one in found}
+        gone = {(one.file,) for one in self.hand_ins() if one.file not in files}
+        with self._transaction() as base:
+            base.executemany("delete from hand_in where file = ?", gone)
+
+    def write_marks(self, marks: list[Mark]) -> None:
+        """Replace the table of marks by these."""
+        with self._transaction() as base:
             base.execute("delete from mark")
-            base.executemany("insert or ignore into hand_in values (?, ?, ?, ?, ?)", hand_ins)
-            base.executemany("insert into mark values (?, ?, ?, ?, ?, ?, ?)", marks)
+            base.executemany(
+                "insert into mark values (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        one.student,
+                        one.assignment,
+                        one.exercise,
+                        one.hand_in and one.hand_in.sha,
+                        one.points,
+                        one.most,
+                        one.note,
+                    )
+                    for one in marks
+                ],
+            )
 
 
 def _encodable(value):

@@ -5,11 +5,6 @@ It may be killed at any moment and started again.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import tempfile
-import warnings
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,21 +12,16 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ..course.assignments import Course
-from ..notebooks.hand_ins import HandIn, find_hand_ins, safe_names
+from ..notebooks.hand_ins import HandIn, find_hand_ins
 from ..sandbox.launch import choose
 from .check_fingerprint import fingerprint
-from .feedback import write_class_page, write_csv, write_feedback
 from .journal import Journal
 from .judging import Job
 from .marks import Mark, equal_answers, marks_of
+from .outputs import MARKER, locked, usable, write_outputs
 from .workers import judge_all
 
-__all__ = ["MARKER", "Round", "chosen", "grade"]
-
-MARKER = "attnbook-grades"
-"""The file that marks a folder as written by a round of grading, in which the next round goes
-on.
-"""
+__all__ = ["Round", "chosen", "grade"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +51,7 @@ def grade(
     again=(),
     only=None,
     tasks=None,
+    drop_absent=False,
     say=print,
 ) -> Round:
     """Judge what was not judged yet in the folder `submissions`, and write the folder `out`.
@@ -72,13 +63,15 @@ def grade(
     what is left of it
     only: names of the assignments to judge; default: those that anybody handed in
     tasks: ids of the exercises to judge; default: all
-    The marks are those of all assignments and exercises that were judged, in this round or before.
+    drop_absent: forget the hand-ins of earlier rounds that are no longer in `submissions`
+    The marks are those of all assignments and exercises that were judged, in this round or before,
+    of every hand-in that there ever was.
     Raises ValueError for folders that cannot be used, NoSandbox.
     """
     sandbox = choose(course.sandbox if not trust else "none", trust)
     wanted = [_cut(one, tasks or one.points) for one in chosen(course, only)]
     _known(again, wanted)
-    _usable(out)
+    usable(out)
     # with fewer, a file of another one would be taken for one of these
     found, students, remarks = find_hand_ins(submissions, course.assignments)
     if not only:
@@ -91,7 +84,7 @@ def grade(
             )
         )
     out.mkdir(parents=True, exist_ok=True)
-    with _locked(out):
+    with locked(out):
         (out / MARKER).write_text(
             "Written by attnbook. The next round of grading goes on from the journal in this "
             "folder.\n"
@@ -103,10 +96,17 @@ def grade(
                     if task.id in again:
                         journal.forget(one.name, task.id)
             judged = _judge(journal, course, wanted, found, remarks, sandbox, jobs, scheduler, say)
+            journal.remember(found)
+            if drop_absent:
+                journal.drop_absent(found)
+            else:
+                students = sorted({*students, *journal.students()})
+            hand_ins = journal.hand_ins()
+            remarks += _absent(hand_ins, found)
             outcomes = {one.name: journal.outcomes(one.name) for one in course.assignments}
-            assignments = _with_marks(course, wanted, found, outcomes, remarks)
+            assignments = _with_marks(course, wanted, hand_ins, outcomes, remarks)
             own = defaultdict(list)
-            for hand in found:
+            for hand in hand_ins:
                 own[hand.student, hand.assignment].append(hand)
             marks = [
                 mark
@@ -118,30 +118,13 @@ def grade(
             ]
             equal = {
                 one.name: equal_answers(
-                    [hand for hand in found if hand.assignment == one.name], outcomes[one.name]
+                    [hand for hand in hand_ins if hand.assignment == one.name], outcomes[one.name]
                 )
                 for one in assignments
             }
             done = Round(marks, judged, equal, remarks)
-            journal.write_marks(
-                [
-                    (one.student, one.assignment, one.sha, one.name, one.time.isoformat())
-                    for one in found
-                ],
-                [
-                    (
-                        one.student,
-                        one.assignment,
-                        one.exercise,
-                        one.hand_in and one.hand_in.sha,
-                        one.points,
-                        one.most,
-                        one.note,
-                    )
-                    for one in marks
-                ],
-            )
-            _write(out, course, assignments, students, done)
+            journal.write_marks(marks)
+            write_outputs(out, course, assignments, students, done)
             journal.finished([(one.name, task.id) for one in wanted for task in one.tasks])
         finally:
             journal.close()
@@ -155,6 +138,22 @@ def _cut(assignment, ids):
         tasks=tuple(task for task in assignment.tasks if task.id in ids),
         points={id: points for id, points in assignment.points.items() if id in ids},
     )
+
+
+def _absent(hand_ins, found):
+    """Remarks on the hand-ins of earlier rounds that are no longer there."""
+    files, gone = {one.file for one in found}, defaultdict(list)
+    for one in hand_ins:
+        if one.file not in files:
+            gone[one.assignment].append(one)
+    for name, own in gone.items():
+        shown = [f"{one.student} ({one.file})" for one in own]
+        more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
+        yield (
+            f"{name}: {len(own)} hand-in{'s' if len(own) > 1 else ''} of an earlier round "
+            f"no longer there, still counted: {', '.join(shown[:5])}{more}; --drop-absent drops "
+            f"what is gone"
+        )
 
 
 def _with_marks(course, wanted, found, outcomes, remarks):
@@ -247,61 +246,6 @@ def _content(same, remarks):
     return None, b""
 
 
-def _write(out, course, assignments, students, done):
-    """Marks and pages, each complete before it gets its name."""
-    ids = safe_names(students)
-    work = Path(tempfile.mkdtemp(prefix=".new-", dir=out)).resolve()
-    try:
-        # first: the pages show what it remarks
-        _gradebook(work, assignments, ids, done)
-        write_csv(work / "marks.csv", done.marks)
-        write_class_page(work / "class.html", course, assignments, done)
-        by_student = {student: [] for student in students}
-        for mark in done.marks:
-            by_student[mark.student].append(mark)
-        for student, id in ids.items():
-            write_feedback(
-                work / "feedback" / id / "index.html", student, by_student[student], assignments
-            )
-        for name in ("marks.csv", "class.html", "gradebook.db", "feedback"):
-            if (work / name).exists():
-                _put(work / name, out / name)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _gradebook(work, assignments, ids, done):
-    """nbgrader's own gradebook with the same marks, for its tools. One that cannot be written costs
-    nobody the marks and pages.
-    """
-    from ..course import nbgrader_bridge
-
-    try:
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nbformat and SQLAlchemy warn of nbgrader's code
-            folder = Path(folder).resolve()
-            nbgrader_bridge.add_assignments(folder, assignments)
-            marks = [(ids[one.student], one) for one in done.marks]
-            nbgrader_bridge.record(folder, assignments, marks)
-            shutil.copyfile(folder / "gradebook.db", work / "gradebook.db")
-    except Exception as error:  # of nbgrader, its database, or a full disk
-        done.remarks.append(
-            f"nbgrader's gradebook.db could not be written, marks and feedback are: "
-            f"{type(error).__name__}: {str(error)[:300]}"
-        )
-
-
-def _put(new, old):
-    """Put a finished file or folder in the place of the old one."""
-    if old.is_dir():
-        aside = new.with_name(new.name + "-old")
-        os.replace(old, aside)
-        os.replace(new, old)
-        shutil.rmtree(aside, ignore_errors=True)
-    else:
-        os.replace(new, old)
-
-
 def chosen(course, only):
     """The assignments of these names; all without any.
 
@@ -323,27 +267,3 @@ def _known(ids, assignments):
             raise ValueError(
                 f"regrade: no assignment has the exercise {id!r}; there are {', '.join(known)}"
             )
-
-
-def _usable(out: Path):
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"out: {out} is a file, expected a folder")
-    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
-        raise ValueError(
-            f"out: {out} holds files that no round of grading wrote; choose another folder"
-        )
-
-
-@contextlib.contextmanager
-def _locked(out: Path):
-    """One round at a time in a folder. The lock goes with the process, however it ends."""
-    import fcntl  # not on Windows: launch.require_unix
-
-    with open(out / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(f"out: another round of grading is at work in {out}") from None
-        for left in out.glob(".new-*"):  # of a round that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        yield

@@ -37,6 +37,7 @@ class HandIn:
     time: when it was handed in, with a zone
     shared: it holds cells of several assignments, and its name is that of none: it may have been
     handed in for another one
+    file: the path in the folder of all hand-ins, as it is shown
     """
 
     student: str
@@ -45,6 +46,7 @@ class HandIn:
     sha: str
     time: datetime
     shared: bool = False
+    file: str = ""
 
     @property
     def name(self) -> str:
@@ -210,7 +212,7 @@ def _add(found, remarks, student, path, folder, assignments, times):
             f"left out"
         )
     found += [
-        HandIn(student, one, path, sha, when, shared=len(names) > 1 and one not in named)
+        HandIn(student, one, path, sha, when, len(names) > 1 and one not in named, file=shown(name))
         for one in names
     ]
 

@@ -1,6 +1,7 @@
 import csv
 
 import pytest
+from click.testing import CliRunner
 from patience import PATIENT
 
 from attnbook_grader.course.assignments import Course, from_sections
@@ -45,3 +46,8 @@ def marks_table(out):
     """The rows of marks.csv."""
     with (out / "marks.csv").open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def run(command, *arguments):
+    """What a command says and ends with."""
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])

@@ -10,7 +10,7 @@ import pytest
 from patience import HANGS, eventually
 
 from attnbook_grader.course.synthetic_class import write_class
-from attnbook_grader.grading import check_fingerprint, rounds
+from attnbook_grader.grading import check_fingerprint, outputs, rounds
 from attnbook_grader.grading.judging import Outcome
 
 from .conftest import IDS, marks_table, quiet
@@ -26,7 +26,7 @@ def grade(small, course, monkeypatch):
         return [(key, [Outcome(id, True, True, "") for id in job.tasks]) for key, job in jobs]
 
     monkeypatch.setattr(rounds, "judge_all", judge_all)
-    monkeypatch.setattr(rounds, "_gradebook", lambda *_: None)
+    monkeypatch.setattr(outputs, "_gradebook", lambda *_: None)
     return lambda **options: (
         rounds.grade(
             course, small / "hand-ins", small / "out", trust=True, say=quiet, **options
@@ -62,9 +62,9 @@ def test_a_new_hand_in_is_judged_alone(small, grade, assignment, section):
 
 def test_two_rounds_at_a_time_are_refused(small, grade):
     (small / "out").mkdir()
-    (small / "out" / rounds.MARKER).write_text("")
+    (small / "out" / outputs.MARKER).write_text("")
     with (
-        rounds._locked(small / "out"),
+        outputs.locked(small / "out"),
         pytest.raises(ValueError, match="another round of grading is at work"),
     ):
         grade()
@@ -79,11 +79,11 @@ from pathlib import Path
 from attnbook_grader.course import nbgrader_bridge
 from attnbook_grader.course.assignments import Course, from_sections
 from attnbook_grader.course.exercises import find_book, sections
-from attnbook_grader.grading import feedback, journal, rounds
+from attnbook_grader.grading import feedback, journal, outputs, rounds
 from attnbook_grader.grading.judging import Outcome
 
 course = Course("A class", 4711, from_sections(sections(find_book(), ["soft_lookup"], {ids})))
-files, calls = {{module.__file__ for module in (feedback, journal, rounds)}}, 0
+files, calls = {{module.__file__ for module in (feedback, journal, outputs, rounds)}}, 0
 
 
 def judge_all(jobs, **_):
@@ -116,7 +116,7 @@ def round_(out, kill_at):
 
 
 rounds.judge_all = judge_all
-rounds._gradebook = lambda *_: None
+outputs._gradebook = lambda *_: None
 status, (judged, total) = round_({whole!r}, 0)
 assert (status, judged) == (0, 6), (status, judged)
 for part in range(1, 8):

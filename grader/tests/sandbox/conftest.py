@@ -1,13 +1,23 @@
 import os
 import threading
+import time
+from pathlib import Path
 
 import pytest
-from patience import HANGS
+from patience import HANGS, eventually
 
+import attnbook
+import attnbook_grader
 from attnbook.answers.guarded import guarded
 from attnbook.checks.verdict import Mistake
 from attnbook_grader.protocol.channel import Channel, Ended
-from attnbook_grader.protocol.rpc import Peer
+from attnbook_grader.protocol.rpc import ConnectionLost, Peer
+from attnbook_grader.sandbox.launch import Limits, start
+from attnbook_grader.sandbox.session import ATTEMPTS
+
+LIBRARY = Path(attnbook.__file__).resolve().parent
+GRADER = Path(attnbook_grader.__file__).resolve().parent
+LIMITS = Limits(seconds=10, memory=1024, processes=8, output=2, disk=8)
 
 
 class Pair:
@@ -57,3 +67,50 @@ def pair():
     made = Pair()
     yield made
     made.close()
+
+
+class Inside:
+    """A sandbox to try things in."""
+
+    def __init__(self, kind="bubblewrap", limits=LIMITS, image=None):
+        self.seconds = HANGS
+        for attempt in range(ATTEMPTS):
+            self.started = start(kind, limits, image)
+            channel = Channel(self.started.read, self.started.write)
+            channel.deadline = time.monotonic() + HANGS
+            self.peer = Peer(channel, lambda function, args, named, seed: function(*args, **named))
+            try:
+                self.peer.request({"do": "hello"})
+                return
+            except ConnectionLost:  # a fork bomb of another test may just fill the machine
+                self.__exit__()
+                if attempt == ATTEMPTS - 1:
+                    raise
+
+    def run(self, code):
+        """The error of a cell, or None."""
+        self.peer.channel.deadline = time.monotonic() + self.seconds
+        return self.peer.request({"do": "cell", "source": code})
+
+    def value(self, code):
+        said = self.run(f"value = {code}")
+        assert said is None, said
+        return self.peer.request({"do": "take", "name": "value"})
+
+    def why(self):
+        eventually(lambda: self.started.why)
+        return self.started.why
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.peer.channel.close()
+        self.started.close()
+
+
+@pytest.fixture(scope="session")
+def inside(bubblewrap):
+    with Inside() as made:
+        assert made.run("import os, sys, attnbook") is None
+        yield made

@@ -1,0 +1,101 @@
+"""The folder of a course's grades: marks, pages and a gradebook, each complete before it gets its
+name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+
+from ..notebooks.hand_ins import safe_names
+from .feedback import write_class_page, write_csv, write_feedback
+
+__all__ = ["MARKER", "locked", "usable", "write_outputs"]
+
+MARKER = "attnbook-grades"
+"""The file that marks a folder as written by a round of grading, in which the next round goes
+on.
+"""
+
+
+def usable(out: Path):
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"out: {out} is a file, expected a folder")
+    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
+        raise ValueError(
+            f"out: {out} holds files that no round of grading wrote; choose another folder"
+        )
+
+
+@contextlib.contextmanager
+def locked(out: Path):
+    """One round at a time in a folder. The lock goes with the process, however it ends."""
+    import fcntl  # not on Windows: launch.require_unix
+
+    with open(out / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(f"out: another round of grading is at work in {out}") from None
+        for left in out.glob(".new-*"):  # of a round that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def write_outputs(out, course, assignments, students, done):
+    """Marks and pages, each complete before it gets its name."""
+    ids = safe_names(students)
+    work = Path(tempfile.mkdtemp(prefix=".new-", dir=out)).resolve()
+    try:
+        # first: the pages show what it remarks
+        _gradebook(work, assignments, ids, done)
+        write_csv(work / "marks.csv", done.marks)
+        write_class_page(work / "class.html", course, assignments, done)
+        by_student = {student: [] for student in students}
+        for mark in done.marks:
+            by_student[mark.student].append(mark)
+        for student, id in ids.items():
+            write_feedback(
+                work / "feedback" / id / "index.html", student, by_student[student], assignments
+            )
+        for name in ("marks.csv", "class.html", "gradebook.db", "feedback"):
+            if (work / name).exists():
+                _put(work / name, out / name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _gradebook(work, assignments, ids, done):
+    """nbgrader's own gradebook with the same marks, for its tools. One that cannot be written costs
+    nobody the marks and pages.
+    """
+    from ..course import nbgrader_bridge
+
+    try:
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nbformat and SQLAlchemy warn of nbgrader's code
+            folder = Path(folder).resolve()
+            nbgrader_bridge.add_assignments(folder, assignments)
+            marks = [(ids[one.student], one) for one in done.marks]
+            nbgrader_bridge.record(folder, assignments, marks)
+            shutil.copyfile(folder / "gradebook.db", work / "gradebook.db")
+    except Exception as error:  # of nbgrader, its database, or a full disk
+        done.remarks.append(
+            f"nbgrader's gradebook.db could not be written, marks and feedback are: "
+            f"{type(error).__name__}: {str(error)[:300]}"
+        )
+
+
+def _put(new, old):
+    """Put a finished file or folder in the place of the old one."""
+    if old.is_dir():
+        aside = new.with_name(new.name + "-old")
+        os.replace(old, aside)
+        os.replace(new, old)
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        os.replace(new, old)

@@ -1,0 +1,97 @@
+"""Pages and tables: any text, and no formula."""
+
+import csv
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from attnbook_grader.course import nbgrader_bridge
+from attnbook_grader.grading import feedback
+from attnbook_grader.grading.judging import Outcome
+from attnbook_grader.grading.marks import Mark
+from attnbook_grader.notebooks.hand_ins import HandIn
+
+
+@pytest.mark.slow
+def test_the_gradebook_has_the_student_s_own_name(tmp_path):
+    from nbgrader.api import Gradebook
+
+    nbgrader_bridge.record(
+        tmp_path, [], [("student_1", Mark("王", "s", "00.x", "X", 0.0, 2.0, ""))]
+    )
+    with Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}", "attnbook") as book:
+        assert [(one.id, one.last_name) for one in book.students] == [("student_1", "王")]
+
+
+def test_pages_and_tables_take_any_text(tmp_path, assignment):
+    outcome = Outcome("00.x", False, False, '<script>alert("x")</script>')
+    one = Mark("=cmd()", "s", "00.x", "<b>", 0.0, 2.0, '<script>alert("x")</script>', None, outcome)
+    feedback.write_csv(tmp_path / "marks.csv", [one])
+    assert "'=cmd()" in (tmp_path / "marks.csv").read_text()
+    feedback.write_feedback(
+        tmp_path / "feedback" / "ann" / "index.html",
+        "<i>Ann</i> \ud800",
+        [one],
+        [replace(assignment, name="s", title="<u>S</u>")],
+    )
+    page = (tmp_path / "feedback" / "ann" / "index.html").read_text()
+    assert (
+        "<script>" not in page and "<i>Ann" not in page and "<b>" not in page and "<u>" not in page
+    )
+
+
+FORMULAS = [
+    "=A1",
+    " =A1",
+    "@A1",
+    "x;=A1",
+    "x; +A1",
+    'x;"=A1"',
+    'x;"" -A1',
+    "x\n=A1;y",
+    "x\r=A1",
+    "x\t;=A1",
+    "x,=A1",
+    "x;＝A1",
+]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_cell_of_the_table_is_a_formula(tmp_path, text):
+    """However it is divided: at commas, or at semicolons as where the comma is in numbers."""
+    feedback.write_csv(tmp_path / "marks.csv", [Mark(text, "s", "00.x", "X", 0.0, 2.0, text)])
+    for mark in ",;":
+        with (tmp_path / "marks.csv").open(newline="", encoding="utf-8") as file:
+            cells = [cell for row in csv.reader(file, delimiter=mark) for cell in row]
+        assert "A1" in "".join(cells)
+        assert not [cell for cell in cells if cell.strip(' "').startswith(tuple("=+-@＝"))], cells
+    assert (tmp_path / "marks.csv").read_bytes().count(b"\n") == 2
+
+
+def test_an_ordinary_message_stands_in_the_table_as_it_is(tmp_path):
+    said = (
+        "weights[0]: got [0.5, -1.25], expected [1, -2]; line 2: return x - y; 1 day late: 90 "
+        "% of the marks"
+    )
+    feedback.write_csv(tmp_path / "marks.csv", [Mark("Jean-Luc", "s", "00.x", "X", 0.0, 2.0, said)])
+    with (tmp_path / "marks.csv").open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["student"], row["note"]) == ("Jean-Luc", said)
+
+
+def test_a_student_s_page_has_the_title_and_the_zone_of_the_assignment(tmp_path, assignment):
+    zone = timezone(timedelta(hours=1))
+    made = replace(
+        assignment, title="Soft and hard", due=datetime(2027, 1, 31, 23, 59, tzinfo=zone)
+    )
+    hand_in = HandIn(
+        "ann", made.name, tmp_path / "x\n.ipynb", "a", datetime(2027, 1, 31, 23, tzinfo=UTC)
+    )
+    one = Mark(
+        "ann", made.name, "00.x", "X", 1.0, 2.0, "", hand_in, Outcome("00.x", True, False, "")
+    )
+    feedback.write_feedback(tmp_path / "index.html", "ann", [one], [made])
+    page = (tmp_path / "index.html").read_text()
+    assert "<h2>Soft and hard <small>(soft_lookup)</small></h2>" in page
+    assert r"x\n.ipynb, 2027-02-01 00:00 UTC+01:00" in page

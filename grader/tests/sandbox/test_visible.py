@@ -1,0 +1,186 @@
+"""What code in the sandbox can see, reach and write."""
+
+import os
+import sys
+
+import pytest
+
+from attnbook_grader.sandbox import visible
+
+from .conftest import GRADER, LIBRARY, Inside
+
+pytestmark = pytest.mark.usefixtures("bubblewrap")
+
+
+def test_only_what_python_needs_is_there(inside, tmp_path):
+    (tmp_path / "marks.csv").write_text("secret")
+    assert not inside.value(f"os.path.exists({str(tmp_path / 'marks.csv')!r})")
+    for root, paths in {
+        LIBRARY.parent: (
+            "chapters",
+            "tests",
+            ".git",
+            "tools/bookbuild/source.py",
+            "attnbook/checks/ch00_attention/soft_lookup.py",
+        ),
+        GRADER.parent: (
+            "tests",
+            "attnbook_grader/course/assignments.py",
+            "attnbook_grader/grading/rounds.py",
+            "attnbook_grader/notebooks/submissions.py",
+            "attnbook_grader/sandbox/launch.py",
+        ),
+    }.items():
+        for path in paths:
+            assert not inside.value(f"os.path.exists({str(root / path)!r})"), path
+    folders = [GRADER / part for part in ("course", "grading", "notebooks", "sandbox")]
+    for folder in (LIBRARY / "checks", *folders):
+        assert inside.value(
+            f"[name for name in os.listdir({str(folder)!r}) if name.endswith('.py')]"
+        ) == ["__init__.py"]
+    for module in ("commands.py", "self_check.py"):
+        assert "import" not in inside.value(f"open({str(GRADER / module)!r}).read()")
+    assert inside.value(f"os.path.exists({str(GRADER / 'protocol' / 'child.py')!r})")
+    assert inside.value("attnbook.masked_softmax is not None")
+    for path in ("/etc/passwd", "/etc/shadow", "/student/x", "/var", "/run"):
+        assert not inside.value(f"os.path.exists({path!r})"), path
+    home = os.path.expanduser("~")
+    if not sys.prefix.startswith(home):
+        assert not inside.value(f"os.path.exists({home + '/.ssh'!r})")
+
+
+HIDDEN = ("attnbook/checks", "attnbook_grader/course", "attnbook_grader/anything", "bookbuild")
+
+
+def test_a_second_copy_of_the_packages_is_covered_too(tmp_path, monkeypatch):
+    second = tmp_path / "lib" / "site-packages"
+    for part in HIDDEN:
+        (second / part).mkdir(parents=True)
+        (second / part / "secret.py").write_text("secret = 42")
+    (second / "attnbook_grader" / "top.py").write_text("secret = 42")
+    monkeypatch.syspath_prepend(second)
+    with Inside() as made:
+        assert made.run("import os") is None
+        assert made.value(f"os.path.isdir({str(second / 'attnbook')!r})")
+        for part in HIDDEN:
+            assert made.value(f"os.path.isdir({str(second / part)!r})")
+            assert not made.value(f"os.path.exists({str(second / part / 'secret.py')!r})")
+        top = second / "attnbook_grader" / "top.py"
+        assert "secret" not in made.value(f"open({str(top)!r}).read()")
+
+
+def test_a_copy_of_the_packages_among_those_of_the_system_is_covered_too(tmp_path, monkeypatch):
+    second = tmp_path / "usr" / "lib" / "site-packages"
+    for part in HIDDEN:
+        (second / part).mkdir(parents=True)
+    monkeypatch.syspath_prepend(second)
+    monkeypatch.setattr(visible, "SYSTEM", tmp_path / "usr")
+    assert second not in visible.python_folders()
+    names = {"attnbook", "attnbook_grader", "bookbuild"}
+    assert {second / name for name in names} <= set(visible.copies())
+
+
+def test_checks_are_silent(inside):
+    assert (
+        inside.run("from attnbook.checks import check, grade\ncheck('00.weighted_sum', None)")
+        is None
+    )
+    assert "soft_lookup" in inside.run("import attnbook.checks.ch00_attention.soft_lookup")
+    assert inside.run("import attnbook_grader.grading.rounds") is not None
+    assert inside.run("from attnbook_grader.commands import course") is not None
+
+
+def test_nothing_of_the_grader_s_environment_is_there(inside, monkeypatch):
+    assert set(inside.value("sorted(os.environ)")) <= {
+        *visible.variables("", ""),
+        "PWD",
+        "LC_CTYPE",
+        "SHLVL",
+        "_",
+    }
+
+
+def test_the_code_has_no_rights(inside):
+    status = dict(
+        line.split(":\t")
+        for line in inside.value("open('/proc/self/status').read()").splitlines()
+        if ":\t" in line
+    )
+    assert status["NoNewPrivs"] == "1"
+    assert all(
+        int(status[name], 16) == 0 for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")
+    )
+    if os.geteuid() == 0:
+        assert status["Uid"].split()[0] != "0"
+    assert inside.run("os.setuid(0)").startswith(("OSError", "PermissionError"))
+    said = inside.value(
+        "__import__('subprocess').run(['unshare', '-Ur', 'true'], capture_output=True, "
+        "text=True).returncode"
+    )
+    assert said != 0, "no namespaces of its own"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/x",
+        "/usr/x",
+        "/etc/x",
+        "/dev/x",
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/vm/swappiness",
+        "{prefix}/x",
+        "{package}/x.py",
+        "{package}/__init__.py",
+        "{package}/checks/x.py",
+    ],
+)
+def test_nothing_outside_can_be_written(inside, path):
+    path = path.format(prefix=sys.prefix, package=LIBRARY)
+    said = inside.run(f"open({path!r}, 'a').write('x')")
+    assert said is not None and ("Read-only" in said or "denied" in said or "Permission" in said), (
+        said
+    )
+
+
+def test_there_is_no_network(inside):
+    code = "import socket\nsocket.create_connection(({!r}, {}), 2)"
+    assert "OSError" in inside.run(code.format("192.0.2.1", 80)) or "unreachable" in inside.run(
+        code.format("192.0.2.1", 80)
+    )
+    assert inside.run(code.format("127.0.0.1", 22)) is not None
+    assert inside.run("socket.gethostbyname('example.org')") is not None
+
+
+def test_a_server_of_the_host_cannot_be_reached(inside):
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert inside.run(f"socket.create_connection(('127.0.0.1', {port}), 2)") is not None
+
+
+def test_its_processes_are_its_own(inside):
+    seen = inside.value("[int(name) for name in os.listdir('/proc') if name.isdigit()]")
+    assert len(seen) <= 4 and os.getpid() not in seen or max(seen) < 20
+    assert inside.run("os.kill(1, 9)") is not None or inside.value("os.getpid()") > 1
+
+
+def test_its_folder_has_a_quota(inside):
+    for folder in ("/student", "/tmp", "/dev/shm"):
+        said = inside.run(
+            f"with open('{folder}/x', 'wb') as file:\n    for _ in range(20): "
+            f"file.write(bytes(2**20))"
+        )
+        assert "OSError" in said, folder
+        many = inside.run(
+            f"for i in range(20):\n    with open(f'{folder}/{{i}}', 'wb') as file: "
+            f"file.write(bytes(2**20))"
+        )
+        assert "No space" in many, folder
+        assert (
+            inside.run(
+                f"import glob\nfor path in glob.glob('{folder}/[0-9x]*'):\n    os.remove(path)"
+            )
+            is None
+        )
