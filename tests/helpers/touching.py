@@ -73,4 +73,14 @@ def one_of_each():
             points, list(range(7)), torch.randn(7, 8, generator=g).softmax(-1), best,
             still=still(),
         ),
+        "rotary": figures.rotary_scores(
+            [("one pair", [2.0, 0.5], [1.0, 0.0], [0.2]),
+             ("<b>four</b>", *torch.randn(2, 8, generator=g), [1.0, 0.1, 0.01, 0.001])],
+            40, query=5, key=2, still=still(),
+        ),
+        "delta": figures.delta_rule_steps(
+            [[1.0, 0.0], [0.6, 0.8], [1.0, 0.0]], torch.eye(3),
+            [("<b>Ada</b>", "Rome"), ("Ben", "Oslo"), ("<b>Ada</b>", "Nice")],
+            entries=["Rome", "Oslo", "Nice"], read="<b>Ada</b>", written=2, still=still(),
+        ),
     }  # fmt: skip

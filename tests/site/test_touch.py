@@ -8,12 +8,15 @@ import torch
 from touching import END, WORDS, Table, one_of_each
 
 from attnbook import ScaledDotScore, address, attend
-from attnbook.mechanisms.positions import sinusoids
+from attnbook.mechanisms.positions import RotaryPositions, sinusoids
+from attnbook.mechanisms.recurrent import linear_attention
 from attnbook.tasks.geometry import tours
 from attnbook.training import beam_search
 
 pytestmark = [pytest.mark.site, pytest.mark.slow]
-KINDS = ["softmax", "mask", "positions", "alignment", "addressing", "beam", "tour"]
+KINDS = [
+    "softmax", "mask", "positions", "alignment", "addressing", "beam", "tour", "rotary", "delta",
+]  # fmt: skip
 PAGE = "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-width'>{}"
 
 
@@ -146,6 +149,31 @@ def test_tours(compute):
     close(compute("tour", points=points, tour=order), float(wanted))
 
 
+@pytest.mark.parametrize("query_at, key_at, width", [(0, 0, 2), (3, 40, 4), (57, 12, 8)])
+def test_rotary(compute, query_at, key_at, width):
+    query, key = drawn(2, width, seed=width)
+    turn = RotaryPositions(width)
+    found = compute(
+        "rotary", query=query, key=key, omega=turn.frequencies, query_at=query_at, key_at=key_at
+    )
+    q, k = turn(query[None], query_at)[0], turn(key[None], key_at)[0]
+    close(found["q"], q)
+    close(found["k"], k)
+    close(found["score"], q @ k)
+    close(sum(found["parts"]), q @ k)
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.3])
+def test_delta_rule(compute, strength):
+    keys, values = drawn(5, 3).softmax(-1), drawn(5, 4)
+    pairs = [{"key": k.tolist(), "value": v.tolist()} for k, v in zip(keys, values)]
+    found = compute("delta", pairs=pairs, written=4, strength=strength, key=keys[1])
+    for name, beta in (("added", None), ("delta", torch.full((4,), strength).double())):
+        theirs = linear_attention(keys[[1]].expand(4, 3), keys[:4], values[:4], strength=beta)
+        close(found[name], theirs.state)
+        close(found["reads"][name], theirs.context[-1])
+
+
 def said(page, kind):
     return page.locator(f"[data-attnbook-figure={kind}] .said").inner_text()
 
@@ -181,6 +209,36 @@ def test_a_mask_is_painted_by_mouse_and_by_keys(context, all_figures):
     page.keyboard.press("Enter")
     assert said(page, "mask").startswith("A leak: “cat” looks at “sat”")
     page.close()
+
+
+@pytest.mark.parametrize("finger", [False, True])
+def test_a_token_is_dragged_along_its_text(browser, all_figures, finger):
+    """The one that is nearer, by the mouse or a finger, and not after that is lifted."""
+    with browser.new_context(viewport={"width": 390, "height": 844}, has_touch=finger) as context:
+        page = context.new_page()
+        page.set_content(all_figures)
+        line = page.locator("[data-attnbook-figure=rotary] .grip")
+        line.scroll_into_view_if_needed()
+        box = line.bounding_box()
+        x, y = box["x"] + 14 + (box["width"] - 28) * 5 / 39, box["y"] + 20
+        path = [(x + 10 * i, y) for i in range(9)]
+        if finger:
+            events = context.new_cdp_session(page)
+            for i, (x, y) in enumerate(path):
+                event = {
+                    "type": "touchMove" if i else "touchStart",
+                    "touchPoints": [{"x": x, "y": y}],
+                }
+                events.send("Input.dispatchTouchEvent", event)
+            events.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        else:
+            page.mouse.move(*path[0])
+            page.mouse.down()
+            for at in path[1:]:
+                page.mouse.move(*at)
+            page.mouse.up()
+            page.mouse.move(*path[0])
+        assert said(page, "rotary").startswith("The query at 14 and the key at 2 are 12 apart")
 
 
 def test_a_finger_on_a_phone(browser, all_figures):

@@ -1,4 +1,4 @@
-"""Figures to touch: softmax, masks, positions, alignments."""
+"""Figures to touch: softmax, masks, positions added and turned, alignments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from ...validate import require
 from ..canvas import as_array
 from .figure import InteractiveFigure
 
-__all__ = ["alignment_steps", "mask_painter", "position_products", "softmax_of_products"]
+__all__ = [
+    "alignment_steps",
+    "mask_painter",
+    "position_products",
+    "rotary_scores",
+    "softmax_of_products",
+]
 
 
 def softmax_of_products(query: Any, keys: Any, *, width: int, still: Figure) -> InteractiveFigure:
@@ -96,6 +102,49 @@ def position_products(
     }  # fmt: skip
     return InteractiveFigure(
         "positions", "Two positions as clocks, and the product of their vectors", data, still
+    )
+
+
+def rotary_scores(
+    examples: Sequence[tuple[str, Any, Any, Any]],
+    length: int,
+    *,
+    query: int,
+    key: int,
+    still: Figure,
+) -> InteractiveFigure:
+    r"""Show a query and a key that are turned by their positions, the angle between them in each
+    pair of components, and their score by distance.
+
+    The pair :math:`(k, k + d/2)` of a vector at position p is turned by :math:`p ω_k`.
+
+    Args:
+        examples: what there is to choose from: a name, a query and a key ``(d,)``, and the
+            frequencies :math:`ω_k` ``(d/2,)``, for d up to 8; the first is shown.
+        length: positions are 0 … length − 1.
+        query, key: their positions at first.
+        still: what is shown where no script runs.
+
+    Raises:
+        ValueError: for no example, vectors that do not fit, or positions that there are not.
+
+    Source: section 3.2.2 of Su et al. 2021, with the pairs in halves.
+    """
+    require(len(examples) > 0, "examples must hold at least one example, got none")
+    for name, place in (("query", query), ("key", key)):
+        require(0 <= place < length, f"{name} must be between 0 and {length - 1}, got {place}")
+    shown = []
+    for name, *arrays in examples:
+        q, k, omega = map(as_array, ("query", "key", "frequencies"), arrays, (1, 1, 1))
+        require(
+            q.shape == k.shape == (2 * len(omega),) and 0 < len(omega) <= 4,
+            "query and key must be (d,) for d / 2 frequencies, d up to 8, got shapes "
+            f"{q.shape}, {k.shape} and {omega.shape}",
+        )
+        shown.append({"name": str(name), "query": q, "key": k, "omega": omega})
+    data = {"examples": shown, "length": length, "query_at": query, "key_at": key}
+    return InteractiveFigure(
+        "rotary", "A query and a key as arrows that turn, and their score by distance", data, still
     )
 
 

@@ -1,17 +1,20 @@
-"""A figure to touch: the addressing of a Neural Turing Machine."""
+"""Figures to touch: memories, the slots of a Neural Turing Machine and the matrix of a linear
+attention.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from ...validate import require
 from ..canvas import as_array
 from .figure import InteractiveFigure
 
-__all__ = ["addressing_steps"]
+__all__ = ["addressing_steps", "delta_rule_steps"]
 
 
 def addressing_steps(
@@ -66,4 +69,68 @@ def addressing_steps(
     data |= {name: float(value) for name, (value, _, _) in ranges.items()}
     return InteractiveFigure(
         "addressing", "Weights of the slots before and after each of four steps", data, still
+    )
+
+
+def delta_rule_steps(
+    keys: Any,
+    values: Any,
+    names: Sequence[tuple[str, str]],
+    *,
+    entries: Sequence[str],
+    read: str,
+    written: int = 0,
+    strength: float = 1.0,
+    still: Figure,
+) -> InteractiveFigure:
+    r"""Show two memories of one matrix while pairs are written to them one after the other: a sum,
+    :math:`S \leftarrow S + k v^\top`, and the delta rule,
+    :math:`S \leftarrow S + β k (v - S^\top k)^\top`; and what each gives for a key,
+    :math:`S^\top k`.
+
+    Args:
+        keys: ``(n, d_k)``, a row for each pair.
+        values: ``(n, d_v)``.
+        names: of the key and of the value of each pair; keys of one name are equal.
+        entries: what the d_v numbers of a value are called.
+        read: the name of the key that is read with first.
+        written: how many pairs are written first.
+        strength: :math:`β`, between 0 and 1, shown first.
+        still: what is shown where no script runs.
+
+    Raises:
+        ValueError: for shapes or names that do not fit, and for values outside their range.
+
+    Source: equation 24 of Schlag, Irie and Schmidhuber 2021.
+    """
+    k, v = as_array("keys", keys, 2), as_array("values", values, 2)
+    require(
+        len(k) == len(v) == len(names) > 0,
+        f"keys, values and names must be one for each pair, got {len(k)}, {len(v)} and "
+        f"{len(names)}",
+    )
+    require(
+        len(entries) == v.shape[1],
+        f"entries must be one for each of the {v.shape[1]} numbers of a value, got {len(entries)}",
+    )
+    pairs = [
+        {"key": key, "value": value, "names": [str(a), str(b)]}
+        for key, value, (a, b) in zip(k, v, names, strict=True)
+    ]
+    first: dict[str, np.ndarray] = {}
+    for pair in pairs:
+        name = pair["names"][0]
+        require(
+            bool(np.array_equal(first.setdefault(name, pair["key"]), pair["key"])),
+            f"keys of one name must be equal, got two of {name}",
+        )
+    require(read in first, f"read must be one of {', '.join(first)}, got {read}")
+    require(0 <= written <= len(k), f"written must be between 0 and {len(k)}, got {written}")
+    require(0 <= strength <= 1, f"strength must be between 0 and 1, got {strength}")
+    data = {
+        "pairs": pairs, "keys": list(first), "entries": list(map(str, entries)), "read": read,
+        "written": written, "strength": float(strength),
+    }  # fmt: skip
+    return InteractiveFigure(
+        "delta", "Two memories, a sum and one with the delta rule, pair after pair", data, still
     )

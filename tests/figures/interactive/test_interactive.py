@@ -11,9 +11,16 @@ from touching import END, following, one_of_each, still
 
 from attnbook import figures
 
-KINDS = ["softmax", "mask", "positions", "alignment", "addressing", "beam", "tour"]
+KINDS = [
+    "softmax", "mask", "positions", "alignment", "addressing", "beam", "tour", "rotary", "delta",
+]  # fmt: skip
 TOUR = dict(points=[[0, 0], [1, 0], [0, 1]], walk=[0, 1, 2], weights=[[1, 0, 0]] * 3)
 MEMORY = dict(memory=[[1, 0], [0, 1]], key=[1, 0], previous=[1, 0], strength=1, gate=1, shift=0)
+TURNED = ("a pair", [1.0, 0.0], [0.0, 1.0], [0.1])
+PAIRS = dict(
+    keys=[[1, 0], [0, 1]], values=[[1, 0], [0, 1]], names=[("a", "x"), ("b", "y")],
+    entries=["x", "y"], read="a",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +94,44 @@ def test_the_style_names_only_the_figure_itself():
         (
             lambda: figures.addressing_steps(**MEMORY, gamma=1, names=["x"], still=still()),
             "names must be one for each of the 2 slots, got 1",
+        ),
+        (
+            lambda: figures.rotary_scores([], 9, query=1, key=0, still=still()),
+            "examples must hold at least one",
+        ),
+        (
+            lambda: figures.rotary_scores([TURNED], 9, query=9, key=0, still=still()),
+            "query must be between 0 and 8, got 9",
+        ),
+        (
+            lambda: figures.rotary_scores(
+                [("odd", [1, 2], [1, 2], [1, 0.1])], 9, query=1, key=0, still=still()
+            ),
+            r"must be \(d,\) for d / 2 frequencies",
+        ),
+        (
+            lambda: figures.delta_rule_steps(**PAIRS | {"entries": ["a"]}, still=still()),
+            "entries must be one for each of the 2 numbers of a value, got 1",
+        ),
+        (
+            lambda: figures.delta_rule_steps(**PAIRS | {"names": [("a", "x")]}, still=still()),
+            "one for each pair, got 2, 2 and 1",
+        ),
+        (
+            lambda: figures.delta_rule_steps(**PAIRS | {"names": [("a", "x")] * 2}, still=still()),
+            "keys of one name must be equal, got two of a",
+        ),
+        (
+            lambda: figures.delta_rule_steps(**PAIRS | {"read": "c"}, still=still()),
+            "read must be one of a, b, got c",
+        ),
+        (
+            lambda: figures.delta_rule_steps(**PAIRS, written=3, still=still()),
+            "written must be between 0 and 2, got 3",
+        ),
+        (
+            lambda: figures.delta_rule_steps(**PAIRS, strength=1.5, still=still()),
+            "strength must be between 0 and 1, got 1.5",
         ),
         (
             lambda: figures.beam_steps(following, end=END, beam_size=0, longest=3, still=still()),
