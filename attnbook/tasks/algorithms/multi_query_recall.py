@@ -32,18 +32,28 @@ class RecallBatches(GeneratedBatches[Recall]):
     """Endless batches of :func:`draw`; each draws its number of pairs from ``pairs``."""
 
     def __init__(
-        self, pairs: Sequence[int], batch_size: int, seed: int = 0, *, told: int = 1
+        self, pairs: Sequence[int], batch_size: int, seed: int = 0, **options: int
     ) -> None:
         require(len(pairs) > 0, "pairs must hold at least one number, got none")
-        super().__init__(partial(_any_size, tuple(pairs), told), batch_size, seed)
+        super().__init__(partial(_any_size, tuple(pairs), options), batch_size, seed)
 
 
-def _any_size(sizes: tuple[int, ...], told: int, count: int, generator: torch.Generator) -> Recall:
+def _any_size(
+    sizes: tuple[int, ...], options: dict[str, int], count: int, generator: torch.Generator
+) -> Recall:
     size = sizes[int(torch.randint(len(sizes), (), generator=generator))]
-    return draw(size, count, generator, told=told)
+    return draw(size, count, generator, **options)
 
 
-def draw(pairs: int, count: int, generator: torch.Generator, *, told: int = 1) -> Recall:
+def draw(
+    pairs: int,
+    count: int,
+    generator: torch.Generator,
+    *,
+    told: int = 1,
+    keys: int = KEYS,
+    values: int = VALUES,
+) -> Recall:
     """Lists of keys, each followed by its value, and then every key once more, in another order.
 
     ``k_1 v_1 k_2 v_2 … k_N v_N  k_π(1) … k_π(N)``; the keys of a row differ, the values need not.
@@ -51,9 +61,10 @@ def draw(pairs: int, count: int, generator: torch.Generator, *, told: int = 1) -
     and the last value of a key is the right one: a memory must forget the others.
 
     Args:
-        pairs: N, at most :data:`KEYS`.
+        pairs: N, at most ``keys``.
         count: B.
         told: how often every key is given a value.
+        keys, values: how many different ones there are.
 
     Shapes: :class:`Recall` of ``n = (2 told + 1) N`` tokens; keys are the ids from :data:`FIRST`,
     values those behind the keys.
@@ -64,22 +75,23 @@ def draw(pairs: int, count: int, generator: torch.Generator, *, told: int = 1) -
     Source: Arora et al. 2023, section 3.1, where gaps stand between the queries; keys that are told
     again: Schlag et al. 2021, section 6.1.
     """
-    check_integer("pairs", pairs, 1, KEYS)
+    check_integer("pairs", pairs, 1, check_integer("keys", keys))
+    check_integer("values", values)
     check_integer("count", count)
 
     def order(of: int) -> torch.Tensor:
         return torch.rand(count, of, generator=generator).argsort(1)
 
-    keys = order(KEYS)[:, :pairs]
+    chosen = order(keys)[:, :pairs]
     parts = []
-    held = torch.zeros(count, KEYS, dtype=torch.long)  # the value of each key
+    held = torch.zeros(count, keys, dtype=torch.long)  # the value of each key
     for _ in range(check_integer("told", told)):
-        shown = keys.gather(1, order(pairs))
-        value = torch.randint(VALUES, (count, pairs), generator=generator)
+        shown = chosen.gather(1, order(pairs))
+        value = torch.randint(values, (count, pairs), generator=generator)
         held = held.scatter(1, shown, value)
-        parts.append(torch.stack([shown, KEYS + value], -1).flatten(1))
-    asked = keys.gather(1, order(pairs))
+        parts.append(torch.stack([shown, keys + value], -1).flatten(1))
+    asked = chosen.gather(1, order(pairs))
     parts.append(asked)
     tokens = FIRST + torch.cat(parts, 1)
     blank = torch.full((count, 2 * told * pairs), PAD)
-    return Recall(tokens, torch.cat([blank, FIRST + KEYS + held.gather(1, asked)], 1))
+    return Recall(tokens, torch.cat([blank, FIRST + keys + held.gather(1, asked)], 1))

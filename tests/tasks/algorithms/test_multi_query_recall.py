@@ -29,6 +29,13 @@ def test_every_key_is_asked_once_for_the_last_value_that_it_was_given(told):
     assert (changed > 0) == (told > 1)
 
 
+def test_there_are_as_many_keys_and_values_as_asked_for():
+    tokens, target = draw(5, 200, torch.Generator().manual_seed(0), keys=6, values=3)
+    assert tokens[:, :10:2].unique().tolist() == list(range(FIRST, FIRST + 6))
+    assert tokens[:, 1:10:2].unique().tolist() == list(range(FIRST + 6, FIRST + 9))
+    assert set(target.unique().tolist()) == {PAD, *range(FIRST + 6, FIRST + 9)}
+
+
 def test_batches_depend_on_the_seed_and_have_all_sizes():
     batches = RecallBatches((2, 4), 3, seed=1)
     again = RecallBatches((2, 4), 3, seed=1)
