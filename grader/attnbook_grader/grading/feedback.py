@@ -56,14 +56,14 @@ def write_csv(path: Path, marks) -> None:
         writer.writerow(COLUMNS)
         for one in marks:
             row = [
-                _cell(one.student),
+                cell(one.student),
                 one.assignment,
                 one.exercise,
                 f"{one.points:g}",
                 f"{one.most:g}",
                 f"{total[one.student]:g}",
             ]
-            writer.writerow([*row, _cell(one.note)])
+            writer.writerow([*row, cell(one.note)])
 
 
 def write_feedback(path: Path, student: str, marks, assignments) -> None:
@@ -309,7 +309,7 @@ def _text(value):
     return html.escape(str(value))
 
 
-def _cell(value):
+def cell(value):
     """Text that a spreadsheet does not take for a formula: also where it reads no comma but the
     semicolon, and so begins a cell within this one.
     """

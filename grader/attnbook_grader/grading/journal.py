@@ -33,7 +33,7 @@ create table if not exists outcome (
 );
 create table if not exists hand_in (
     student text not null, assignment text not null, sha text not null, file text not null, time text not null,
-    shared integer not null default 0, primary key (student, assignment, file, sha)
+    shared integer not null default 0, late integer, primary key (student, assignment, file, sha)
 );
 create table if not exists mark (
     student text not null, assignment text not null, exercise text not null, sha text, points real not null, most real not null,
@@ -42,7 +42,7 @@ create table if not exists mark (
 create table if not exists regrade (assignment text not null, exercise text not null, primary key (assignment, exercise));
 """
 # Columns that a journal of an earlier version lacks.
-_SINCE = [("hand_in", "shared integer not null default 0")]
+_SINCE = [("hand_in", "shared integer not null default 0"), ("hand_in", "late integer")]
 
 
 class Journal:
@@ -167,8 +167,8 @@ class Journal:
                 [(one.sha, one.file, one.student, one.assignment) for one in hand_ins],
             )
             base.executemany(
-                "insert or replace into hand_in (student, assignment, sha, file, time, shared) "
-                "values (?, ?, ?, ?, ?, ?)",
+                "insert or replace into hand_in (student, assignment, sha, file, time, shared, late) "
+                "values (?, ?, ?, ?, ?, ?, ?)",
                 [
                     (
                         one.student,
@@ -177,6 +177,7 @@ class Journal:
                         one.file,
                         one.time.isoformat(),
                         one.shared,
+                        one.late,
                     )
                     for one in hand_ins
                 ],
@@ -185,11 +186,20 @@ class Journal:
     def hand_ins(self) -> list[HandIn]:
         """All hand-ins that there ever were; what they hold is known by the outcomes alone."""
         rows = self._base.execute(
-            "select student, assignment, file, sha, time, shared from hand_in order by rowid"
+            "select student, assignment, file, sha, time, shared, late from hand_in order by rowid"
         )
         return [
-            HandIn(student, name, Path(file), sha, datetime.fromisoformat(time), bool(shared), file)
-            for student, name, file, sha, time, shared in rows
+            HandIn(
+                student,
+                name,
+                Path(file),
+                sha,
+                datetime.fromisoformat(time),
+                bool(shared),
+                file,
+                late if late is None else bool(late),
+            )
+            for student, name, file, sha, time, shared, late in rows
         ]
 
     def students(self) -> set[str]:

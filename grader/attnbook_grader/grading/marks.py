@@ -167,10 +167,16 @@ def _total(marks):
 
 def _share(assignment, hand_in, rules):
     """(share of the marks that remains, the lateness in words)."""
-    if assignment.due is None or hand_in.time <= assignment.due:
+    if assignment.due is None or hand_in.late is False:
         return 1.0, ""
-    days = math.ceil((hand_in.time - assignment.due).total_seconds() / 86400)
+    seconds = (hand_in.time - assignment.due).total_seconds()
+    # a platform says that it was late, not by how much
+    days = 1 if hand_in.late else math.ceil(seconds / 86400)
+    if days <= 0:
+        return 1.0, ""
     lateness = f"{days} day{'s' if days > 1 else ''} late"
+    if hand_in.late:
+        lateness += " (late by its name, counted as one day; times.csv can say more)"
     if days > rules.latest_days:
         return 0.0, f"{lateness}: no marks after {rules.latest_days:g} days"
     share = max(0.0, 1 - rules.late_per_day * days)

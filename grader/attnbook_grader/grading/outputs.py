@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ..notebooks.hand_ins import safe_names
 from .feedback import write_class_page, write_csv, write_feedback
+from .wide import write_wide
 
 __all__ = ["MARKER", "locked", "usable", "write_outputs"]
 
@@ -46,7 +47,7 @@ def locked(out: Path):
         yield
 
 
-def write_outputs(out, course, assignments, students, done):
+def write_outputs(out, course, assignments, students, done, roster=None):
     """Marks and pages, each complete before it gets its name."""
     ids = safe_names(students)
     work = Path(tempfile.mkdtemp(prefix=".new-", dir=out)).resolve()
@@ -54,6 +55,9 @@ def write_outputs(out, course, assignments, students, done):
         # first: the pages show what it remarks
         _gradebook(work, assignments, ids, done)
         write_csv(work / "marks.csv", done.marks)
+        done.remarks.extend(
+            write_wide(work / "wide.csv", students, assignments, done.marks, roster)
+        )
         write_class_page(work / "class.html", course, assignments, done)
         by_student = {student: [] for student in students}
         for mark in done.marks:
@@ -62,7 +66,7 @@ def write_outputs(out, course, assignments, students, done):
             write_feedback(
                 work / "feedback" / id / "index.html", student, by_student[student], assignments
             )
-        for name in ("marks.csv", "class.html", "gradebook.db", "feedback"):
+        for name in ("marks.csv", "wide.csv", "class.html", "gradebook.db", "feedback"):
             if (work / name).exists():
                 _put(work / name, out / name)
     finally:

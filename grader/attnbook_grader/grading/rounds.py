@@ -5,7 +5,7 @@ It may be killed at any moment and started again.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from ..course.assignments import Course
 from ..notebooks.hand_ins import HandIn, find_hand_ins
+from ..notebooks.roster import Roster
 from ..sandbox.launch import choose
 from .check_fingerprint import fingerprint
 from .journal import Journal
@@ -52,6 +53,7 @@ def grade(
     only=None,
     tasks=None,
     drop_absent=False,
+    roster: Roster | None = None,
     say=print,
 ) -> Round:
     """Judge what was not judged yet in the folder `submissions`, and write the folder `out`.
@@ -64,6 +66,7 @@ def grade(
     only: names of the assignments to judge; default: those that anybody handed in
     tasks: ids of the exercises to judge; default: all
     drop_absent: forget the hand-ins of earlier rounds that are no longer in `submissions`
+    roster: the students, also those who handed in nothing
     The marks are those of all assignments and exercises that were judged, in this round or before,
     of every hand-in that there ever was.
     Raises ValueError for folders that cannot be used, NoSandbox.
@@ -73,7 +76,7 @@ def grade(
     _known(again, wanted)
     usable(out)
     # with fewer, a file of another one would be taken for one of these
-    found, students, remarks = find_hand_ins(submissions, course.assignments)
+    found, students, remarks = find_hand_ins(submissions, course.assignments, roster)
     if not only:
         given = {one.assignment for one in found}
         wanted = [one for one in wanted if one.name in given]
@@ -83,6 +86,7 @@ def grade(
                 [f"submissions: {submissions} holds no notebook of an assignment", *remarks[:5]]
             )
         )
+    say(_count(students, found))
     out.mkdir(parents=True, exist_ok=True)
     with locked(out):
         (out / MARKER).write_text(
@@ -102,6 +106,9 @@ def grade(
             else:
                 students = sorted({*students, *journal.students()})
             hand_ins = journal.hand_ins()
+            if roster:  # it may be new
+                hand_ins = [replace(one, student=roster.label(one.student)) for one in hand_ins]
+                students = sorted({roster.label(student) for student in students})
             remarks += _absent(hand_ins, found)
             outcomes = {one.name: journal.outcomes(one.name) for one in course.assignments}
             assignments = _with_marks(course, wanted, hand_ins, outcomes, remarks)
@@ -124,7 +131,7 @@ def grade(
             }
             done = Round(marks, judged, equal, remarks)
             journal.write_marks(marks)
-            write_outputs(out, course, assignments, students, done)
+            write_outputs(out, course, assignments, students, done, roster)
             journal.finished([(one.name, task.id) for one in wanted for task in one.tasks])
         finally:
             journal.close()
@@ -138,6 +145,14 @@ def _cut(assignment, ids):
         tasks=tuple(task for task in assignment.tasks if task.id in ids),
         points={id: points for id, points in assignment.points.items() if id in ids},
     )
+
+
+def _count(students, found):
+    """How many there are, said before anything is judged: a layout that was read wrongly shows."""
+    counts = Counter(one.assignment for one in found)
+    files = ", ".join(f"{name}: {count}" for name, count in counts.items())
+    shown = f"{', '.join(students[:3])}{', …' if len(students) > 3 else ''}"
+    return f"{len(students)} student{'s' if len(students) > 1 else ''} ({shown}); hand-ins: {files}"
 
 
 def _absent(hand_ins, found):

@@ -6,7 +6,9 @@ from patience import PATIENT
 
 from attnbook_grader.course.assignments import Course, from_sections
 from attnbook_grader.course.exercises import find_book, sections
-from attnbook_grader.course.synthetic_class import write_class
+from attnbook_grader.course.synthetic_class import synthetic_class, write_class
+from attnbook_grader.notebooks.hand_ins import find_hand_ins
+from attnbook_grader.notebooks.submissions import parse_submission, restore
 from attnbook_grader.sandbox.launch import Limits
 
 IDS = ("00.weighted_sum", "00.temperature")
@@ -51,3 +53,43 @@ def marks_table(out):
 def run(command, *arguments):
     """What a command says and ends with."""
     return CliRunner().invoke(command, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="session")
+def hand_ins(assignment, section):
+    return {student: one.content for student, one in synthetic_class(assignment, section).items()}
+
+
+def restored(assignment, content):
+    return restore(parse_submission(content), assignment)
+
+
+def place_of(nb, name):
+    return next(
+        i
+        for i, cell in enumerate(nb.cells)
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == name
+    )
+
+
+def names(nb):
+    return [cell.metadata.nbgrader.grade_id for cell in nb.cells if "nbgrader" in cell.metadata]
+
+
+ORDER = [
+    f"00-{name}{part}"
+    for name in ("weighted-sum", "temperature")
+    for part in ("", "-check", "-hidden")
+]
+
+
+def found(folder, *assignments):
+    hand_ins, students, remarks = find_hand_ins(folder, assignments)
+    return (
+        [
+            (one.student, one.assignment, one.path.relative_to(folder).as_posix())
+            for one in hand_ins
+        ],
+        students,
+        remarks,
+    )

@@ -1,0 +1,234 @@
+"""Whose a file is: the layouts in which folders and learning platforms keep what was handed in."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .roster import Roster
+
+__all__ = ["Owner", "named", "owned_files", "shown"]
+
+# leeann_LATE_12345_67890_soft_lookup.ipynb: name, user, attachment
+_CANVAS = re.compile(r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<id>\d+)_\d+_(?P<file>.+)")
+# Ann Lee_1234567_assignsubmission_file/… or …_file_soft_lookup.ipynb: name, number of the hand-in
+_MOODLE = re.compile(r"(?P<name>.+)_(?P<id>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)")
+# Controls, marks of direction, and bytes of a file name that are no UTF-8.
+_ODD = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose a file is, as far as its place says.
+
+    student: the name, as it is shown
+    hint: what its name and the folders around it say about the assignment
+    late: what the platform says; None where it says nothing
+    """
+
+    student: str
+    hint: str = ""
+    late: bool | None = None
+
+
+def owned_files(
+    folder: Path, assignments, roster: Roster | None, remarks: list[str]
+) -> Iterator[tuple[Owner, Path | None]]:
+    """Every notebook below `folder` with its owner, and every student once without a file.
+
+    Known are STUDENT/….ipynb at any depth, STUDENT.ipynb, and both in a folder for each assignment;
+    what Canvas and Moodle pack for an assignment, and what `gh classroom clone student-repos`
+    leaves. Links are not followed: they may lead to anything.
+    """
+    whose = _Names(folder, assignments, roster, remarks)
+    yield from _below(folder, "", whose)
+
+
+class _Names:
+    def __init__(self, root, assignments, roster, remarks):
+        self.root, self.assignments, self.roster, self.remarks = root, assignments, roster, remarks
+        self.strangers: set[str] = set()
+
+    def path(self, path):
+        return str(path.relative_to(self.root))
+
+    def owner(self, name, hint, is_folder=False) -> Owner | None:
+        """Of a folder or a file with this name; None where it names nobody."""
+        late, own = None, ()
+        if found := _MOODLE.fullmatch(name):
+            student, hint = found["name"], f"{hint} {found['file']}"
+        elif found := _CANVAS.fullmatch(name):
+            student, own = f"{found['name']} ({found['id']})", (found["id"],)
+            late, hint = bool(found["late"]), f"{hint} {found['file']}"
+        else:
+            student, hint = self._without_assignment(name, is_folder), f"{hint} {name}"
+        if not student:
+            return None
+        if self.roster is not None:
+            person = self.roster.find(student, *own)
+            if person is None and student not in self.strangers:
+                self.strangers.add(student)
+                self.remarks.append(f"{student}: nobody in the roster, or more than one, is this")
+            student = person.label if person else student
+        return Owner(shown(student), hint, late)
+
+    def holds_students(self, entry) -> bool:
+        """Whether a folder is that of an assignment and not of a student."""
+        slug = _slug(entry.name)
+        if any(
+            slug in (_slug(one.name), f"{_slug(one.name)}_submissions") for one in self.assignments
+        ):
+            return True
+        if self.roster is not None and self.roster.find(entry.name):
+            return False
+        names = [
+            one.stem if one.suffix.lower() == ".ipynb" else one.name
+            for one in _visible(entry)
+            if one.suffix.lower() == ".ipynb" or one.is_dir() and not one.is_symlink()
+        ]
+        return bool(names) and all(map(self._of_a_platform, names))
+
+    def _of_a_platform(self, name):
+        found = _MOODLE.fullmatch(name) or _CANVAS.fullmatch(name)
+        return bool(found or self.roster is not None and self.roster.find(name))
+
+    def _without_assignment(self, name, is_folder):
+        """The name without that of an assignment (of a folder: as GitHub Classroom puts it before)
+        and a browser's (1).
+        """
+        for one in self.assignments:
+            word = "[-_]".join(map(re.escape, re.split("[-_]", one.name)))
+            if is_folder:
+                name = re.sub(rf"^{word}-(?=.)", "", name, flags=re.IGNORECASE)
+                continue
+            name = re.sub(r"\s*\(\d+\)$", "", name)
+            name = re.sub(rf"^{word}(?:[\s_.-]+|$)|[\s_.-]+{word}$", "", name, flags=re.IGNORECASE)
+        return name.strip()
+
+
+def _below(here, hint, whose):
+    for entry in _visible(here):
+        name = whose.path(entry)
+        if entry.is_symlink():
+            whose.remarks.append(f"{name}: a link, left out")
+        elif entry.is_dir():
+            if whose.holds_students(entry):
+                yield from _below(entry, f"{hint} {entry.name}", whose)
+                continue
+            owner = whose.owner(entry.name, hint, is_folder=True) or Owner(shown(entry.name), hint)
+            yield owner, None
+            for path in _files(entry, whose):
+                yield (
+                    Owner(owner.student, f"{owner.hint} {path.relative_to(entry)}", owner.late),
+                    path,
+                )
+        elif entry.suffix.lower() != ".ipynb":
+            whose.remarks.append(f"{name}: no notebook (.ipynb), left out")
+        elif _is_file(entry, whose):
+            owner = whose.owner(entry.stem, hint)
+            if owner is None:
+                whose.remarks.append(
+                    f"{name}: whose is it? Expected the student's name in that of its folder or "
+                    f"its own; left out"
+                )
+            else:
+                yield owner, entry
+
+
+def _visible(folder):
+    """The entries of a folder without tables and what systems put beside files."""
+    try:
+        return [
+            one
+            for one in sorted(folder.iterdir())
+            if not one.name.startswith(".") and one.name not in ("times.csv", "__MACOSX")
+        ]
+    except OSError:  # `_files` says so
+        return []
+
+
+def _files(student, whose):
+    """The notebooks in a student's folder."""
+
+    def closed(error):
+        whose.remarks.append(
+            f"{whose.path(Path(error.filename))}: cannot be read ({error.strerror}), left out"
+        )
+
+    others = []
+    for here, folders, files in os.walk(student, followlinks=False, onerror=closed):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(name for name in files if not name.startswith(".")):
+            path = Path(here) / name
+            if path.suffix.lower() != ".ipynb":
+                others.append(str(path.relative_to(student)))
+            elif _is_file(path, whose):
+                yield path
+    if others:
+        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+        whose.remarks.append(
+            f"{whose.path(student)}: {', '.join(others[:5])}{more}: no notebook (.ipynb), left out"
+        )
+
+
+def _is_file(path, whose):
+    """Whether it may be read without waiting and without leading elsewhere; if not, a remark
+    says so.
+    """
+    name = whose.path(path)
+    try:
+        if stat.S_ISREG(path.lstat().st_mode):
+            return True
+    except OSError as error:  # it may go while the folder is looked through
+        whose.remarks.append(f"{name}: cannot be read ({error.strerror}), left out")
+        return False
+    whose.remarks.append(f"{name}: a link or another thing that is no file, left out")
+    return False
+
+
+def named(text: str, assignments) -> list[str]:
+    """The names of the assignments that stand in a text, such as the name of a file."""
+    text = _slug(text)
+    spans = {
+        one.name: [
+            match.span()
+            for match in re.finditer(rf"(?<![a-z0-9]){re.escape(_slug(one.name))}(?![a-z])", text)
+        ]
+        for one in assignments
+    }
+
+    def inside(name, span):  # "memory" in "documents_and_memory"
+        return any(
+            low <= span[0] and span[1] <= high and high - low > span[1] - span[0]
+            for other in spans
+            if other != name
+            for low, high in spans[other]
+        )
+
+    return [name for name, found in spans.items() if not all(inside(name, span) for span in found)]
+
+
+def _slug(text):
+    return re.sub(r"[-_ ]", "_", text.casefold())
+
+
+def shown(name: str) -> str:
+    """The name of a student or file without what a terminal, a page or a data base could not
+    take as it is; that is written out, as \\xeb.
+    """
+
+    def written(one):
+        code = ord(one[0])
+        return (
+            f"\\x{code - 0xDC00:02x}"
+            if 0xDC80 <= code <= 0xDCFF
+            else one[0].encode("unicode_escape").decode()
+        )
+
+    return _ODD.sub(written, name)

@@ -1,0 +1,336 @@
+"""Which files are hand-ins, whose, for which assignment, and when."""
+
+import os
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from attnbook_grader.course.assignments import notebook_with
+from attnbook_grader.notebooks import hand_ins as hand_ins_module
+from attnbook_grader.notebooks import layouts
+from attnbook_grader.notebooks.hand_ins import find_hand_ins, safe_names
+from attnbook_grader.notebooks.submissions import LARGEST
+
+from .conftest import found
+
+
+def test_hand_ins_are_found_at_any_depth_and_under_any_name(tmp_path, assignment, hand_ins):
+    right = hand_ins["right"]
+    for name in (
+        "ann/soft_lookup.ipynb",
+        "bob/deep/00_attention/Kopie von X (2).ipynb",
+        "bob/soft_lookup.ipynb",
+        "cy/empty.IPYNB",
+        "Zoë 李/a b.ipynb",
+        "ann/.ipynb_checkpoints/soft_lookup-checkpoint.ipynb",
+        "..dots/x.ipynb",
+        "back\\slash/x.ipynb",
+        "soft_lookup_dora (1).ipynb",
+        "ed.ipynb",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(right)
+    (tmp_path / "notes.txt").write_text("")
+    got, students, remarks = found(tmp_path, assignment)
+    assert students == sorted(["ann", "bob", "cy", "Zoë 李", "back\\slash", "dora", "ed"])
+    assert [one[2] for one in got if one[0] == "bob"] == [
+        "bob/soft_lookup.ipynb",
+        "bob/deep/00_attention/Kopie von X (2).ipynb",
+    ]
+    assert (
+        len(got) == 8
+        and {one[1] for one in got} == {"soft_lookup"}
+        and remarks == ["notes.txt: no notebook (.ipynb), left out"]
+    )
+
+
+def test_a_notebook_without_any_answer_belongs_to_nobody(tmp_path, assignment):
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "holiday.ipynb").write_text(
+        '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+    )
+    got, students, remarks = found(tmp_path, assignment)
+    assert (
+        got == []
+        and students == ["ann"]
+        and len(remarks) == 1
+        and "belongs to no assignment" in remarks[0]
+    )
+
+
+def test_links_are_not_followed(tmp_path, assignment, hand_ins):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "secret.ipynb").write_bytes(hand_ins["right"])
+    folder = tmp_path / "hand-ins"
+    for student in ("ann", "bob"):
+        (folder / student).mkdir(parents=True)
+    (folder / "ann" / "soft_lookup.ipynb").symlink_to(tmp_path / "elsewhere" / "secret.ipynb")
+    (folder / "bob" / "deep").symlink_to(tmp_path / "elsewhere")
+    (folder / "cy").symlink_to(tmp_path / "elsewhere")
+    got, students, remarks = found(folder, assignment)
+    assert got == [] and students == ["ann", "bob"]
+    assert len(remarks) == 2 and all("link" in remark for remark in remarks)
+
+
+def test_what_is_no_notebook_is_left_out_with_a_word(tmp_path, assignment, hand_ins):
+    for name in (
+        "Ida/hand.zip",
+        "Ida/deep/week1.py",
+        "Hugo.zip",
+        "Jo/soft_lookup.ipynb",
+        "Kim.IPYNB",
+        *(f"Jo/{n}.png" for n in range(9)),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(hand_ins["right"])
+    os.mkfifo(tmp_path / "top.ipynb")
+    os.mkfifo(tmp_path / "Jo" / "pipe.ipynb")
+    got, students, remarks = found(tmp_path, assignment)
+    assert students == ["Ida", "Jo", "Kim"] and len(got) == 2
+    assert remarks == [
+        "Hugo.zip: no notebook (.ipynb), left out",
+        "Ida: hand.zip, deep/week1.py: no notebook (.ipynb), left out",
+        "Jo/pipe.ipynb: a link or another thing that is no file, left out",
+        "Jo: 0.png, 1.png, 2.png, 3.png, 4.png and 4 more: no notebook (.ipynb), left out",
+        "top.ipynb: a link or another thing that is no file, left out",
+    ]
+
+
+def test_names_are_shown_so_that_everything_takes_them(tmp_path, assignment, hand_ins):
+    for name in (
+        b"Zo\xeb/soft_lookup\xff.ipynb",
+        b"a\nb/soft_lookup.ipynb",
+        "e\u202ev\u202d\x1b[2J.ipynb".encode(),
+        "نرگس\u200cها/soft_lookup.ipynb".encode(),
+        b"x\n.zip",
+    ):
+        path = os.path.join(os.fsencode(tmp_path), name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(hand_ins["right"])
+    (tmp_path / "times.csv").write_text(
+        'file,time\n"a\nb/soft_lookup.ipynb",2027-01-31T12:00:00+01:00\n'
+    )
+    got, students, remarks = find_hand_ins(tmp_path, [assignment])
+    assert (
+        set(students)
+        == {r"Zo\xeb", r"a\nb", r"e\u202ev\u202d\x1b[2J", "نرگس\u200cها"}
+        == {one.student for one in got}
+    )
+    assert [one.name for one in got if one.student == r"Zo\xeb"] == [r"soft_lookup\xff.ipynb"]
+    assert [one.time.year for one in got if one.student == r"a\nb"] == [2027]
+    assert remarks == [r"x\n.zip: no notebook (.ipynb), left out"] and all(
+        one.content() == hand_ins["right"] for one in got
+    )
+
+
+def test_a_name_within_a_longer_one_is_not_meant(tmp_path):
+    from attnbook_grader.course.assignments import from_sections
+    from attnbook_grader.course.exercises import find_book, sections
+
+    both = from_sections(sections(find_book(), ["documents_and_memory", "memory"]))
+    for folder, name in (
+        ("ann", "documents_and_memory"),
+        ("bob", "Memory (1)"),
+        ("cid", "memory and documents_and_memory"),
+        ("__MACOSX", "memory"),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.ipynb").write_bytes(b"{cut off")
+    found, students, _ = find_hand_ins(tmp_path, both)
+    assert [(one.student, one.assignment) for one in found] == [
+        ("ann", "documents_and_memory"),
+        ("bob", "memory"),
+        ("cid", "memory"),
+    ]
+    assert "__MACOSX" not in students
+
+
+def test_a_hand_in_belongs_where_its_cells_belong(tmp_path, hand_ins):
+    from attnbook_grader.course.assignments import from_sections
+    from attnbook_grader.course.exercises import find_book, sections
+
+    first, second = from_sections(sections(find_book(), ["soft_lookup", "weights_as_explanation"]))
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "soft_lookup.ipynb").write_bytes(notebook_with(second, {}))
+    (tmp_path / "ann" / "any.ipynb").write_bytes(hand_ins["right without cell names"])
+    (tmp_path / "ann" / "weights_as_explanation (3).ipynb").write_bytes(b"no notebook")
+    (tmp_path / "ann" / "other.ipynb").write_bytes(b"no notebook")
+    got, _, remarks = found(tmp_path, first, second)
+    assert {(name, path) for _, name, path in got} == {
+        ("weights_as_explanation", "ann/soft_lookup.ipynb"),
+        ("soft_lookup", "ann/any.ipynb"),
+        ("weights_as_explanation", "ann/weights_as_explanation (3).ipynb"),
+    }
+    assert remarks == [
+        "ann/other.ipynb: belongs to no assignment (soft_lookup, weights_as_explanation), left out"
+    ]
+
+
+def test_a_notebook_of_two_assignments_is_shared_unless_its_name_says_which(
+    tmp_path, assignment, hand_ins
+):
+    weeks = [
+        replace(assignment, name=name, tasks=(task,))
+        for name, task in zip(("week-1", "week-2"), assignment.tasks)
+    ]
+    (tmp_path / "ann").mkdir()
+    for name in ("soft_lookup", "week-2", "week-1 and week-2"):
+        (tmp_path / "ann" / f"{name}.ipynb").write_bytes(hand_ins["right"])
+    (tmp_path / "ann" / "other.ipynb").write_bytes(notebook_with(weeks[0], {}))
+    assert [
+        (one.path.stem, one.assignment, one.shared) for one in find_hand_ins(tmp_path, weeks)[0]
+    ] == [
+        ("other", "week-1", False),
+        ("soft_lookup", "week-1", True),
+        ("soft_lookup", "week-2", True),
+        ("week-1 and week-2", "week-1", False),
+        ("week-1 and week-2", "week-2", False),
+        ("week-2", "week-2", False),
+    ]
+
+
+def test_times_come_from_the_file_or_the_table(tmp_path, assignment, hand_ins):
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "x.ipynb").write_bytes(hand_ins["right"])
+    os.utime(tmp_path / "ann" / "x.ipynb", (1_000_000_000, 1_000_000_000))
+    ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
+    assert one.time == datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC)
+    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,2027-01-31T12:00:00+01:00\n")
+    ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
+    assert one.time == datetime(2027, 1, 31, 11, tzinfo=UTC)
+    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,2027-01-31T12:00:00\n")
+    with pytest.raises(
+        ValueError, match="line 2: expected the columns file and time, a time with its zone"
+    ):
+        find_hand_ins(tmp_path, [assignment])
+    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,yesterday\n")
+    with pytest.raises(ValueError, match="line 2: expected the columns file and time"):
+        find_hand_ins(tmp_path, [assignment])
+    (tmp_path / "times.csv").write_text("file,time\nann/y.ipynb,2027-01-31T12:00:00+01:00\n")
+    assert find_hand_ins(tmp_path, [assignment])[2] == [
+        f"times.csv: ann/y.ipynb: there is no notebook of this name, expected its path in "
+        f"{tmp_path}, as STUDENT/NOTEBOOK.ipynb"
+    ]
+    (tmp_path / "times.csv").write_bytes(
+        "file,time\nZoë/x.ipynb,2027-01-31T12:00:00+01:00\n".encode("cp1252")
+    )
+    with pytest.raises(ValueError, match="times.csv: line 2: expected UTF-8, got the byte 0xeb"):
+        find_hand_ins(tmp_path, [assignment])
+    (tmp_path / "times.csv").write_text("file,time\n" + "x" * 200_000)
+    with pytest.raises(ValueError, match="times.csv: expected a table in CSV"):
+        find_hand_ins(tmp_path, [assignment])
+
+
+def test_a_large_file_is_not_read_into_memory(tmp_path, assignment):
+    (tmp_path / "ann").mkdir()
+    with open(tmp_path / "ann" / "soft_lookup.ipynb", "wb") as file:
+        file.truncate(200 * 2**20)
+    ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
+    assert len(one.content()) == LARGEST + 1
+    assert one.sha != find_hand_ins(tmp_path, [assignment])[0][0].path.name
+
+
+def test_a_file_that_changes_or_goes_is_not_read(tmp_path, assignment, hand_ins):
+    """Between the look at the folder and the judging."""
+    path, other = tmp_path / "hand-ins" / "ann" / "x.ipynb", tmp_path / "other.ipynb"
+    path.parent.mkdir(parents=True)
+    other.write_bytes(hand_ins["right"])
+
+    def link():
+        path.unlink()
+        path.symlink_to(other)
+
+    def pipe():
+        path.unlink()
+        os.mkfifo(path)
+
+    for words, change in (
+        ("it has changed", lambda: path.write_bytes(b"{}")),
+        ("it has changed", lambda: os.truncate(path, 3 * LARGEST)),
+        ("No such file", path.unlink),
+        ("symbolic link", link),
+        ("it is no file", pipe),
+    ):
+        path.unlink(missing_ok=True)
+        path.write_bytes(hand_ins["right"])
+        ((one,), _, _) = find_hand_ins(tmp_path / "hand-ins", [assignment])
+        assert one.content() == hand_ins["right"]
+        change()
+        with pytest.raises(OSError, match=words):
+            one.content()
+
+
+def test_a_file_that_goes_while_the_folder_is_looked_through_is_left_out(
+    tmp_path, assignment, hand_ins, monkeypatch
+):
+    for student in ("ann", "bob"):
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "x.ipynb").write_bytes(hand_ins["right"])
+    monkeypatch.setattr(
+        layouts.os, "walk", lambda folder, **_: [(str(folder), [], ["gone.ipynb", "x.ipynb"])]
+    )
+    got, students, remarks = found(tmp_path, assignment)
+    assert [one[0] for one in got] == students == ["ann", "bob"]
+    assert remarks == [
+        f"{student}/gone.ipynb: cannot be read (No such file or directory), left out"
+        for student in students
+    ]
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [10**12, 253_402_300_000, -(10**12)],
+    ids=["year 33658", "the last hour there is", "before all years"],
+)
+def test_a_time_that_is_no_date_costs_one_file(
+    tmp_path, assignment, hand_ins, monkeypatch, seconds
+):
+    for student in ("ann", "bob"):
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "x.ipynb").write_bytes(hand_ins["right"])
+    true = os.fstat  # not every file system takes such a time
+
+    def odd(number):
+        values = true(number)
+        if os.path.samestat(values, os.stat(tmp_path / "ann" / "x.ipynb")):
+            return os.stat_result((*values[:8], seconds, *values[9:10]))
+        return values
+
+    monkeypatch.setattr(hand_ins_module.os, "fstat", odd)
+    got, students, remarks = found(tmp_path, assignment)
+    assert [one[0] for one in got] == ["bob"] and students == ["ann", "bob"]
+    assert (
+        len(remarks) == 1
+        and remarks[0].startswith("ann/x.ipynb: its time is no date")
+        and "times.csv" in remarks[0]
+    )
+    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,2027-01-31T12:00:00+01:00\n")
+    assert [one[0] for one in found(tmp_path, assignment)[0]] == ["ann", "bob"]
+
+
+def test_names_for_nbgrader_are_plain_and_different():
+    names = safe_names(["Ann Lee", "Ann_Lee", "ann-lee", "Zoë", "../x", "?", "x" * 90])
+    assert names["Ann_Lee"] == "Ann_Lee" and names["ann-lee"] == "ann-lee", (
+        "a name that is safe stays as it is"
+    )
+    assert re.fullmatch("Ann_Lee_[0-9a-f]{10}", names["Ann Lee"]) and re.fullmatch(
+        "x_[0-9a-f]{10}", names["../x"]
+    )
+    assert (
+        len({name.lower() for name in names.values()}) == len(names)
+        and max(map(len, names.values())) < 100
+    )
+
+
+def test_the_name_of_one_student_is_never_another_s_in_the_next_round():
+    forged = safe_names(["Ann Lee"])["Ann Lee"]
+    class_ = ["王", "Ann_Lee", "Ann Lee", "ann", forged, forged.upper()]
+    alone = {safe_names([student])[student]: student for student in class_}
+    assert len({name.lower() for name in alone}) == len(class_)
+    after = safe_names([*class_, "李", "Ann.Lee", "Ann", "!"])
+    for student, name in after.items():
+        assert alone.get(name, student) == student
+    assert after["王"] in alone and after["Ann Lee"] in alone, "nor does it change when others come"

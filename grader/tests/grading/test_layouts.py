@@ -1,0 +1,216 @@
+"""Layouts of learning platforms, rosters, and the table that they import."""
+
+import csv
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from attnbook_grader.course.assignments import Rules, notebook_with
+from attnbook_grader.grading.marks import Mark, _share
+from attnbook_grader.grading.wide import write_wide
+from attnbook_grader.notebooks.hand_ins import HandIn, find_hand_ins
+from attnbook_grader.notebooks.roster import read_roster
+
+from .conftest import run
+
+CANVAS = "Student,ID,SIS User ID,SIS Login ID,Section,Soft lookup (77)\n"
+ROSTERS = {
+    "Canvas": CANVAS
+    + '    Points Possible,,,,,6\n"Lee, Ann",11,s1,alee,A,\n"Müller, Bo",12,s2,bo,A,\n',
+    "Moodle": "\ufeffFirst name,Surname,ID number,Email address\nAnn,Lee,11,ann@x.org\n"
+    "Bo,Müller,12,bo@x.org\n",
+    "GitHub": "identifier,github_username,github_id,name\n"
+    '11,alee,1,Ann Lee\n12,bo,2,"Müller, Bo"\n',
+    "one's own": "name,id,username\nAnn Lee,11,alee\nBo Müller,12,bo\n",
+}
+# Where the files of two students lie, what they are called without a roster, and whether the
+# platform says that the second one is late.
+LAYOUTS = {
+    "a folder each": (["Ann Lee/x.ipynb", "Bo Müller/deep/y.ipynb"], "Ann Lee, Bo Müller", None),
+    "a file each": (
+        ["soft_lookup_Ann Lee (1).ipynb", "Bo Müller-soft-lookup.ipynb"],
+        "Ann Lee, Bo Müller",
+        None,
+    ),
+    "a folder for the assignment": (
+        ["soft_lookup/Ann Lee.ipynb", "soft_lookup/Bo Müller.ipynb"],
+        "Ann Lee, Bo Müller",
+        None,
+    ),
+    "and folders in it": (
+        ["Soft-Lookup/Ann Lee/x.ipynb", "Soft-Lookup/Bo Müller/y.ipynb"],
+        "Ann Lee, Bo Müller",
+        None,
+    ),
+    "Canvas": (
+        ["leeann_11_901_soft_lookup-1.ipynb", "mullerbo_LATE_12_902_answers.ipynb"],
+        "leeann (11), mullerbo (12)",
+        True,
+    ),
+    "Canvas in a folder": (
+        ["submissions (3)/leeann_11_901_x.ipynb", "submissions (3)/mullerbo_LATE_12_902_x.ipynb"],
+        "leeann (11), mullerbo (12)",
+        True,
+    ),
+    "Moodle": (
+        [
+            "Ann Lee_4711_assignsubmission_file/x.ipynb",
+            "Bo Müller_4712_assignsubmission_file/deep/y.ipynb",
+        ],
+        "Ann Lee, Bo Müller",
+        None,
+    ),
+    "Moodle without folders": (
+        [
+            "week 1/Ann Lee_4711_assignsubmission_file_x.ipynb",
+            "week 1/Bo Müller_4712_assignsubmission_file_y.ipynb",
+        ],
+        "Ann Lee, Bo Müller",
+        None,
+    ),
+    "GitHub Classroom": (
+        [
+            "soft-lookup-submissions/soft-lookup-alee/a/x.ipynb",
+            "soft-lookup-submissions/soft-lookup-bo/y.ipynb",
+        ],
+        "alee, bo",
+        None,
+    ),
+}
+
+
+def write(folder, name, content):
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_whose_a_file_is(tmp_path, assignment, layout):
+    names, students, late = LAYOUTS[layout]
+    for name in names:
+        write(tmp_path / "hand-ins", name, notebook_with(assignment, {}))
+    found, seen, remarks = find_hand_ins(tmp_path / "hand-ins", [assignment])
+    assert (", ".join(seen), remarks) == (students, [])
+    assert [one.late for one in found] == [None if late is None else False, late]
+    for kind, text in ROSTERS.items():
+        (tmp_path / "roster.csv").write_text(text, encoding="utf-8")
+        roster = read_roster(tmp_path / "roster.csv")
+        if layout == "GitHub Classroom" and kind == "Moodle":  # has no names of GitHub's
+            continue
+        _, seen, remarks = find_hand_ins(tmp_path / "hand-ins", [assignment], roster)
+        assert (seen, remarks) == (["Ann Lee", "Bo Müller"], []), kind
+        assert {roster.label(student) for student in students.split(", ")} == set(seen), (
+            "names of rounds without the roster"
+        )
+
+
+def test_files_of_students_in_a_folder_of_any_name(tmp_path, assignment):
+    """The roster tells them from the files of one student."""
+    for name in ("Tuesday/Ann Lee.ipynb", "Tuesday/müller bo.ipynb", "Ann Lee/bo.ipynb"):
+        write(tmp_path / "hand-ins", name, notebook_with(assignment, {}))
+    (tmp_path / "roster.csv").write_text(ROSTERS["one's own"] + "Cy,13,cy\n", encoding="utf-8")
+    roster = read_roster(tmp_path / "roster.csv")
+    found, students, remarks = find_hand_ins(tmp_path / "hand-ins", [assignment], roster)
+    assert students == ["Ann Lee", "Bo Müller", "Cy"] and remarks == []
+    assert [one.student for one in found] == ["Ann Lee", "Ann Lee", "Bo Müller"]
+    write(tmp_path / "hand-ins", "Zed/x.ipynb", notebook_with(assignment, {}))
+    _, students, remarks = find_hand_ins(tmp_path / "hand-ins", [assignment], roster)
+    assert "Zed" in students and remarks == ["Zed: nobody in the roster, or more than one, is this"]
+
+
+def test_a_file_of_nobody_is_left_out(tmp_path, assignment):
+    write(tmp_path, "soft_lookup/soft_lookup.ipynb", notebook_with(assignment, {}))
+    write(tmp_path, "ann/soft_lookup.ipynb", notebook_with(assignment, {}))
+    found, students, remarks = find_hand_ins(tmp_path, [assignment])
+    assert students == ["ann"] and len(found) == 1
+    assert remarks[0].startswith("soft_lookup/soft_lookup.ipynb: whose is it?")
+
+
+WRONG = {
+    "no columns": (b"points\n3\n", "line 1: expected a column for names"),
+    "nothing": (b"", "line 1: expected a column for names"),
+    "a name twice": (b"name\nAnn\nAnn\n", "line 3: 'Ann' stands in line 2 already"),
+    "an id twice": (b"name,id\nAnn,1\nBo,1\n", "line 3: '1' stands in line 2 already"),
+    "Latin-1": ("name\nZoë\n".encode("latin-1"), "line 2: expected UTF-8, got the byte 0xeb"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_roster_with_a_mistake_says_which(tmp_path, name):
+    content, words = WRONG[name]
+    (tmp_path / "roster.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=words):
+        read_roster(tmp_path / "roster.csv")
+
+
+def test_two_students_of_one_name_are_told_apart_by_id(tmp_path):
+    (tmp_path / "roster.csv").write_text("name,id\nAnn Lee,1\nAnn Lee,2\n")
+    roster = read_roster(tmp_path / "roster.csv")
+    assert [one.label for one in roster.people] == ["Ann Lee (1)", "Ann Lee (2)"]
+    assert roster.find("Ann Lee") is None and roster.label("leeann (2)") == "Ann Lee (2)"
+
+
+@pytest.mark.parametrize(
+    ("late", "day", "share"),
+    [(None, 3, 0.8), (False, 3, 1.0), (True, 1, 0.9), (True, 30, 0.9)],
+    ids=str,
+)
+def test_what_a_platform_says_goes_before_the_time_of_its_file(assignment, late, day, share):
+    due = replace(assignment, due=datetime(2027, 1, 1, 12, tzinfo=UTC))
+    hand_in = HandIn("ann", due.name, None, "a", datetime(2027, 1, day, 11, tzinfo=UTC), late=late)
+    got, words = _share(due, hand_in, Rules())
+    assert got == share and ("late" in words) == (share < 1)
+
+
+def test_times_csv_says_more_than_the_name(tmp_path, assignment):
+    name = "leeann_LATE_11_901_x.ipynb"
+    write(tmp_path, name, notebook_with(assignment, {}))
+    (tmp_path / "times.csv").write_text(f"file,time\n{name},2027-01-31T12:00:00+01:00\n")
+    ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
+    assert one.late is None and one.time.day == 31
+
+
+def table(path):
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        return list(csv.reader(file))
+
+
+def test_the_wide_table_has_the_platform_s_columns(tmp_path, assignment):
+    made = replace(assignment, title="Soft lookup")
+    marks = [
+        Mark("Ann Lee", made.name, "00.x", "X", 2.5, 4.0, ""),
+        Mark("Ann Lee", made.name, "00.y", "Y", 1.0, 2.0, ""),
+        Mark("Zed", made.name, "00.x", "X", 4.0, 4.0, ""),
+    ]
+    students, out = ["Ann Lee", "Bo Müller", "Zed"], tmp_path / "wide.csv"
+    lost = ["wide.csv: without Zed: not in the roster"]
+    rosters = {}
+    for kind, text in ROSTERS.items():
+        (tmp_path / "roster.csv").write_text(text, encoding="utf-8")
+        rosters[kind] = read_roster(tmp_path / "roster.csv")
+    assert write_wide(out, students, [made], marks, rosters["Canvas"]) == lost
+    assert table(out) == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Soft lookup (77)"],
+        ["    Points Possible", "", "", "", "", "6"],
+        ["Lee, Ann", "11", "s1", "alee", "A", "3.5"],
+        ["Müller, Bo", "12", "s2", "bo", "A", "0"],
+    ]
+    assert write_wide(out, students, [made], marks, rosters["Moodle"]) == lost
+    assert table(out) == [
+        ["First name", "Surname", "ID number", "Email address", "Soft lookup", "total"],
+        ["Ann", "Lee", "11", "ann@x.org", "3.5", "3.5"],
+        ["Bo", "Müller", "12", "bo@x.org", "0", "0"],
+    ]
+    assert write_wide(out, students, [made], marks) == []
+    assert table(out)[1:] == [["Ann Lee", "3.5", "3.5"], ["Bo Müller", "0", "0"], ["Zed", "4", "4"]]
+
+
+def test_a_roster_that_cannot_be_read_stops_the_command(tmp_path):
+    from attnbook_grader.commands import grade
+
+    (tmp_path / "roster.csv").write_text("points\n")
+    os.mkdir(tmp_path / "hand-ins")
+    said = run(grade, tmp_path / "hand-ins", "--roster", tmp_path / "roster.csv")
+    assert said.exit_code == 1 and "expected a column for names" in said.output
