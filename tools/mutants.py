@@ -83,9 +83,10 @@ class Mutant(NamedTuple):
         return Path(self.path).stem, self.function, self.kind, self.index
 
 
-def mutants_of(path: Path) -> list[Mutant]:
-    """Every mutant of a file, in the order of the source; messages and annotations stay."""
-    source = path.read_text(encoding="utf-8")
+def mutants_of(source: str, name: str) -> list[Mutant]:
+    """Every mutant of the source of a file of this name, in its order; messages and annotations
+    stay.
+    """
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line.encode()))
@@ -96,7 +97,6 @@ def mutants_of(path: Path) -> list[Mutant]:
 
     def add(function, kind, node, start, end, text):
         counts[function, kind] += 1
-        name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
         index = counts[function, kind] - 1
         found.append(Mutant(name, function, kind, index, node.lineno, start, end, text))
 
@@ -237,7 +237,9 @@ def chosen(options) -> tuple[list[Mutant], list]:
         for part in options.parts
         for path in sorted((ROOT / "attnbook" / part).rglob("*.py"))
         if path.name != "__init__.py"
-        for mutant in mutants_of(path)
+        for mutant in mutants_of(
+            path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
+        )
     ]
     if not options.again:
         return random.Random(options.seed).sample(every, min(options.count, len(every))), []

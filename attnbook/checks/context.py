@@ -7,8 +7,13 @@ import numpy as np
 import torch
 
 from ..answers.arguments import PLAIN_TENSORS, copied, spoiled
-from ..answers.guarded import guarded
+from ..answers.guarded import guarded, time_limit
 from .verdict import Mistake
+
+HARD_SCORES = ((1.0, 0.0), (1e3, 0.0), (1.0, -3e4))
+"""(factor, shift) of scores that a softmax must take: ordinary ones, ones whose exponentials
+overflow, and ones so low that a finite number in the place of minus infinity lies above them.
+"""
 
 _NUMPY = (np.float64, np.float32, np.int64, np.int32)
 
@@ -43,13 +48,44 @@ class CheckContext:
 
     All random numbers come from `seed`: those of the inputs directly, those that the answer draws
     through a hash. An answer that knew the inputs' seed could compute the right results.
+
+    Args:
+        seed: of the inputs.
+        least: the one of `asked` that `sizes` gives its least value.
+        seconds: after which a call of the answer is stopped; None for no limit.
+
+    Attributes:
+        asked: (number of the call of `sizes`, name, least value) of every size drawn so far.
     """
 
-    def __init__(self, seed=0):
+    def __init__(self, seed=0, least=None, seconds=None):
         self.seed = seed
         self.generator = torch.Generator().manual_seed(seed)
+        self.seconds = seconds
+        self.asked = []
+        self._least = least
+        self._calls = 0
 
     # Inputs
+
+    def sizes(self, **ranges) -> Any:
+        """One size for each name, in the order given; one int for a single name.
+
+        A check runs once with every size above its least, and once more for each name with that
+        size at its least and the others above: an answer that squeezes a batch of one, or has the
+        number of heads written into it, is not right for long.
+
+        Args:
+            ranges: name=(least, most), both included. The least is 1, or a comment says what the
+                statement excludes.
+        """
+        call, self._calls = self._calls, self._calls + 1
+        self.asked += [(call, name, least) for name, (least, most) in ranges.items()]
+        drawn = [
+            least if (call, name, least) == self._least else self.integers(least + 1, most + 1)
+            for name, (least, most) in ranges.items()
+        ]
+        return drawn if len(drawn) > 1 else drawn[0]
 
     def normal(self, *shape):
         """A tensor of standard normal numbers, float32."""
@@ -59,6 +95,12 @@ class CheckContext:
         """A tensor of integers in [low, high), int64; without a shape, one Python int."""
         drawn = torch.randint(low, high, shape or (1,), generator=self.generator)
         return drawn if shape else int(drawn)
+
+    def lengths(self, batch, most, least=1) -> torch.Tensor:
+        """Lengths of the rows of a batch, (batch,) int64: `most`, `least`, and some in between."""
+        some = self.integers(least, most + 1, batch).tolist()
+        drawn = [most, least, *some][:batch] if batch > 1 else some
+        return torch.tensor([drawn[i] for i in self.order(batch)])
 
     def order(self, n):
         """A random permutation of 0 … n-1 as a list."""
@@ -95,13 +137,14 @@ class CheckContext:
             Mistake: the function changes one of its arguments.
         """
         copies = tuple(copied(argument) for argument in arguments)
-        result = guarded(
-            function,
-            copies,
-            seed=_answer_seed(self.seed),
-            passing=(Mistake,),
-            then=None if then is None else lambda result: then(result, copies),
-        )
+        with time_limit(self.seconds):
+            result = guarded(
+                function,
+                copies,
+                seed=_answer_seed(self.seed),
+                passing=(Mistake,),
+                then=None if then is None else lambda result: then(result, copies),
+            )
         names = _argument_names(function, len(arguments))
         for name, before, after in zip(names, arguments, copies):
             change = spoiled(name, before, after)

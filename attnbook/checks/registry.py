@@ -12,6 +12,7 @@ from ..validate import check_integer, require
 from .context import CheckContext, a
 from .verdict import MISTAKE, NOT_WRITTEN, RIGHT, STOPPED, Mistake, NotPassed, Verdict
 
+SECONDS = 10  # after which `check` stops a call of an answer
 _EXERCISES = {}
 
 
@@ -110,13 +111,33 @@ def find(id):
     return _EXERCISES[id]
 
 
-def judge(id, answer, seed=0):
-    """Check the function `answer` of exercise `id`, silently, and return the Verdict."""
+def judge(id, answer, seed=0, seconds=None):
+    """Check the function `answer` of exercise `id`, silently, and return the Verdict.
+
+    Args:
+        seconds: after which a call of the answer is stopped; None for no limit.
+    """
     task = find(id)
     if not callable(answer):
         return Verdict(id, MISTAKE, f"the check got {a(answer)}, expected your function")
+    first = CheckContext(seed, seconds=seconds)
+    verdict = _run(task, answer, first)
+    for size in first.asked:
+        if not verdict:
+            break
+        again = _run(task, answer, CheckContext(seed, size, seconds))
+        if not again:
+            _, name, least = size
+            words = f"right for other sizes, but with {name} = {least}: {again.message}"
+            return Verdict(id, again.status, words)
+    return verdict
+
+
+def _run(task, answer, ctx):
+    """The Verdict of one run of the check."""
+    id = task.id
     try:
-        said = task.function(answer, CheckContext(seed))
+        said = task.function(answer, ctx)
     except StudentError as error:
         if error.unwritten:
             return Verdict(
@@ -144,7 +165,7 @@ def check(id, answer, seed=0):
     Raises:
         ValueError: there is no such exercise.
     """
-    verdict = judge(id, answer, seed)
+    verdict = judge(id, answer, seed, SECONDS)
     print(verdict)
     return verdict
 

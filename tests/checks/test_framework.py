@@ -1,6 +1,7 @@
 """What check and grade do with answers of every kind."""
 
 import re
+import signal
 import sys
 import warnings
 
@@ -10,7 +11,7 @@ import torch
 
 import attnbook.checks
 from attnbook.checks import NotPassed, check, exercises, find, grade, judge
-from attnbook.checks.context import CheckContext
+from attnbook.checks.context import CheckContext, array
 from attnbook.checks.registry import exercise
 from attnbook.checks.verdict import Mistake
 
@@ -423,3 +424,49 @@ def test_keys_are_names_that_nbgrader_takes():
     keys = [task.key for task in exercises().values()]
     assert len(set(keys)) == len(keys)
     assert all(key.replace("-", "").isalnum() for key in keys)
+
+
+def test_every_size_is_tried_at_its_least(probe):
+    seen = []
+
+    def sizes(answer, ctx):
+        n, heads = ctx.sizes(n=(1, 6), heads=(1, 3))
+        ways = ctx.sizes(ways=(2, 4))
+        seen.append((n, heads, ways))
+        got = ctx.call(answer, ctx.normal(n, heads))
+        ctx.close(ctx.tensor(got, "the sum", (n,)), array(got), "the sum")
+
+    id = probe(sizes)
+    assert judge(id, lambda x: x.sum(-1))
+    first, n_least, heads_least, ways_least = seen
+    assert first > (1, 1, 2) and all(size > least for size, least in zip(first, (1, 1, 2)))
+    assert n_least[0] == 1 and heads_least[1] == 1 and ways_least[2] == 2
+    assert min(n_least[1:]) > 1 and ways_least[0] > 1
+    said = judge(id, lambda x: x.sum(-1).squeeze())
+    assert said.message.startswith(
+        "right for other sizes, but with n = 1: the sum: the shape is ()"
+    )
+    assert judge(id, lambda x: 1 / 0).message.startswith("your code stopped with ZeroDivisionError")
+
+
+def test_lengths_have_both_ends():
+    for seed in range(5):
+        lengths = CheckContext(seed).lengths(4, 6, 2)
+        assert (int(lengths.min()), int(lengths.max())) == (2, 6)
+    assert CheckContext().lengths(1, 1).tolist() == [1]
+
+
+def test_an_answer_without_an_end_is_stopped_with_its_line(probe):
+    def counts(x):
+        while True:
+            try:
+                x = x + 1
+            except Exception:
+                pass
+
+    id = probe(lambda answer, ctx: ctx.call(answer, ctx.normal(1)))
+    said = judge(id, counts, seconds=0.2)
+    assert said.status == "stopped"
+    assert "TimeoutError: still running after 0.2 seconds; line " in said.message
+    assert judge(id, lambda x: x, seconds=0.2), "the alarm is off again"
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ...answers.flop_counter import Products
-from ..context import array, softmax
+from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
@@ -37,8 +37,8 @@ def backwards(answer, ctx):
 
 @exercise("02.additive_score", title="The additive score", difficulty=2, minutes=6)
 def additive_score(answer, ctx):
-    batch = 2
-    for n, d_s, d_h, d_a in ((3, 4, 4, 4), (ctx.integers(4, 7), 2, 5, 3)):
+    other = ctx.sizes(batch=(1, 3), n=(1, 6), d_s=(1, 4), d_h=(1, 5), d_a=(1, 3))
+    for batch, n, d_s, d_h, d_a in ((2, 3, 4, 4, 4), other):
         state, annotations = ctx.normal(batch, d_s), ctx.normal(batch, n, d_h)
         parameters = ctx.normal(d_a, d_s), ctx.normal(d_a, d_h), ctx.normal(d_a)
         got = ctx.call(answer, state, annotations, *parameters)
@@ -81,10 +81,11 @@ def additive_score(answer, ctx):
 
 @exercise("02.masked_context", title="A context without padding", difficulty=2, minutes=8)
 def masked_context(answer, ctx):
-    for scale, padding_everywhere in ((1.0, True), (30.0, False)):
-        batch, n, d = 3, ctx.integers(5, 8), 4
-        scores, annotations = scale * ctx.normal(batch, n), ctx.normal(batch, n, d)
-        lengths = torch.tensor([n - 1 if padding_everywhere else n, 2, ctx.integers(2, n - 1)])
+    for hard, (factor, shift) in enumerate(HARD_SCORES):
+        batch, n, d = ctx.sizes(batch=(1, 4), n=(1, 7), d=(1, 5))
+        scores, annotations = factor * ctx.normal(batch, n) + shift, ctx.normal(batch, n, d)
+        most = n if hard or n == 1 else n - 1  # padding in every row, first of all
+        lengths = ctx.lengths(batch, most, min(2, most))
         s, h, ends = array(scores), array(annotations), np.array(lengths.tolist())
         positions = np.arange(n)[None]
         real = positions < ends[:, None]
@@ -136,20 +137,30 @@ def masked_context(answer, ctx):
             "them up": attend(expected) / n,
         }
         ctx.close(got_context, attend(expected), "context", wrong)
-        if scale == 1.0:
+        if not hard:
+            given = (scores, annotations, lengths)
             check_gradients(
                 ctx,
                 answer,
-                (scores, annotations, lengths),
+                given,
                 {0: "scores", 1: "annotations"},
                 lambda s, h: np.einsum("bn,bnd->bd", softmax(np.where(real, s, -np.inf)), h),
                 part=0,
+            )
+            check_gradients(
+                ctx,
+                answer,
+                given,
+                {0: "scores"},
+                lambda s: softmax(np.where(real, s, -np.inf)),
+                part=1,
             )
 
 
 @exercise("02.project_once", title="Project the keys once", difficulty=3, minutes=10)
 def project_once(answer, ctx):
-    m, batch, n, d_s, d_h, d_a = 6, 2, 5, 3, 16, 8
+    m, batch, n, d_s = ctx.sizes(m=(1, 6), batch=(1, 3), n=(1, 5), d_s=(1, 3))
+    d_h, d_a = 16, 8  # wide, so that the projection is what costs
     states, annotations = ctx.normal(m, batch, d_s), ctx.normal(batch, n, d_h)
     parameters = ctx.normal(d_a, d_s), 0.3 * ctx.normal(d_a, d_h), ctx.normal(d_a)
     with Products() as counter:
@@ -177,7 +188,7 @@ def project_once(answer, ctx):
     once = 2 * batch * n * d_h * d_a  # multiplications and additions
     rest = 2 * m * batch * d_a * (d_s + n)
     times = 1 + (counter.count - rest - once) / once
-    if times > 1.5:
+    if times > 1.5 and m > 1:
         ctx.fail(
             f"the weights are right, but the matrix products cost as much as projecting the "
             f"annotations {times:.0f} times "
@@ -186,6 +197,11 @@ def project_once(answer, ctx):
 
     def oracle(s, h, w, u, v):
         return softmax(np.tanh((s @ w.T)[:, :, None] + (h @ u.T)[None]) @ v)
+
+    sharp = (*parameters[:2], 1e3 * parameters[2])
+    got = ctx.call(answer, states, annotations, *sharp)
+    got = ctx.tensor(got, "weights where v is large", (m, batch, n))
+    ctx.close(got, oracle(s, h, w, u, array(sharp[2])), "weights where v is large")
 
     at = dict(enumerate(("states", "annotations", "W_s", "W_h", "v")))
     check_gradients(ctx, answer, (states, annotations, *parameters), at, oracle)
@@ -215,9 +231,9 @@ def project_once(answer, ctx):
 
 @exercise("02.bidirectional", title="Annotations from both sides", difficulty=4, minutes=15)
 def bidirectional(answer, ctx):
-    batch, n, d, size = 3, ctx.integers(4, 7), 3, 2
+    batch, n, d, size = ctx.sizes(batch=(1, 4), n=(1, 6), d=(1, 3), hidden_size=(1, 3))
     inputs = ctx.normal(batch, n, d)
-    lengths = torch.tensor([n, 2, ctx.integers(1, n)])
+    lengths = ctx.lengths(batch, n)
     matrices = [(ctx.normal(d, size), ctx.normal(size, size), ctx.normal(size)) for _ in range(2)]
 
     def cell(number):
