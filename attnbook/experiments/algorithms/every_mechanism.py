@@ -151,7 +151,10 @@ CONTENDERS: dict[str, Contender] = {
         _read,
     ),
     "pointer": Contender(
-        5, lambda: PointerNetwork(SIZE, WIDTH, ends=False, d_embed=WIDTH), _pointed
+        5,
+        lambda: PointerNetwork(SIZE, WIDTH, ends=False, d_embed=WIDTH),
+        _pointed,
+        learning_rate=2e-3,
     ),
     "transformer": Contender(
         6, lambda: Transformer(*_PAIR, _BLOCK(), num_layers=2), _decoded, learning_rate=3e-3
