@@ -12,6 +12,7 @@ round and never read.
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
@@ -28,7 +29,7 @@ _TABLES = """
 create table if not exists outcome (
     assignment text not null, sha text not null, exercise text not null, stamp text not null,
     visible integer not null, hidden integer not null, note text not null, remark text not null, library text not null,
-    print text not null, judged_at text not null default (strftime('%Y-%m-%dT%H:%M:%fZ')), count integer not null default 1,
+    print text not null, attention text not null default '', judged_at text not null default (strftime('%Y-%m-%dT%H:%M:%fZ')), count integer not null default 1,
     primary key (assignment, sha, exercise)
 );
 create table if not exists hand_in (
@@ -39,10 +40,15 @@ create table if not exists mark (
     student text not null, assignment text not null, exercise text not null, sha text, points real not null, most real not null,
     note text not null, primary key (student, assignment, exercise)
 );
+create table if not exists notebook (sha text primary key, content blob, refused text);
 create table if not exists regrade (assignment text not null, exercise text not null, primary key (assignment, exercise));
 """
 # Columns that a journal of an earlier version lacks.
-_SINCE = [("hand_in", "shared integer not null default 0"), ("hand_in", "late integer")]
+_SINCE = [
+    ("hand_in", "shared integer not null default 0"),
+    ("hand_in", "late integer"),
+    ("outcome", "attention text not null default ''"),
+]
 
 
 class Journal:
@@ -53,6 +59,7 @@ class Journal:
         outcome: of one exercise in one notebook, by the hash of the notebook's content. `count` is
             how often it was judged, `stamp` the fingerprint of the check and its seed.
         hand_in: which student ever handed in which notebook, and when.
+        notebook: what was handed in, without outputs, or why it could not be read; by its file's hash.
         mark: the marks of each student by the rules of the course.
         regrade: exercises to judge again, until a round with them is complete.
     """
@@ -159,9 +166,25 @@ class Journal:
         with self._transaction() as base:
             base.executemany("delete from regrade where assignment = ? and exercise = ?", pairs)
 
-    def remember(self, hand_ins: list[HandIn]) -> None:
+    def notebooks(self) -> dict[str, bytes | str]:
+        """The notebooks that there ever were, as `find_hand_ins` keeps them."""
+        rows = self._base.execute("select sha, content, refused from notebook")
+        return {sha: refused or zlib.decompress(content) for sha, content, refused in rows}
+
+    def remember(self, hand_ins: list[HandIn], notebooks: dict[str, bytes | str]) -> None:
         """Add these to the hand-ins that there ever were. A file that was moved is no new one."""
+        known = {sha for (sha,) in self._base.execute("select sha from notebook")}
         with self._transaction() as base:
+            base.executemany(
+                "insert into notebook values (?, ?, ?)",
+                [
+                    (sha, None, _encodable(one))
+                    if isinstance(one, str)
+                    else (sha, zlib.compress(one), None)
+                    for sha, one in notebooks.items()
+                    if sha not in known
+                ],
+            )
             base.executemany(
                 "delete from hand_in where sha = ? and (file = ? or student = ? and assignment = ?)",
                 [(one.sha, one.file, one.student, one.assignment) for one in hand_ins],

@@ -6,19 +6,15 @@ import hashlib
 import re
 import time
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from attnbook.checks.verdict import Verdict
 
 from ..course.assignments import Assignment
+from ..notebooks.reading import Unreadable
 from ..notebooks.similarity import LONGEST, binding, plain, uses_library
-from ..notebooks.submissions import (
-    Unreadable,
-    answered_twice,
-    definitions,
-    parse_submission,
-    restore,
-)
+from ..notebooks.submissions import answered_twice, definitions, parse_submission, restore
 from ..sandbox.launch import Limits
 from ..sandbox.session import SandboxEnded, Session, StartFailed
 
@@ -54,6 +50,7 @@ class Outcome:
     library: the name of the book's own that the answer uses, or ""
     print: of the answer without comments and layout, to find equal ones; "" for an answer
     that is not written
+    attention: "" or what the instructor should look at: one of the constants of this module
     failed: "" or the error that the grader itself stopped with, in words for the
     instructor; then it is judged again next time
     """
@@ -65,6 +62,7 @@ class Outcome:
     remark: str = ""
     library: str = ""
     print: str = ""
+    attention: str = ""
     failed: str = ""
 
 
@@ -87,6 +85,16 @@ def judge_notebook(job: Job) -> list[Outcome]:
         return [Outcome(id, False, False, note, failed=failed) for id in job.tasks]
 
 
+UNREADABLE = "could not be read"
+STOPPED = "was stopped by a limit, or ended its process"
+NO_PACKAGE = "asks for a package that is not there"
+
+
+def refused(tasks: Iterable[str], reason: str) -> list[Outcome]:
+    """The outcomes of a file that is no notebook."""
+    return [Outcome(id, False, False, printable(reason), attention=UNREADABLE) for id in tasks]
+
+
 def _judge(job):
     wanted = [task for task in job.assignment.tasks if task.id in job.tasks]
     try:
@@ -94,7 +102,7 @@ def _judge(job):
         twice = {task.id for task in wanted if answered_twice(given, task)}
         nb, remarks = restore(given, job.assignment)
     except Unreadable as error:
-        return [Outcome(task.id, False, False, printable(str(error))) for task in wanted]
+        return refused(job.tasks, str(error))
     found, stopped, overall = {}, {}, ""
     by_check = {f"{task.key}-check": (task, 0) for task in wanted}
     by_check |= {
@@ -228,6 +236,11 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
         "",
     )
     written = "not written" not in note
+    attention = ""
+    if any(isinstance(one, SandboxEnded) for one in (visible, hidden)):
+        attention = STOPPED
+    elif "ModuleNotFoundError" in note:
+        attention = NO_PACKAGE
     own = cells_before_judging(nb, task)
     return Outcome(
         task.id,
@@ -243,6 +256,7 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
         ).hexdigest()[:16]
         if written
         else "",
+        attention=attention,
     )
 
 

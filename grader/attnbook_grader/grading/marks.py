@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..course.assignments import Assignment, Rules
 from ..notebooks.hand_ins import HandIn
-from .judging import Outcome
+from .judging import UNREADABLE, Outcome
 
 __all__ = ["Mark", "equal_answers", "marks_of"]
 
@@ -77,7 +77,8 @@ def marks_of(
             )
             for task in assignment.tasks
         ]
-    attempts = _of_this_assignment(attempts, [] if remarks is None else remarks)
+    remarks = [] if remarks is None else remarks
+    attempts = _readable(_of_this_assignment(attempts, remarks), remarks)
     if rules.repeated == "first":
         return attempts[0]
     if rules.repeated == "last":
@@ -159,6 +160,25 @@ def _of_this_assignment(attempts, remarks):
             "where another hand-in has better marks or answers"
         )
     return counted
+
+
+def _readable(attempts, remarks):
+    """The attempts without files that are no notebooks, where there is another: a broken upload
+    does not take the place of a right one.
+    """
+    broken = [marks for marks in attempts if marks[0].outcome.attention == UNREADABLE]
+    kept = [marks for marks in attempts if marks not in broken]
+    if not kept or not broken:
+        return attempts
+    lost = broken[-1][0]
+    note = f"{lost.hand_in.name} does not count: {lost.outcome.note}"
+    remarks.append(f"{lost.student}: {note}")
+    return [
+        [replace(one, note="; ".join(filter(None, (one.note, note)))) for one in marks]
+        if lost.hand_in.time >= marks[0].hand_in.time
+        else marks
+        for marks in kept
+    ]
 
 
 def _total(marks):

@@ -12,7 +12,8 @@ import warnings
 from pathlib import Path
 
 from ..notebooks.hand_ins import safe_names
-from .feedback import write_class_page, write_csv, write_feedback
+from .class_page import write_class_page
+from .feedback import write_csv, write_feedback
 from .wide import write_wide
 
 __all__ = ["MARKER", "locked", "usable", "write_outputs"]

@@ -17,7 +17,7 @@ from ..notebooks.roster import Roster
 from ..sandbox.launch import choose
 from .check_fingerprint import fingerprint
 from .journal import Journal
-from .judging import Job
+from .judging import Job, refused
 from .marks import Mark, equal_answers, marks_of
 from .outputs import MARKER, locked, usable, write_outputs
 from .workers import judge_all
@@ -76,7 +76,8 @@ def grade(
     _known(again, wanted)
     usable(out)
     # with fewer, a file of another one would be taken for one of these
-    found, students, remarks = find_hand_ins(submissions, course.assignments, roster)
+    notebooks = _known_notebooks(out)
+    found, students, remarks = find_hand_ins(submissions, course.assignments, roster, notebooks)
     if not only:
         given = {one.assignment for one in found}
         wanted = [one for one in wanted if one.name in given]
@@ -99,8 +100,10 @@ def grade(
                 for task in one.tasks:
                     if task.id in again:
                         journal.forget(one.name, task.id)
-            judged = _judge(journal, course, wanted, found, remarks, sandbox, jobs, scheduler, say)
-            journal.remember(found)
+            journal.remember(found, notebooks)
+            judged = _judge(
+                journal, course, wanted, found, notebooks, remarks, sandbox, jobs, scheduler, say
+            )
             if drop_absent:
                 journal.drop_absent(found)
             else:
@@ -191,7 +194,16 @@ def _with_marks(course, wanted, found, outcomes, remarks):
 
 
 def _judge(
-    journal, course, assignments, found: list[HandIn], remarks, sandbox, jobs, scheduler, say
+    journal,
+    course,
+    assignments,
+    found: list[HandIn],
+    notebooks,
+    remarks,
+    sandbox,
+    jobs,
+    scheduler,
+    say,
 ):
     """Judge every notebook once, and write down what is found as soon as it is."""
     fingerprints = {
@@ -203,33 +215,28 @@ def _judge(
     for one in found:
         ids = journal.missing(one.assignment, one.sha, fingerprints[one.assignment])
         if ids:
-            queue.setdefault((one.assignment, one.sha), (ids, []))[1].append(one)
+            queue[one.assignment, one.sha] = (one, ids)
 
     def all_jobs():
-        for ids, same in queue.values():
-            one, content = _content(same, remarks)
-            if one is None:
-                bar.update()
+        for one, ids in queue.values():
+            content = notebooks[one.sha]
+            if isinstance(content, str):
                 continue
             seeds = {id: course.hidden_seed(id) for id in ids}
-            yield (
-                one,
-                Job(
-                    content,
-                    by_name[one.assignment],
-                    ids,
-                    seeds,
-                    course.limits,
-                    sandbox,
-                    course.image,
-                ),
-            )
+            assignment = by_name[one.assignment]
+            yield one, Job(content, assignment, ids, seeds, course.limits, sandbox, course.image)
+
+    def all_outcomes():
+        for one, ids in queue.values():
+            if isinstance(reason := notebooks[one.sha], str):
+                yield one, refused(ids, reason)
+        yield from judge_all(all_jobs(), count=jobs, scheduler=scheduler)
 
     judged, known = 0, len({(one.assignment, one.sha) for one in found}) - len(queue)
     if known:
         say(f"{known} notebooks are in the journal already")
     with tqdm(total=len(queue), desc="judged", unit=" notebooks", disable=None) as bar:
-        for one, outcomes in judge_all(all_jobs(), count=jobs, scheduler=scheduler):
+        for one, outcomes in all_outcomes():
             journal.record(one.assignment, one.sha, fingerprints[one.assignment], outcomes)
             bar.update()
             judged += 1
@@ -247,18 +254,15 @@ def _judge(
     return judged
 
 
-def _content(same, remarks):
-    """(hand-in, content) of the first of equal hand-ins that is still as it was found; (None,
-    b"") without one.
-    """
-    lost = []
-    for one in same:
-        try:
-            return one, one.content()
-        except OSError as error:
-            lost.append(f"{one.student}: {one.name}: not judged in this round: {error.strerror}")
-    remarks += lost
-    return None, b""
+def _known_notebooks(out):
+    """What earlier rounds have read."""
+    if not (out / "journal.db").is_file():
+        return {}
+    journal = Journal(out / "journal.db")
+    try:
+        return journal.notebooks()
+    finally:
+        journal.close()
 
 
 def chosen(course, only):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import re
 import stat
@@ -13,8 +14,8 @@ from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from pathlib import Path
 
 from .layouts import named, owned_files, shown
+from .reading import LARGEST, Unreadable, read_notebook
 from .roster import Roster, read_table
-from .submissions import LARGEST, Unreadable, grade_id, parse_submission
 
 __all__ = ["HandIn", "find_hand_ins", "safe_names", "shown"]
 
@@ -27,8 +28,7 @@ class HandIn:
     """One file of one student for one assignment.
 
     student: the name, as it is shown
-    sha: of its content; files with more than LARGEST bytes are told apart by name, size and
-    time
+    sha: of the file
     time: when it was handed in, with a zone
     shared: it holds cells of several assignments, and its name is that of none: it may have been
     handed in for another one
@@ -51,20 +51,17 @@ class HandIn:
         """The name of the file, as it is shown."""
         return shown(self.path.name)
 
-    def content(self) -> bytes:
-        """The bytes, but never more than one above LARGEST. OSError when they are no longer those
-        that were found: it was not this student who handed in what stands there now, or not at this
-        time."""
-        content, sha, _ = _read(self.path)
-        if sha != self.sha:
-            raise OSError(errno.ESTALE, "it has changed since the round began")
-        return content
-
 
 def find_hand_ins(
-    folder: str | Path, assignments, roster: Roster | None = None
+    folder: str | Path,
+    assignments,
+    roster: Roster | None = None,
+    notebooks: dict[str, bytes | str] | None = None,
 ) -> tuple[list[HandIn], list[str], list[str]]:
     """The notebooks in `folder`, in the layouts that `layouts.owned_files` knows.
+
+    notebooks: by the hash of its file, each notebook as `reading.read_notebook` makes it, or why
+    there is none. What is in it is not read again, and what is found is added.
 
     A notebook belongs to the assignments whose cells it holds; one that cannot be read, to the one
     in its name. The time is that of the file, or of the line for it in times.csv (columns: file,
@@ -77,6 +74,7 @@ def find_hand_ins(
             f"submissions: {folder} is {'a file' if folder.exists() else 'not there'}, expected "
             f"a folder"
         )
+    notebooks = {} if notebooks is None else notebooks
     times, found, remarks, looked = _times(folder), [], [], set()
     students = {one.label for one in roster.people} if roster else set()
     for owner, path in owned_files(folder, assignments, roster, remarks):
@@ -85,7 +83,7 @@ def find_hand_ins(
             continue
         looked.add(shown(str(path.relative_to(folder))))
         try:
-            _add(found, remarks, owner, path, folder, assignments, times)
+            _add(found, remarks, owner, path, folder, assignments, times, notebooks)
         except OSError as error:
             remarks.append(
                 f"{path.relative_to(folder)}: cannot be read ({error.strerror}), left out"
@@ -124,9 +122,9 @@ def safe_names(students) -> dict[str, str]:
     }
 
 
-def _add(found, remarks, owner, path, folder, assignments, times):
+def _add(found, remarks, owner, path, folder, assignments, times, notebooks):
     name = str(path.relative_to(folder))
-    content, sha, changed = _read(path)
+    sha, changed = _read(path, notebooks)
     when = times.get(shown(name)) or _date(changed)
     if when is None:
         remarks.append(
@@ -135,7 +133,7 @@ def _add(found, remarks, owner, path, folder, assignments, times):
         )
         return
     by_name = named(owner.hint, assignments)
-    names = _belongs(content, by_name, assignments)
+    names = _belongs(notebooks[sha], by_name, assignments)
     if not names:
         remarks.append(
             f"{name}: belongs to no assignment ({', '.join(one.name for one in assignments)}), "
@@ -157,25 +155,32 @@ def _add(found, remarks, owner, path, folder, assignments, times):
     ]
 
 
-def _read(path):
-    """(content, sha, time of change) of a file; of one above LARGEST only the begin. OSError for
+def _read(path, notebooks):
+    """(hash, time of change) of a file, whose notebook is in `notebooks` from here on. OSError for
     whatever is no file.
 
     Between two looks anything may have come into its place: a link is not followed, it may lead to
     the work of another student, and a pipe is not waited for."""
-    with open(
-        path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
-    ) as file:
-        status = os.fstat(file.fileno())
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is no file")
-        content = file.read(LARGEST + 1)
-    known = (
-        content
-        if len(content) <= LARGEST
-        else f"{path.name} {status.st_size} {status.st_mtime_ns}".encode(errors="replace")
-    )
-    return content, hashlib.sha256(known).hexdigest(), status.st_mtime
+        hash, left = hashlib.sha256(), LARGEST + 1
+        while part := os.read(file, min(2**20, left)):
+            hash.update(part)
+            left -= len(part)
+        if status.st_size > LARGEST:  # told apart from others that begin alike
+            hash.update(f"{status.st_size} {status.st_mtime_ns}".encode())
+        sha = hash.hexdigest()
+        if sha not in notebooks:
+            try:
+                notebooks[sha] = read_notebook(file)
+            except Unreadable as error:
+                notebooks[sha] = str(error)
+    finally:
+        os.close(file)
+    return sha, status.st_mtime
 
 
 def _date(seconds):
@@ -190,17 +195,13 @@ def _date(seconds):
     return when if MINYEAR < when.year < MAXYEAR else None
 
 
-def _belongs(content, by_name, assignments):
+def _belongs(notebook, by_name, assignments):
     """The names of the assignments of which the notebook holds an answer, by cell names, else by
     functions, else by its own name.
     """
-    readable = True
-    try:
-        cells = parse_submission(content).cells
-        keys = {grade_id(cell) for cell in cells}
-        code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-    except Unreadable:
-        keys, code, readable = set(), "", False
+    cells = json.loads(notebook)["cells"] if isinstance(notebook, bytes) else []
+    keys = {cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in cells}
+    code = "\n".join(cell["source"] for cell in cells if cell["cell_type"] == "code")
     holds = [
         one.name
         for one in assignments
@@ -212,7 +213,7 @@ def _belongs(content, by_name, assignments):
     holds = [one.name for one in assignments if functions & {task.function for task in one.tasks}]
     if holds or by_name:
         return [name for name in holds if name in by_name] or holds or by_name[-1:]
-    return [assignments[0].name] if len(assignments) == 1 and not readable else []
+    return [assignments[0].name] if len(assignments) == 1 and isinstance(notebook, str) else []
 
 
 def _times(folder):

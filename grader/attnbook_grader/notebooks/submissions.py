@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import codecs
-import json
 import re
 import warnings
 from typing import cast
@@ -17,18 +15,9 @@ from bookbuild import source
 
 from ..course.assignments import Assignment
 from ..course.exercises import Task
+from .reading import cells_of
 from .similarity import LONGEST
 
-LARGEST = 20 * 2**20
-"""Bytes of one notebook; with pictures in its outputs a chapter has about one million."""
-# UTF-32 first: its mark begins like that of UTF-16.
-_MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 _SETUP = "import attnbook\nsetup = attnbook.setup(seed=0, figures=False)"
 """In place of the set-up cell: the same names, without installing the package, and without
 matplotlib, since nobody looks at figures.
@@ -36,80 +25,10 @@ matplotlib, since nobody looks at figures.
 _MAGIC = re.compile(r"^([ \t]*)[%!].*$", re.MULTILINE)
 
 
-class Unreadable(ValueError):
-    """The file is no notebook; the message is for the student."""
-
-
 def parse_submission(content: bytes) -> NotebookNode:
-    """The notebook in these bytes. Raises Unreadable, with the reason, when there is none.
-
-    UTF-8 is what Jupyter writes; UTF-16 and UTF-32 are known by their first bytes, and whatever is
-    left is read as Windows-1252."""
-    if len(content) > LARGEST:
-        raise Unreadable(
-            f"the file is larger than {LARGEST // 2**20} MB. Clear its outputs and hand it in again"
-        )
-    if not content.strip():
-        raise Unreadable("the file is empty")
-    try:
-        cells = _cells(content)
-    except ValueError as error:
-        raise Unreadable(f"the file is not a Jupyter notebook ({error})") from None
-    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+    """The notebook in these bytes. Raises Unreadable, with the reason, when there is none."""
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells_of(content)}
     return cast(NotebookNode, nbformat.from_dict(notebook))
-
-
-def decoded(content: bytes) -> str:
-    """The text of a file, whatever its encoding."""
-    for mark, name in _MARKS.items():
-        if content.startswith(mark):
-            return content.decode(name, errors="replace")
-    if content[:2] in (b"{\0", b"\0{"):
-        return content.decode("utf-16-le" if content[:1] == b"{" else "utf-16-be", errors="replace")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        return content.decode("cp1252", errors="replace")
-
-
-def _cells(content):
-    """The cells of a notebook, with what grading reads of them: code or not, the text, and
-    nbgrader's name.
-
-    Of format 4, and of 3, which keeps them in worksheets. What else makes a notebook valid is not
-    looked at: programs other than Jupyter leave out what nobody here needs. Raises ValueError, with
-    the reason, when there are no cells."""
-    try:
-        document = json.loads(decoded(content))
-    except (ValueError, RecursionError):
-        raise ValueError("it does not appear to be JSON") from None
-    try:
-        if document.get("nbformat", 4) not in (3, 4):
-            raise ValueError(f"its format is {str(document['nbformat'])[:20]!r}, expected 4")
-        cells = [
-            cell for sheet in document.get("worksheets", [document]) for cell in sheet["cells"]
-        ]
-        return [{"id": f"cell-{place:03d}", **_bare(cell)} for place, cell in enumerate(cells)]
-    except (AttributeError, LookupError, TypeError):
-        raise ValueError("it has no cells, or one without its kind or its text") from None
-
-
-def _bare(cell):
-    text, meta = cell["source"] if "source" in cell else cell["input"], cell.get("metadata")
-    if not isinstance(text, (str, list)):
-        raise TypeError
-    name = (
-        meta["nbgrader"].get("grade_id")
-        if isinstance(meta, dict) and isinstance(meta.get("nbgrader"), dict)
-        else None
-    )
-    made = {
-        "source": "".join(text),
-        "metadata": {"nbgrader": {"grade_id": name}} if isinstance(name, str) else {},
-    }
-    if cell["cell_type"] == "code":
-        return {"cell_type": "code", **made, "outputs": [], "execution_count": None}
-    return {"cell_type": "markdown", **made}
 
 
 def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dict[str, str]]:

@@ -71,7 +71,7 @@ def test_the_feedback_says_why(graded):
         if student != "uses the library":
             assert bool(notes[student]) == (one.marks[IDS[0]] < 2), f"{student}: {notes[student]}"
     assert notes["absent"] == "nothing was handed in"
-    assert "larger than 20 MB" in notes["200 MB"]
+    assert "larger than 128 MB" in notes["200 MB"]
 
 
 def test_the_table_adds_up(graded, assignment):

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from attnbook_grader.course import nbgrader_bridge
-from attnbook_grader.grading import feedback
+from attnbook_grader.course.assignments import Course
+from attnbook_grader.grading import class_page, feedback, judging, rounds
 from attnbook_grader.grading.judging import Outcome
 from attnbook_grader.grading.marks import Mark
 from attnbook_grader.notebooks.hand_ins import HandIn
@@ -95,3 +96,26 @@ def test_a_student_s_page_has_the_title_and_the_zone_of_the_assignment(tmp_path,
     page = (tmp_path / "index.html").read_text()
     assert "<h2>Soft and hard <small>(soft_lookup)</small></h2>" in page
     assert r"x\n.ipynb, 2027-02-01 00:00 UTC+01:00" in page
+
+
+def test_the_class_page_says_what_needs_attention(tmp_path, assignment):
+    ids = [task.id for task in assignment.tasks]
+    hand_in = HandIn(
+        "ann", assignment.name, tmp_path / "x.ipynb", "a", datetime(2027, 1, 1, tzinfo=UTC)
+    )
+    marks = [
+        Mark("ann", assignment.name, id, "X", 0.5, 2.0, "", hand_in, outcome)
+        for id, outcome in zip(ids, judging.refused(ids, "the file is <empty>"))
+    ]
+    marks += [Mark("bo", assignment.name, id, "X", 2.0, 2.0, "") for id in ids]
+    done = rounds.Round(marks, 2, {assignment.name: []}, [])
+    class_page.write_class_page(
+        tmp_path / "class.html", Course("C", 1, (assignment,)), [assignment], done
+    )
+    page = (tmp_path / "class.html").read_text()
+    assert (
+        f"<li>ann: x.ipynb ({', '.join(ids)}) could not be read: the file is &lt;empty&gt;</li>"
+        in page
+    )
+    assert '<td class="id">ann</td><td class="number">1</td><td class="number">1</td>' in page
+    assert '<td class="id">bo</td><td class="number">4</td>' in page

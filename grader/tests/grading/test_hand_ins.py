@@ -1,5 +1,6 @@
 """Which files are hand-ins, whose, for which assignment, and when."""
 
+import json
 import os
 import re
 from dataclasses import replace
@@ -9,9 +10,8 @@ import pytest
 
 from attnbook_grader.course.assignments import notebook_with
 from attnbook_grader.notebooks import hand_ins as hand_ins_module
-from attnbook_grader.notebooks import layouts
+from attnbook_grader.notebooks import layouts, reading
 from attnbook_grader.notebooks.hand_ins import find_hand_ins, safe_names
-from attnbook_grader.notebooks.submissions import LARGEST
 
 from .conftest import found
 
@@ -121,9 +121,7 @@ def test_names_are_shown_so_that_everything_takes_them(tmp_path, assignment, han
     )
     assert [one.name for one in got if one.student == r"Zo\xeb"] == [r"soft_lookup\xff.ipynb"]
     assert [one.time.year for one in got if one.student == r"a\nb"] == [2027]
-    assert remarks == [r"x\n.zip: no notebook (.ipynb), left out"] and all(
-        one.content() == hand_ins["right"] for one in got
-    )
+    assert remarks == [r"x\n.zip: no notebook (.ipynb), left out"]
 
 
 def test_a_name_within_a_longer_one_is_not_meant(tmp_path):
@@ -224,43 +222,76 @@ def test_times_come_from_the_file_or_the_table(tmp_path, assignment, hand_ins):
         find_hand_ins(tmp_path, [assignment])
 
 
-def test_a_large_file_is_not_read_into_memory(tmp_path, assignment):
+def test_what_a_file_holds_is_read_once(tmp_path, assignment, hand_ins, monkeypatch):
     (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "x.ipynb").write_bytes(hand_ins["right"])
     with open(tmp_path / "ann" / "soft_lookup.ipynb", "wb") as file:
         file.truncate(200 * 2**20)
-    ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
-    assert len(one.content()) == LARGEST + 1
-    assert one.sha != find_hand_ins(tmp_path, [assignment])[0][0].path.name
+    notebooks = {}
+    found, _, _ = find_hand_ins(tmp_path, [assignment], None, notebooks)
+    large, right = (notebooks[one.sha] for one in found)
+    assert large == "the file is larger than 128 MB. Clear its outputs and hand it in again"
+    assert "outputs" not in right.decode().replace('"outputs": []', "")
+    monkeypatch.setattr(hand_ins_module, "read_notebook", None)
+    assert find_hand_ins(tmp_path, [assignment], None, notebooks)[0] == found
 
 
-def test_a_file_that_changes_or_goes_is_not_read(tmp_path, assignment, hand_ins):
-    """Between the look at the folder and the judging."""
-    path, other = tmp_path / "hand-ins" / "ann" / "x.ipynb", tmp_path / "other.ipynb"
-    path.parent.mkdir(parents=True)
+def test_outputs_do_not_count(tmp_path, assignment, hand_ins):
+    """50 MB of them, read by a process of its own."""
+    nb = json.loads(hand_ins["right"])
+    nb["cells"][1]["outputs"] = [
+        {"output_type": "stream", "name": "stdout", "text": "x" * 50_000_000}
+    ]
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "x.ipynb").write_text(json.dumps(nb))
+    notebooks = {}
+    ((one,), _, _) = find_hand_ins(tmp_path, [assignment], None, notebooks)
+    assert one.assignment == "soft_lookup" and len(notebooks[one.sha]) < 100_000
+    del nb["cells"][1]["outputs"]
+    cells = [cell["source"] for cell in json.loads(notebooks[one.sha])["cells"]]
+    assert [cell for cell in cells if cell] == [
+        "".join(cell["source"]) for cell in nb["cells"] if cell["cell_type"] == "code"
+    ]
+
+
+COSTS = {
+    "tiny cells": (
+        '{"cells": [' + ",".join(['{"cell_type":"code","source":""}'] * 400_000) + "]}",
+        "the notebook has 400,000 cells, expected at most 10,000",
+    ),
+    "a long line": (
+        '{"cells": [{"cell_type": "code", "source": "' + "x" * 6_000_000 + '"}]}',
+        "the cells hold 6,000,000 characters of text, expected at most 5,242,880",
+    ),
+    "a list of lists": (
+        '{"cells": [' + "[]," * 2_000_000 + "[]]}",
+        "of 5 MB takes too much memory or time to be read. Clear its outputs",
+    ),
+    "deep": ('{"cells": ' + "[" * 2_000_000, "it does not appear to be JSON"),
+}
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_a_file_that_costs_too_much_to_read_is_refused(tmp_path, name, monkeypatch):
+    if name == "a list of lists":
+        monkeypatch.setattr(reading, "_MEMORY", 150 * 2**20)
+    text, words = COSTS[name]
+    (tmp_path / "x.ipynb").write_text(text)
+    with open(tmp_path / "x.ipynb", "rb") as file, pytest.raises(reading.Unreadable, match=words):
+        reading.read_notebook(file.fileno())
+
+
+def test_what_is_no_file_is_not_read(tmp_path, assignment, hand_ins):
+    """It may have come into the place of one after the look at the folder."""
+    path, other = tmp_path / "x.ipynb", tmp_path / "other.ipynb"
     other.write_bytes(hand_ins["right"])
-
-    def link():
-        path.unlink()
-        path.symlink_to(other)
-
-    def pipe():
-        path.unlink()
-        os.mkfifo(path)
-
-    for words, change in (
-        ("it has changed", lambda: path.write_bytes(b"{}")),
-        ("it has changed", lambda: os.truncate(path, 3 * LARGEST)),
-        ("No such file", path.unlink),
-        ("symbolic link", link),
-        ("it is no file", pipe),
-    ):
-        path.unlink(missing_ok=True)
-        path.write_bytes(hand_ins["right"])
-        ((one,), _, _) = find_hand_ins(tmp_path / "hand-ins", [assignment])
-        assert one.content() == hand_ins["right"]
-        change()
-        with pytest.raises(OSError, match=words):
-            one.content()
+    path.symlink_to(other)
+    with pytest.raises(OSError, match="symbolic link"):
+        hand_ins_module._read(path, {})
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="it is no file"):
+        hand_ins_module._read(path, {})
 
 
 def test_a_file_that_goes_while_the_folder_is_looked_through_is_left_out(

@@ -1,5 +1,6 @@
 """A round of grading: what it judges, what it keeps, and what it says."""
 
+import json
 import os
 import sqlite3
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 from attnbook_grader.course.assignments import Course, Rules, notebook_with
 from attnbook_grader.grading import judging, outputs, rounds
 from attnbook_grader.grading.judging import Outcome
+from attnbook_grader.notebooks import hand_ins
 
 
 def test_a_failing_round_leaves_the_old_pages(tmp_path, assignment, monkeypatch):
@@ -42,17 +44,22 @@ def judge_here(jobs, **_):
 def test_a_fault_of_the_grader_costs_one_notebook_and_is_tried_again(
     tmp_path, assignment, monkeypatch
 ):
-    for student, content in (("ann", ""), ("bob", " "), ("cy", "")):
+    cells = [("ann", []), ("bob", [{"cell_type": "code", "source": "x"}]), ("cy", [])]
+    for student, content in cells:
         (tmp_path / "hand-ins" / student).mkdir(parents=True)
-        (tmp_path / "hand-ins" / student / "soft_lookup.ipynb").write_text(content)
+        (tmp_path / "hand-ins" / student / "soft_lookup.ipynb").write_text(
+            json.dumps({"cells": content})
+        )
     made = Course("x", 1, (assignment,))
 
     def breaks(content):
-        if not content:
+        if not json.loads(content)["cells"]:
             raise KeyError("a fault \ud800")
-        return true(content)
+        raise judging.Unreadable("the file is odd")
 
-    true = judging.parse_submission
+    def odd(content):
+        raise judging.Unreadable("the file is odd")
+
     monkeypatch.setattr(rounds, "judge_all", judge_here)
     monkeypatch.setattr(judging, "parse_submission", breaks)
     monkeypatch.setattr(rounds, "write_outputs", lambda *_: None)
@@ -65,7 +72,7 @@ def test_a_fault_of_the_grader_costs_one_notebook_and_is_tried_again(
         == notes["cy"]
         == "this notebook could not be graded: the grader stopped with KeyError"
     )
-    assert notes["bob"] == "the file is empty"
+    assert notes["bob"] == "the file is odd"
     assert [
         remark.partition(" (")[0] for remark in done.remarks if "could not be graded" in remark
     ] == [
@@ -73,46 +80,40 @@ def test_a_fault_of_the_grader_costs_one_notebook_and_is_tried_again(
         f"round: KeyError: 'a fault \\ud800'"
         for student in ("ann", "cy")
     ]
-    monkeypatch.setattr(judging, "parse_submission", true)
+    monkeypatch.setattr(judging, "parse_submission", odd)
     done = rounds.grade(
         made, tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None
     )
-    assert done.judged == 1 and {one.note for one in done.marks} == {"the file is empty"}
+    assert done.judged == 1 and {one.note for one in done.marks} == {"the file is odd"}
 
 
-def test_a_file_that_changes_during_the_round_costs_no_more_than_itself(
-    tmp_path, assignment, monkeypatch
-):
-    for student, content in (("ann", ""), ("bob", " "), ("cy", ""), ("dora", "  ")):
-        (tmp_path / student).mkdir()
-        (tmp_path / student / "soft_lookup.ipynb").write_text(content)
-    true = rounds.find_hand_ins
-
-    def changes(folder, *given):
-        found = true(folder, *given)
-        (folder / "ann" / "soft_lookup.ipynb").unlink()  # cy has the same
-        (folder / "bob" / "soft_lookup.ipynb").write_text("other")
-        return found
-
-    monkeypatch.setattr(rounds, "judge_all", judge_here)
-    monkeypatch.setattr(rounds, "write_outputs", lambda *_: None)
-    monkeypatch.setattr(rounds, "find_hand_ins", changes)
-    done = rounds.grade(
-        Course("x", 1, (assignment,)),
-        tmp_path,
-        tmp_path.with_name("out"),
-        trust=True,
-        say=lambda line: None,
+def test_a_broken_upload_does_not_take_the_place_of_a_right_one(weeks):
+    weeks.grade()
+    (weeks.folder / "ann" / "week-1 again.ipynb").write_text("{cut off")
+    later = weeks.grade()
+    assert points(later)["ann", "week-1"] == 2.0
+    (one,) = [one for one in later.marks if (one.student, one.assignment) == ("ann", "week-1")]
+    assert one.note == (
+        "week-1 again.ipynb does not count: the file is not a Jupyter notebook (it does not appear "
+        "to be JSON)"
     )
-    assert done.judged == 2 and done.remarks == [
-        "bob: soft_lookup.ipynb: not judged in this round: it has changed since the round began"
-    ]
-    assert {one.student: one.note for one in done.marks} == {
-        "ann": "the file is empty",
-        "bob": "handed in, but not judged yet",
-        "cy": "the file is empty",
-        "dora": "the file is empty",
-    }
+    assert later.remarks == [f"ann: {one.note}"]
+    (weeks.folder / "cy").mkdir()
+    (weeks.folder / "cy" / "week-1.ipynb").write_text("{cut off")
+    assert {one.note for one in weeks.grade().marks if one.student == "cy"} == {
+        "nothing was handed in",
+        "the file is not a Jupyter notebook (it does not appear to be JSON)",
+    }, "where there is no other, it is said"
+
+
+def test_what_was_read_can_be_judged_when_it_is_gone(weeks, monkeypatch):
+    """And is not read a second time."""
+    weeks.grade()
+    (weeks.folder / "ann" / "week-1.ipynb").unlink()
+    (weeks.folder / "bob" / "x.ipynb").write_bytes((weeks.folder / "bob/week-1.ipynb").read_bytes())
+    monkeypatch.setattr(hand_ins, "read_notebook", None)
+    again = weeks.grade(again=[weeks.ids[0]])
+    assert again.judged == 2 and points(again)["ann", "week-1"] == 2.0
 
 
 @pytest.fixture
@@ -176,6 +177,7 @@ def weeks(assignment, tmp_path, monkeypatch):
         hand_in=hand_in,
         grade=grade,
         written=written,
+        ids=[task.id for task in assignment.tasks],
     )
 
 
@@ -302,7 +304,9 @@ def test_what_is_judged_again_is_not_begun_anew_after_a_kill(tmp_path, assignmen
     """A round that ends in the middle, and the same command after it."""
     for copy in range(4):
         (tmp_path / "hand-ins" / f"student {copy}").mkdir(parents=True)
-        (tmp_path / "hand-ins" / f"student {copy}" / "soft_lookup.ipynb").write_text(" " * copy)
+        (tmp_path / "hand-ins" / f"student {copy}" / "soft_lookup.ipynb").write_text(
+            json.dumps({"cells": [{"cell_type": "code", "source": "x" * copy}]})
+        )
     id = assignment.tasks[0].id
 
     def grade(**options):
@@ -315,11 +319,14 @@ def test_what_is_judged_again_is_not_begun_anew_after_a_kill(tmp_path, assignmen
             **options,
         ).judged
 
+    def right(jobs, **_):
+        return [(key, [Outcome(id, True, True, "") for id in job.tasks]) for key, job in jobs]
+
     def killed(jobs, **_):
-        yield from judge_here(list(jobs)[:3])
+        yield from right(list(jobs)[:3])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rounds, "judge_all", judge_here)
+    monkeypatch.setattr(rounds, "judge_all", right)
     monkeypatch.setattr(rounds, "write_outputs", lambda *_: None)
     assert grade() == 4
     assert grade(again=[id]) == 4, "all of it"
@@ -327,7 +334,7 @@ def test_what_is_judged_again_is_not_begun_anew_after_a_kill(tmp_path, assignmen
     monkeypatch.setattr(rounds, "judge_all", killed)
     with pytest.raises(KeyboardInterrupt):
         grade(again=[id])
-    monkeypatch.setattr(rounds, "judge_all", judge_here)
+    monkeypatch.setattr(rounds, "judge_all", right)
     assert grade(again=[id]) == 1, "what was left"
     assert grade(again=[id]) == 4
     assert grade() == 0
@@ -351,6 +358,8 @@ def test_half_a_surrogate_pair_does_not_stop_a_round(tmp_path, assignment, monke
         return {one.note for one in done.marks}.pop()
 
     assert "not a Jupyter notebook" in note("as it is")
+
+    (tmp_path / "hand-ins" / "ann" / "soft_lookup.ipynb").write_text('{"cells": []}')
 
     def refuses(content):
         raise judging.Unreadable("no \ud800")

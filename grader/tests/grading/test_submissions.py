@@ -9,8 +9,9 @@ import pytest
 from patience import PATIENT
 
 from attnbook_grader.grading.judging import Job, judge_notebook
+from attnbook_grader.notebooks.reading import Unreadable
 from attnbook_grader.notebooks.similarity import plain
-from attnbook_grader.notebooks.submissions import LARGEST, Unreadable, definitions, parse_submission
+from attnbook_grader.notebooks.submissions import definitions, parse_submission
 from attnbook_grader.sandbox.launch import Limits
 
 from .conftest import ORDER, found, names, place_of, restored
@@ -37,7 +38,6 @@ from .conftest import ORDER, found, names, place_of, restored
             "not a Jupyter notebook",
         ),
         (b'{"nbformat": 99, "cells": []}', "not a Jupyter notebook"),
-        (b"{" + bytes(LARGEST), "larger than 20 MB"),
     ],
     ids=lambda value: str(value[:20]),
 )
@@ -51,9 +51,9 @@ def test_what_is_no_notebook_says_why(content, words):
 )
 def test_other_encodings_are_read(hand_ins, encoding):
     nb = json.loads(hand_ins["right"])
-    nb["cells"][0]["source"] = "# caf\xe9"
+    nb["cells"][1]["source"] = "# caf\xe9"
     text = json.dumps(nb, ensure_ascii=False)
-    assert parse_submission(text.encode(encoding, errors="replace")).cells[0].source == "# caf\xe9"
+    assert parse_submission(text.encode(encoding, errors="replace")).cells[1].source == "# caf\xe9"
 
 
 def test_a_hand_in_prints_no_warning(hand_ins):
