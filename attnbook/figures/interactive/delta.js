@@ -51,11 +51,11 @@ function figure(data, control) {
     });
 
     const most = Math.max(1e-9, ...data.pairs.flatMap((pair) => pair.value.map(Math.abs)));
-    const wide = Math.min(56, (width - 28) / 2 / columns);
+    const wide = Math.min(64, (width - 28) / 2 / columns);
     const cells = (x, y, values, frame) => values.forEach((v, c) => {
       const box = { x: x + wide * c + 1, y: y + 1, width: wide - 2, height: tall - 2 };
       put(svg, "rect", { ...box, fill: v < 0 ? HUES[1] : HUES[0], opacity: 0.75 * Math.min(1, Math.abs(v) / most) });
-      put(svg, "rect", { ...box, fill: "none", stroke: "currentColor", "stroke-width": frame ? 2 : 1, opacity: frame ? 0.9 : 0.3 });
+      put(svg, "rect", { ...box, fill: "none", stroke: frame ? HUES[1] : "currentColor", "stroke-width": frame ? 2 : 1, opacity: frame ? 1 : 0.3 });
       write(svg, x + wide * (c + 0.5), y + tall / 2 + 4, two(v), { class: frame ? "strong" : "small" });
     });
     const side = (x, title, matrix, read) => {
