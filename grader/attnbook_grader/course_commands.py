@@ -51,7 +51,8 @@ def new(folder, chapters, only, title, book):
 
     Everything about it stands in course.toml: assignments, points, due dates, rules, limits and the
     private seed. After a change there: attnbook course notebooks FOLDER."""
-    from .course.assignments import FILE, from_sections, read_course, write_course
+    from .course.assignments import from_sections
+    from .course.course_file import FILE, read_course, write_course
 
     with clear_errors():
         parts = sections_of(book, only)
@@ -81,7 +82,7 @@ def new(folder, chapters, only, title, book):
 @BOOK
 def notebooks(folder, book):
     """Write the notebooks of the course in FOLDER anew, after a change in course.toml."""
-    from .course.assignments import read_course
+    from .course.course_file import read_course
 
     with clear_errors():
         made = read_course(folder, book)
@@ -110,7 +111,7 @@ def check_command(folder, names, book, jobs, trust):
     fewer, with a message that names the mistake. Ends with 1 when one does not."""
     from tqdm import tqdm
 
-    from .course.assignments import read_course
+    from .course.course_file import read_course
     from .course.exercises import find_book
     from .grading.course_check import check_course
     from .grading.rounds import chosen
@@ -173,7 +174,8 @@ def grade_course(folder, submissions, out, names, again, book, roster, **options
     nor is what --regrade has judged
     again already. An exercise whose check has changed is judged again by itself.
     """
-    from .course.assignments import read_course
+    from .course.course_file import read_course
+    from .course.overrides import OVERRIDES, read_overrides
 
     with clear_errors():
         made = read_course(folder, book)
@@ -184,6 +186,7 @@ def grade_course(folder, submissions, out, names, again, book, roster, **options
             roster=roster or (own if (own := folder / "roster.csv").is_file() else None),
             again=again,
             only=names,
+            overrides=read_overrides(folder / OVERRIDES, made.assignments),
             **options,
         )
 

@@ -57,6 +57,7 @@ def record(folder: Path, assignments, marks) -> None:
         for task in one.tasks
     }
     points = {(one.name, task.id): one.points[task.id] for one in assignments for task in one.tasks}
+    words = {(one.name, asked.id): asked.key for one in assignments for asked in one.words}
     with _inside(folder), Gradebook(_database(folder), COURSE) as book:
         for student, name in {student: mark.student for student, mark in marks}.items():
             book.add_student(student, last_name=name)
@@ -70,6 +71,10 @@ def record(folder: Path, assignments, marks) -> None:
             }
         for student, mark in marks:
             if mark.hand_in is None:
+                continue
+            if (mark.assignment, mark.exercise) in words:
+                grade = rows[student, mark.assignment][words[mark.assignment, mark.exercise]]
+                grade.manual_score, grade.needs_manual_grade = mark.points, not mark.by_hand
                 continue
             whole = points[mark.assignment, mark.exercise]
             passed = [

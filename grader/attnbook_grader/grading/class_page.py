@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from .feedback import heading, page, text
+from .marks import WAITS_FOR_MARKS
 
 __all__ = ["write_class_page"]
 
@@ -65,6 +66,10 @@ def _attention(marks):
     return [
         f"{student}: {file} ({', '.join(dict.fromkeys(ids))}) {attention}: {note}"
         for (student, file, attention, note), ids in sorted(found.items())
+    ] + [
+        f"{one.student}: {one.exercise} waits for your marks: {one.outcome.code}"
+        for one in marks
+        if one.note == WAITS_FOR_MARKS
     ]
 
 

@@ -14,6 +14,8 @@ COLUMNS = ("student", "assignment", "exercise", "points", "max", "total", "note"
 # comma within quotes divides nothing.
 _FORMULA = re.compile(r"""(^[\s"]*|;[\s"]*|,)([=+\-@＝＋－＠])""")
 
+# As `attnbook.answers.guarded.describe` writes it.
+_LINE = re.compile(r"; line (\d+): (.*)")
 _STYLE = """
 :root { color-scheme: light dark; --text: #222; --page: #fff; --line: #ccc; --full: #06662a; --part: #7a4b00; --none: #9b1c1c }
 @media (prefers-color-scheme: dark) { :root { --text: #e6e6e6; --page: #16181c; --line: #444; --full: #6fd394; --part: #e8b35a; --none: #ff8f8f } }
@@ -31,6 +33,7 @@ tr.full td.points { color: var(--full) } tr.part td.points { color: var(--part) 
   table.marks tr { border-bottom: 1px solid var(--line); padding: .6rem 0 }
   table.marks td.check::before { content: attr(data-name) ": " }
 }
+pre { overflow-x: auto; font-size: .85rem }
 figure { margin: 1rem 0 } figure svg { max-width: 100%; height: auto; background: #fff; border-radius: 6px }
 """
 _PAGE = """<!doctype html>
@@ -116,9 +119,23 @@ def _row(one):
             f'<td class="check" data-name="{name}">{text}</td>'
             for name, text in zip(("your check", "other inputs"), passed)
         ),
-        f'<td class="note">{text(one.note)}</td>',
+        f'<td class="note">{text(one.note)}{_answer(one.outcome)}</td>',
     ]
     return f'<tr class="{kind}">{"".join(cells)}</tr>'
+
+
+def _answer(outcome):
+    """The student's answer, folded, with the line that the message names."""
+    if not outcome or not outcome.code.strip():
+        return ""
+    lines = [text(line) for line in outcome.code.split("\n")]
+    found = _LINE.search(outcome.note)
+    if found and 0 < int(found[1]) <= len(lines):
+        place = int(found[1]) - 1
+        # a line of this number may stand in another cell
+        if outcome.code.split("\n")[place].strip() == found[2].strip():
+            lines[place] = f"<mark>{lines[place]}</mark>"
+    return f"<details><summary>your answer</summary><pre>{chr(10).join(lines)}</pre></details>"
 
 
 def page(title, body):

@@ -19,8 +19,8 @@ from datetime import datetime
 from pathlib import Path
 
 from ..notebooks.hand_ins import HandIn
-from .judging import Outcome
 from .marks import Mark
+from .outcomes import Outcome
 
 __all__ = ["Journal"]
 
@@ -29,7 +29,7 @@ _TABLES = """
 create table if not exists outcome (
     assignment text not null, sha text not null, exercise text not null, stamp text not null,
     visible integer not null, hidden integer not null, note text not null, remark text not null, library text not null,
-    print text not null, attention text not null default '', judged_at text not null default (strftime('%Y-%m-%dT%H:%M:%fZ')), count integer not null default 1,
+    print text not null, attention text not null default '', code text not null default '', judged_at text not null default (strftime('%Y-%m-%dT%H:%M:%fZ')), count integer not null default 1,
     primary key (assignment, sha, exercise)
 );
 create table if not exists hand_in (
@@ -48,6 +48,7 @@ _SINCE = [
     ("hand_in", "shared integer not null default 0"),
     ("hand_in", "late integer"),
     ("outcome", "attention text not null default ''"),
+    ("outcome", "code text not null default ''"),
 ]
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 import traceback
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from attnbook.checks.verdict import Verdict
@@ -14,9 +12,10 @@ from attnbook.checks.verdict import Verdict
 from ..course.assignments import Assignment
 from ..notebooks.reading import Unreadable
 from ..notebooks.similarity import LONGEST, binding, plain, uses_library
-from ..notebooks.submissions import answered_twice, definitions, parse_submission, restore
+from ..notebooks.submissions import answered_twice, definitions, grade_id, parse_submission, restore
 from ..sandbox.launch import Limits
 from ..sandbox.session import SandboxEnded, Session, StartFailed
+from .outcomes import NO_PACKAGE, NOT_ANSWERED, STOPPED, Outcome, printable, refused, shortened
 
 __all__ = ["Job", "Outcome", "judge_notebook"]
 
@@ -40,32 +39,6 @@ class Job:
     image: str | None = None
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What was found about one exercise of one notebook.
-
-    visible, hidden: whether the two checks passed
-    note: "" or the first mistake, in words for the student
-    remark: what else the student and the instructor should know
-    library: the name of the book's own that the answer uses, or ""
-    print: of the answer without comments and layout, to find equal ones; "" for an answer
-    that is not written
-    attention: "" or what the instructor should look at: one of the constants of this module
-    failed: "" or the error that the grader itself stopped with, in words for the
-    instructor; then it is judged again next time
-    """
-
-    exercise: str
-    visible: bool
-    hidden: bool
-    note: str
-    remark: str = ""
-    library: str = ""
-    print: str = ""
-    attention: str = ""
-    failed: str = ""
-
-
 def judge_notebook(job: Job) -> list[Outcome]:
     """Judge the exercises `job.tasks` of one notebook.
 
@@ -85,16 +58,6 @@ def judge_notebook(job: Job) -> list[Outcome]:
         return [Outcome(id, False, False, note, failed=failed) for id in job.tasks]
 
 
-UNREADABLE = "could not be read"
-STOPPED = "was stopped by a limit, or ended its process"
-NO_PACKAGE = "asks for a package that is not there"
-
-
-def refused(tasks: Iterable[str], reason: str) -> list[Outcome]:
-    """The outcomes of a file that is no notebook."""
-    return [Outcome(id, False, False, printable(reason), attention=UNREADABLE) for id in tasks]
-
-
 def _judge(job):
     wanted = [task for task in job.assignment.tasks if task.id in job.tasks]
     try:
@@ -103,6 +66,9 @@ def _judge(job):
         nb, remarks = restore(given, job.assignment)
     except Unreadable as error:
         return refused(job.tasks, str(error))
+    words = [_in_words(one, given) for one in job.assignment.words if one.id in job.tasks]
+    if not wanted:
+        return words
     found, stopped, overall = {}, {}, ""
     by_check = {f"{task.key}-check": (task, 0) for task in wanted}
     by_check |= {
@@ -138,12 +104,23 @@ def _judge(job):
         others.explain(_outcome(task, found, stopped, remarks, nb, job.assignment))
         for task in wanted
     ]
-    return [
+    return words + [
         _remarked(one, _TWICE)
         if one.exercise in twice and not (one.visible and one.hidden)
         else one
         for one in outcomes
     ]
+
+
+def _in_words(asked, nb):
+    text = next((cell.source for cell in nb.cells if grade_id(cell) == asked.key), "").strip()
+    return Outcome(
+        asked.id,
+        False,
+        False,
+        NOT_ANSWERED if text in ("", "YOUR ANSWER HERE") else "",
+        code=shortened(text),
+    )
 
 
 _TWICE = (
@@ -242,6 +219,7 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
     elif "ModuleNotFoundError" in note:
         attention = NO_PACKAGE
     own = cells_before_judging(nb, task)
+    judged = binding(task.function, answer, own)
     return Outcome(
         task.id,
         passed,
@@ -251,12 +229,11 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
         if sum(map(len, own)) > LONGEST
         else "",
         library=printable(uses_library(answer, own, task)) if written else "",
-        print=hashlib.sha256(
-            plain(binding(task.function, answer, own)).encode(errors="replace")
-        ).hexdigest()[:16]
+        print=hashlib.sha256(plain(judged).encode(errors="replace")).hexdigest()[:16]
         if written
         else "",
         attention=attention,
+        code=shortened(judged),
     )
 
 
@@ -273,15 +250,3 @@ def cells_before_judging(nb, task) -> list[str]:
         None,
     )
     return [cell.source for cell in nb.cells[:last] if cell.cell_type == "code"]
-
-
-def printable(text: str) -> str:
-    """A message without what a terminal or a page could take for something else, and not longer
-    than a paragraph.
-    """
-    text = re.sub(
-        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]",
-        "",
-        str(text),
-    )
-    return text if len(text) <= 600 else text[:597] + "..."

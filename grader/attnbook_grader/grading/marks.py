@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 
 from ..course.assignments import Assignment, Rules
 from ..notebooks.hand_ins import HandIn
-from .judging import UNREADABLE, Outcome
+from .outcomes import UNREADABLE, Outcome
 
 __all__ = ["Mark", "equal_answers", "marks_of"]
 
 ABSENT = "nothing was handed in"
 WAITS = "handed in, but not judged yet"
+WAITS_FOR_MARKS = "waits to be marked by hand"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Mark:
             instructor should check.
         hand_in: the one that counts; None without one.
         outcome: of the exercise in that hand-in.
+        by_hand, excused: what the instructor has decided (overrides.toml).
     """
 
     student: str
@@ -40,6 +42,8 @@ class Mark:
     note: str
     hand_in: HandIn | None = None
     outcome: Outcome | None = None
+    by_hand: bool = False
+    excused: bool = False
 
 
 def marks_of(
@@ -65,17 +69,10 @@ def marks_of(
         for one in sorted(judged, key=lambda one: (one.time, one.path))
     ]
     if not attempts:
+        titles = {one.id: one.title for one in (*assignment.tasks, *assignment.words)}
         return [
-            Mark(
-                student,
-                assignment.name,
-                task.id,
-                task.title,
-                0.0,
-                sum(assignment.points[task.id]),
-                ABSENT,
-            )
-            for task in assignment.tasks
+            Mark(student, assignment.name, id, titles[id], 0.0, most, ABSENT)
+            for id, most in assignment.exercises.items()
         ]
     remarks = [] if remarks is None else remarks
     attempts = _readable(_of_this_assignment(attempts, remarks), remarks)
@@ -132,6 +129,13 @@ def _attempt(student, assignment, hand_in, outcomes, rules):
                 outcome,
             )
         )
+    for one in assignment.words:
+        outcome = outcomes.get(one.id) or Outcome(one.id, False, False, WAITS)
+        note = outcome.note or WAITS_FOR_MARKS
+        most = assignment.exercises[one.id]
+        marks.append(
+            Mark(student, assignment.name, one.id, one.title, 0.0, most, note, hand_in, outcome)
+        )
     return marks
 
 
@@ -187,7 +191,7 @@ def _total(marks):
 
 def _share(assignment, hand_in, rules):
     """(share of the marks that remains, the lateness in words)."""
-    if assignment.due is None or hand_in.late is False:
+    if assignment.due is None or hand_in.late is False or hand_in.late and assignment.extended:
         return 1.0, ""
     seconds = (hand_in.time - assignment.due).total_seconds()
     # a platform says that it was late, not by how much

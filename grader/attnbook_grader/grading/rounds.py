@@ -12,14 +12,17 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ..course.assignments import Course
+from ..course.overrides import Overrides
 from ..notebooks.hand_ins import HandIn, find_hand_ins
 from ..notebooks.roster import Roster
 from ..sandbox.launch import choose
 from .check_fingerprint import fingerprint
 from .journal import Journal
-from .judging import Job, refused
+from .judging import Job
 from .marks import Mark, equal_answers, marks_of
+from .outcomes import refused
 from .outputs import MARKER, locked, usable, write_outputs
+from .selection import chosen, cut, known_ids
 from .workers import judge_all
 
 __all__ = ["Round", "chosen", "grade"]
@@ -54,6 +57,7 @@ def grade(
     tasks=None,
     drop_absent=False,
     roster: Roster | None = None,
+    overrides: Overrides | None = None,
     say=print,
 ) -> Round:
     """Judge what was not judged yet in the folder `submissions`, and write the folder `out`.
@@ -66,14 +70,16 @@ def grade(
     only: names of the assignments to judge; default: those that anybody handed in
     tasks: ids of the exercises to judge; default: all
     drop_absent: forget the hand-ins of earlier rounds that are no longer in `submissions`
+    overrides: what the instructor has decided by hand
     roster: the students, also those who handed in nothing
     The marks are those of all assignments and exercises that were judged, in this round or before,
     of every hand-in that there ever was.
     Raises ValueError for folders that cannot be used, NoSandbox.
     """
+    overrides = overrides or Overrides()
     sandbox = choose(course.sandbox if not trust else "none", trust)
-    wanted = [_cut(one, tasks or one.points) for one in chosen(course, only)]
-    _known(again, wanted)
+    wanted = [cut(one, tasks or one.exercises) for one in chosen(course, only)]
+    known_ids(again, wanted)
     usable(out)
     # with fewer, a file of another one would be taken for one of these
     notebooks = _known_notebooks(out)
@@ -123,8 +129,18 @@ def grade(
                 for student in students
                 for one in assignments
                 for mark in marks_of(
-                    student, one, own[student, one.name], outcomes[one.name], course.rules, remarks
+                    student,
+                    overrides.for_student(student, one),
+                    own[student, one.name],
+                    outcomes[one.name],
+                    course.rules,
+                    remarks,
                 )
+            ]
+            marks = overrides.apply(marks)
+            remarks += [
+                f"overrides.toml: there is no student {student!r}"
+                for student in sorted(overrides.students() - {*students})
             ]
             equal = {
                 one.name: equal_answers(
@@ -139,15 +155,6 @@ def grade(
         finally:
             journal.close()
     return done
-
-
-def _cut(assignment, ids):
-    """An assignment with these exercises alone."""
-    return replace(
-        assignment,
-        tasks=tuple(task for task in assignment.tasks if task.id in ids),
-        points={id: points for id, points in assignment.points.items() if id in ids},
-    )
 
 
 def _count(students, found):
@@ -178,7 +185,7 @@ def _with_marks(course, wanted, found, outcomes, remarks):
     """The assignments and exercises that get marks: the wanted ones, and what is in the journal
     of the others that were handed in.
     """
-    ids = {one.name: {task.id for task in one.tasks} for one in wanted}
+    ids = {one.name: {*one.exercises} for one in wanted}
     made = []
     for one in course.assignments:
         own = [hand for hand in found if hand.assignment == one.name]
@@ -189,8 +196,8 @@ def _with_marks(course, wanted, found, outcomes, remarks):
                 f"{one.name}: hand-ins that came after its last round do not count yet, those of "
                 f"{', '.join(sorted({hand.student for hand in waiting}))}; grade it again"
             )
-        made.append(_cut(one, ids.get(one.name, set()) | known))
-    return [one for one in made if one.tasks]
+        made.append(cut(one, ids.get(one.name, set()) | known))
+    return [one for one in made if one.exercises]
 
 
 def _judge(
@@ -208,6 +215,7 @@ def _judge(
     """Judge every notebook once, and write down what is found as soon as it is."""
     fingerprints = {
         one.name: {task.id: fingerprint(task.id, course.hidden_seed(task.id)) for task in one.tasks}
+        | {asked.id: "in words" for asked in one.words}
         for one in assignments
     }
     found = [one for one in found if one.assignment in fingerprints]
@@ -263,26 +271,3 @@ def _known_notebooks(out):
         return journal.notebooks()
     finally:
         journal.close()
-
-
-def chosen(course, only):
-    """The assignments of these names; all without any.
-
-    ValueError for a name that the course does not have.
-    """
-    known = [one.name for one in course.assignments]
-    for name in only or ():
-        if name not in known:
-            raise ValueError(
-                f"assignment: the course has no assignment {name!r}; it has {', '.join(known)}"
-            )
-    return [one for one in course.assignments if not only or one.name in only]
-
-
-def _known(ids, assignments):
-    known = [task.id for one in assignments for task in one.tasks]
-    for id in ids:
-        if id not in known:
-            raise ValueError(
-                f"regrade: no assignment has the exercise {id!r}; there are {', '.join(known)}"
-            )

@@ -30,6 +30,13 @@ def write_wide(path: Path, students, assignments, marks, roster: Roster | None =
     totals: dict[tuple[str, str], float] = defaultdict(float)
     for one in marks:
         totals[one.student, one.assignment] += one.points
+    excused = {(one.student, one.assignment) for one in marks if one.excused}
+    counted = {
+        (student, one.name)
+        for student in students
+        for one in assignments
+        if (student, one.name) not in excused
+    } | {(one.student, one.assignment) for one in marks if not one.excused}
     people = {one.label: one.row for one in roster.people} if roster else {}
     columns = roster.columns if roster else ["student"]
     canvas = {"Student", "ID"} <= set(columns)
@@ -54,7 +61,12 @@ def write_wide(path: Path, students, assignments, marks, roster: Roster | None =
                 continue
             row = people.get(student, {"student": student})
             own = [totals[student, one.name] for one in assignments]
-            points = [f"{one:g}" for one in (own if canvas else [*own, sum(own)])]
+            points = [
+                ("EX" if canvas else "") if (student, one.name) not in counted else f"{value:g}"
+                for one, value in zip(assignments, own)
+            ]
+            if not canvas:
+                points.append(f"{sum(own):g}")
             writer.writerow([*(cell(row.get(column, "")) for column in columns), *points])
     return [f"{path.name}: without {', '.join(lost)}: not in the roster"] if lost else []
 

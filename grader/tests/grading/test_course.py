@@ -13,7 +13,8 @@ from patience import PATIENT
 from attnbook.checks import exercises
 from attnbook.cli import main
 from attnbook_grader.commands import course, grade
-from attnbook_grader.course.assignments import FILE, Course, read_course
+from attnbook_grader.course.assignments import Course
+from attnbook_grader.course.course_file import FILE, read_course
 from attnbook_grader.course.exercises import find_book, instructor_notebook, sections, solution_of
 from attnbook_grader.course.known_wrong_answers import wrong_answers
 from attnbook_grader.grading import rounds
