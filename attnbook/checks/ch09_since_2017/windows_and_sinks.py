@@ -1,0 +1,162 @@
+"""Checks of the section on windows and sinks: a bill on paper, a prediction, a sink for a kernel
+that has none, a cache that forgets in its second round.
+"""
+
+import numpy as np
+import torch
+
+from ..context import array, softmax
+from ..gradient_check import check_gradients
+from ..registry import exercise
+
+
+@exercise(
+    "09.every_second_layer",
+    title="On paper: a window in every second layer",
+    difficulty=1,
+    minutes=4,
+)
+def every_second_layer(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the number of mebibytes")
+    slips = {
+        "those are the layers that see everything: the windowed ones hold 128 tokens each, too": (
+            3072
+        ),
+        "those are the windowed layers alone": 3,
+        "that is the cache of 24 layers that see everything: every second one has a window": 6144,
+        "that is the cache of 24 layers with a window: every second one sees everything": 6,
+        "that is the bill of one layer of each kind: there are twelve of each": 256.25,
+        "all 24 layers are counted as of either kind: there are twelve of each": 6150,
+        "those are the keys alone: values are cached, too": 1537.5,
+        "those are gibibytes: a gibibyte has 1,024 mebibytes": 3075 / 1024,
+        "those are bytes: divide them by 2**20": 3075 * 2**20,
+        "that is how many numbers are cached, not mebibytes": 3075 * 2**19,
+        "that is one head of keys and values: there are 8": 3075 / 8,
+    }
+    if abs(got - 3075) <= 0.01:
+        return
+    for words, slip in slips.items():
+        if abs(got - slip) <= 1e-6 * slip:
+            ctx.fail(words)
+    if abs(got - 3075 * 2**20 / 1e6) < 0.5:
+        ctx.fail("those are megabytes, of a million bytes: a mebibyte has 2**20")
+    ctx.fail(f"it is not {got:g} mebibytes")
+
+
+@exercise("09.second_mark", title="Predict: a second start mark", difficulty=1, minutes=3)
+def second_mark(answer, ctx):
+    return ctx.predicted(answer, "for good", "for 63 letters", "not at all")
+
+
+def _share(L, s):
+    """e^L / (e^s + e^L), row by row; 0 where L is -inf."""
+    return 1 / (1 + np.exp(np.clip(s - L, -700, 700)))
+
+
+@exercise("09.sink_afterwards", title="A sink for a kernel that has none", difficulty=2, minutes=7)
+def sink_afterwards(answer, ctx):
+    m, n, d_v = ctx.integers(5, 8), 6, 3
+    for level, sink, words in (
+        (0.0, 0.7, "for scores of ordinary size"),
+        (0.0, -1.3, "for scores of ordinary size"),
+        (300.0, 299.0, "for scores near 300"),
+        (-300.0, -301.0, "for scores near -300"),
+        (300.0, -300.0, "where the sink is far below the scores"),
+        (-300.0, 300.0, "where the sink is far above the scores"),
+    ):
+        scores, V = 1.5 * array(ctx.normal(m, n)) + level, array(ctx.normal(n, d_v))
+        logs = np.logaddexp.reduce(scores, axis=1)
+        contexts = softmax(scores) @ V
+        context, L = (torch.tensor(part, dtype=torch.float32) for part in (contexts, logs))
+        s = torch.tensor(sink)
+        where = f"{words}: the context"
+        got = ctx.tensor(
+            ctx.call(answer, context, L, s),
+            where,
+            (m, d_v),
+            nan="an exponential overflows: bring the ratio into a form with L - s",
+        )
+        context, L = array(context), array(L)
+        wrong = {
+            "the context comes back as it was: the sink takes a share of the weight": context,
+            "one more in the denominator is s = 0: expected the learned s": (
+                context * _share(L, 0.0)[:, None]
+            ),
+            "that is the share of the sink: the keys keep the rest": (
+                context * (1 - _share(L, sink))[:, None]
+            ),
+            "s is added to the denominator: expected its exponential": (
+                context * (1 / (1 + sink * np.exp(np.clip(-L, -50, 50))))[:, None]
+            ),
+            "the logarithms are compared, not the sums: take their exponentials": (
+                context * (L / (L + sink))[:, None]
+            ),
+        }
+        ctx.close(got, context * _share(L, sink)[:, None], where, wrong)
+
+    inf = float("inf")
+    context, L, s = ctx.normal(m, d_v), ctx.normal(m), torch.tensor(0.4)
+    context[1], L[1] = 0.0, -inf
+    where = "where a query sees nothing: the context"
+    nan = "a -inf is subtracted from a -inf, or a 0 is divided by 0"
+    got = ctx.tensor(ctx.call(answer, context, L, s), where, (m, d_v), nan=nan)
+    seen = np.where(np.isfinite(array(L)), array(L), -1e3)
+    ctx.close(got, array(context) * _share(seen, 0.4)[:, None], where)
+    check_gradients(
+        ctx,
+        answer,
+        (context, L, s),
+        {0: "context", 2: "s"},
+        lambda context, s: context * _share(seen, s)[:, None],
+        nan=nan,
+    )
+    L = ctx.normal(m)
+    check_gradients(
+        ctx,
+        answer,
+        (context, L, s),
+        {0: "context", 1: "L", 2: "s"},
+        lambda context, L, s: context * _share(L, s)[:, None],
+    )
+
+
+def _attended(Q, K, V, seen, scale=None):
+    """Attention of all tokens at once, under a mask (n, n); zeros where nothing is seen."""
+    scores = Q @ K.T * (Q.shape[1] ** -0.5 if scale is None else scale)
+    weights = np.exp(scores - scores.max(1, keepdims=True)) * seen
+    total = weights.sum(1, keepdims=True)
+    return (weights / np.where(total == 0, 1, total)) @ V
+
+
+@exercise("09.second_round", title="Find the bug: the second round", difficulty=3, minutes=9)
+def second_round(answer, ctx):
+    d, d_v = 4, 3
+    for n, sinks, window in ((6, 2, 5), (14, 0, 4), (8, 1, 2), (23, 4, 3), (17, 2, 6), (9, 3, 1)):
+        where = f"for {n} tokens, sinks = {sinks}, window = {window}: the contexts"
+        given = ctx.normal(n, d), ctx.normal(n, d), ctx.normal(n, d_v)
+        got = ctx.tensor(ctx.call(answer, *given, sinks, window), where, (n, d_v))
+        Q, K, V = (array(part) for part in given)
+        token = np.arange(n)
+        distance = token[:, None] - token
+        past, first = distance >= 0, token < sinks
+        right = past & ((distance < window) | first)
+        wrong = {
+            "the first tokens are written over when the cache begins its second round": (
+                past & (distance < sinks + window)
+            ),
+            "the first tokens are forgotten": past & (distance < window),
+            "the window has one token too few: a token sees itself and window - 1 before it": (
+                past & ((distance < window - 1) | first)
+            ),
+            "the window has one token too many": past & ((distance < window + 1) | first),
+            "a token does not see itself: write it to the cache before you look": (
+                (distance > 0) & ((distance <= window) | first)
+            ),
+            "everything stays in view: what has left the window is forgotten": past,
+            "a token sees what comes after it": (distance < window) | first,
+        }
+        masks = {words: _attended(Q, K, V, seen) for words, seen in wrong.items()}
+        masks["the scores are not divided by the root of the width"] = _attended(
+            Q, K, V, right, scale=1.0
+        )
+        ctx.close(got, _attended(Q, K, V, right), where, masks)
