@@ -1,12 +1,16 @@
 """How pytest runs the notebooks: in the environment of the book (quick preset, CPU, no mirror),
 measured one by one.
 
+Several workers take the long files first, so that none is still at one when the others have
+finished.
+
 The last cell of a notebook fails if the notebook took more memory than it declares allows for;
 never for the time it took, which says as much of the machine. The measurements of a session are
 kept in `build/notebooks.json`, those of all workers if there are several (`pytest -n 2 --dist
 loadfile`: a file, so a notebook too, stays with one worker).
 """
 
+import json
 import os
 import time
 from pathlib import Path
@@ -34,12 +38,15 @@ os.environ.setdefault("MPLBACKEND", "agg")
 
 def pytest_configure(config):
     config.stash[MEASURED], config.stash[LAST_CELLS], config.stash[OF_WORKERS] = {}, set(), []
+    if hasattr(config.option, "loadscopereorder"):  # of pytest-xdist: by the number of tests
+        config.option.loadscopereorder = False
 
 
 def _is_notebook(item):
     return type(item).__name__ == "IPyNbCell"
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     config.stash[LAST_CELLS] = set(
         {item.path: item.nodeid for item in items if _is_notebook(item)}.values()
@@ -48,6 +55,24 @@ def pytest_collection_modifyitems(config, items):
     patience = min(120, config.getoption("nbval_cell_timeout", 120))
     for item in filter(_is_notebook, items):
         item.output_timeout = patience
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        seconds = _seconds(items)
+        items.sort(key=lambda item: -seconds[item.path])  # stable: a file's tests stay in order
+
+
+def _seconds(items):
+    """About how long each file takes: a notebook what was recorded, a test what its mark says."""
+    recorded = ROOT / "results" / "notebooks.json"
+    rows = json.loads(recorded.read_text(encoding="utf-8")) if recorded.exists() else []
+    seconds = {ROOT / row["notebook"]: row["seconds"] for row in rows}
+    for item in items:
+        seconds.setdefault(item.path, 0.0)
+        if not _is_notebook(item):
+            long = item.get_closest_marker("slow") and not item.get_closest_marker("site")
+            seconds[item.path] += 10.0 if long else 0.1
+    # The first file of the website builds it, which the others would wait for: they come late.
+    site = next((item.path for item in items if item.get_closest_marker("site")), None)
+    return seconds | ({site: 1e6} if site else {})
 
 
 @pytest.hookimpl(wrapper=True)

@@ -181,6 +181,7 @@ def test_every_measure_is_there_and_the_run_can_be_made_again(model, queries, fi
 
 
 @pytest.mark.slow
+@pytest.mark.nightly  # each day the section reading_heads trains this model and checks the same
 def test_a_short_training_learns_whom_the_pronoun_means_and_a_twin_without_the_adjective_does_not():
     from attnbook.tasks import SequenceBatches
     from attnbook.training import cosine_decay, fit, token_loss
