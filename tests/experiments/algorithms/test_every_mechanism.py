@@ -88,7 +88,13 @@ def test_a_recorded_run_has_a_row_for_each_number_of_pairs(figures_of):
     assert all(0 <= row["recalled"] <= 1 for row in figures["rows"])
 
 
-def test_note_and_look_up_learn_to_recall():
-    settings = Settings("snail", 3e-3, pairs=(4,), tested=(4,), steps=120, test=50)
+def test_the_time_of_an_update_is_told_for_all(figures_of):
+    figures = figures_of("every-mechanism-time", updates=1, pairs=2, batch_size=2)
+    assert set(figures["milliseconds"]) == set(CONTENDERS)
+    assert all(value > 0 for value in figures["milliseconds"].values())
+
+
+def test_a_state_with_a_note_learns_to_recall():
+    settings = Settings("linear", 1e-2, pairs=(3,), tested=(3,), steps=150, test=50)
     (row,) = every_mechanism(settings)["rows"]
-    assert row["recalled"] > 0.6
+    assert row["recalled"] > 0.7
