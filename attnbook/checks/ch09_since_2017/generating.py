@@ -1,0 +1,185 @@
+"""Checks of the section on text generation: tokens of a call on paper, a prediction, the nucleus,
+guesses that are checked, pages that are given back.
+"""
+
+import numpy as np
+import torch
+
+from ..context import a, array
+from ..registry import exercise
+
+
+@exercise("09.tokens_of_a_call", title="On paper: the tokens of a call", difficulty=1, minutes=4)
+def tokens_of_a_call(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the number of tokens")
+    slips = {
+        "the large model adds one token more, whatever happens": 1.952,
+        "that is three times the chance of one guess, and one: a guess counts only if all before "
+        "it were kept": 3.4,
+        "that is three times the chance of one guess: a guess counts only if all before it were "
+        "kept, and the large model adds one more": 2.4,
+        "that is with four guesses": 3.3616,
+        "that is with two guesses": 2.44,
+        "that is the chance that all three are kept": 0.512,
+        "that is as if every guess were kept": 4,
+        "that is without an end to the guesses": 5,
+    }
+    if abs(got - 2.952) <= 0.006:
+        return
+    for words, slip in slips.items():
+        if abs(got - slip) <= 0.006:
+            ctx.fail(words)
+    ctx.fail(f"it is not {got:g} tokens")
+
+
+@exercise(
+    "09.a_draft_without_a_clue", title="Predict: a draft without a clue", difficulty=1, minutes=3
+)
+def a_draft_without_a_clue(answer, ctx):
+    return ctx.predicted(answer, "worse texts", "more calls", "both", "neither")
+
+
+@exercise("09.nucleus", title="The nucleus", difficulty=2, minutes=7)
+def nucleus(answer, ctx):
+    rows = [(torch.tensor([0.07, 0.5, 0.15, 0.25, 0.03]), share) for share in (0.8, 0.6, 0.45)]
+    rows += [(ctx.weights((5, 7, 3)[k % 3]), (0.3, 0.5, 0.7, 0.9)[k % 4]) for k in range(8)]
+    rows += [(torch.ones(1), 0.5), (ctx.weights(4), 1.0)]
+    for p, share in rows:
+        shown = ", ".join(f"{x:.2f}" for x in p.tolist())
+        where = f"p = ({shown}), share {share}: the distribution"
+        got = ctx.tensor(ctx.call(answer, p, share), where, (len(p),))
+        values = array(p)
+        order = np.argsort(-values, kind="stable")
+        total = np.cumsum(values[order])
+        before = total - values[order]
+
+        def kept(chosen, divide=True, place=order):
+            out = np.zeros(len(order))
+            out[place] = np.where(chosen, values[order], 0)
+            return out / out.sum() if divide and out.sum() > 0 else out
+
+        slack = 1e-5  # sums in float32
+        right = kept(before < share - slack)
+        ctx.close(
+            got,
+            right,
+            where,
+            {
+                "what is kept is not divided by its sum": kept(before < share - slack, False),
+                "the token that reaches the share belongs to the nucleus, too": kept(
+                    total <= share + slack
+                ),
+                "one token more than needed is kept": kept(
+                    np.concatenate([[True], before[:-1] < share - slack])
+                ),
+                "the tokens come back in the order of their probability: put them in their old "
+                "places": kept(before < share - slack, place=np.arange(len(order))),
+                "that is min-p: the share of the likeliest": kept(
+                    values[order] >= share * values.max() - slack
+                ),
+                "the least likely tokens are kept": kept(1 - total < share - slack),
+            },
+        )
+
+
+@exercise("09.guesses_checked", title="Find the bug: one token too often", difficulty=3, minutes=10)
+def guesses_checked(answer, ctx):
+    for gamma, size in ((1, 3), (2, 4), (3, 5), (3, 4), (4, 3), (2, 5)):
+        P, Q = ctx.weights(gamma + 1, size), ctx.weights(gamma, size)
+        x = ctx.integers(0, size, gamma)
+        u = ctx.weights(gamma, 2)[:, 0].contiguous()
+        p, q, chance = array(P), array(Q), array(u)
+        ratio = np.array([p[k, t] / q[k, t] for k, t in enumerate(x.tolist())])
+        if np.abs(ratio - chance).min() < 1e-3:
+            continue
+        fits = chance < ratio
+        kept = gamma if fits.all() else int(np.argmin(fits))
+        where = f"{gamma} guesses of which {kept} are kept"
+        got = ctx.parts(ctx.call(answer, P, Q, x, u), ("kept", "following"))
+        number = ctx.number(got[0], f"{where}: kept")
+        if number != kept:
+            if number == fits.sum():
+                ctx.fail(
+                    f"{where}: guesses behind the first that is not kept are counted, but they "
+                    "belong to another text"
+                )
+            ctx.fail(f"{where}: kept is {number:g}")
+        following = ctx.tensor(got[1], f"{where}: the distribution that follows", (size,))
+        if kept == gamma:
+            right = p[gamma]
+            wrong = {
+                "after all guesses the last row of P follows": p[gamma - 1],
+                "the draft's distribution follows": q[gamma - 1],
+            }
+        else:
+            missing = np.maximum(p[kept] - q[kept], 0)
+            right = missing / missing.sum()
+            other = np.maximum(q[kept] - p[kept], 0)
+            apart = np.abs(p[kept] - q[kept])
+            wrong = {
+                "the replacement comes from p itself: then what was kept of each token comes on "
+                "top, and some are too frequent": p[kept],
+                "what is missing is not divided by its sum": missing,
+                "that is what q has too much of, not what p lacks": other / other.sum(),
+                "differences of both signs are taken: only what p lacks is drawn": apart
+                / apart.sum(),
+                "the replacement comes from the draft": q[kept],
+                "that is the distribution after the token that is not kept": p[kept + 1],
+            }
+        ctx.close(following, right, f"{where}: the distribution that follows", wrong)
+
+
+@exercise("09.pages_given_back", title="Give pages back", difficulty=3, minutes=12)
+def pages_given_back(answer, ctx):
+    for pages, length, readers, number, size in _cases(ctx):
+        free = [k for k, n in enumerate(readers) if n == 0]
+        given = list(pages), length, list(readers), list(free), size, number
+        where = f"{length} tokens in pages {pages} of {size}, {number} taken back"
+        got = ctx.parts(ctx.call(answer, *given), ("pages", "readers", "free"))
+        for name, value in zip(("pages", "readers", "free"), got):
+            if type(value) is not list or any(type(k) is not int for k in value):
+                ctx.fail(f"{where}: {name} must be a list of ints, got {a(value)}")
+        need = -(-(length - number) // size)
+        kept, gone = pages[:need], pages[need:]
+        if got[0] != kept:
+            floor = (length - number) // size
+            if got[0] == pages[:floor]:
+                ctx.fail(f"{where}: a page that is still used in part is given back")
+            if got[0] == pages:
+                ctx.fail(f"{where}: all pages are kept")
+            if got[0] == pages[: floor + 1]:
+                ctx.fail(f"{where}: a page with nothing in it is kept")
+            ctx.fail(f"{where}: the pages are {got[0]}, expected {kept}")
+        after = [n - (k in gone) for k, n in enumerate(readers)]
+        freed = [k for k in gone if after[k] == 0]
+        if got[1] != after:
+            if got[1] == readers:
+                ctx.fail(f"{where}: a page that the text leaves has one reader less")
+            if got[1] == [0 if k in gone else n for k, n in enumerate(readers)]:
+                ctx.fail(
+                    f"{where}: other texts still read a shared page: one reader less, not none"
+                )
+            ctx.fail(f"{where}: the readers are {got[1]}, expected {after}")
+        if sorted(got[2]) != sorted(free + freed):
+            if sorted(got[2]) == sorted(free + gone):
+                ctx.fail(f"{where}: a page that others still read is not free")
+            if sorted(got[2]) == sorted(free):
+                ctx.fail(f"{where}: a page without readers is free again")
+            ctx.fail(f"{where}: free are {got[2]}, expected {sorted(free + freed)} in any order")
+
+
+def _cases(ctx):
+    """(pages, length, readers, number, size), by hand and drawn."""
+    yield [0, 1, 2], 10, [1, 1, 1, 0, 0], 6, 4
+    yield [0, 1, 2], 10, [3, 3, 1, 0, 0], 1, 4
+    yield [0, 1, 2], 9, [3, 3, 3, 0], 1, 4
+    yield [4, 0, 3, 1], 13, [2, 1, 0, 1, 2, 0], 13, 4
+    for _ in range(5):
+        size, need = ctx.integers(2, 5), ctx.integers(2, 5)
+        length = size * (need - 1) + ctx.integers(1, size + 1)
+        order = ctx.order(7)
+        readers = [0] * 7
+        shared = ctx.integers(0, need)
+        for k, page in enumerate(order[:need]):
+            readers[page] = 2 if k < shared else 1
+        yield order[:need], length, readers, ctx.integers(0, length + 1), size

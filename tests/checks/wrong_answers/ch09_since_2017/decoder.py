@@ -1,0 +1,95 @@
+import torch
+
+from ..collection import edits, wrong
+
+edit = edits("09.parameters_of_a_block")
+edit("the attention alone", "58", "10")
+edit("the network alone", "58", "48")
+edit("three matrices, not two", "58", "42")
+edit("for 8 heads, not for 32", "58", "64")
+edit("a fourth matrix", "58", "54")
+edit("a matrix each", "58", "57")
+edit("the model without its tables", "58", "928")
+edit("those are parameters", "58", "58 * 2**20")
+edit("those are millions", "58", "60.82")
+edit("it is not 60", "58", "60")
+edit("expected one number", "58", '"58 Mi"')
+
+edit = edits("09.letters_of_greek")
+edit("expected one of 'a third'", '"two"', '"three"')
+edit("an int came back", '"two"', "2")
+edit("None came back", 'return "two"', "pass")
+
+edit = edits("09.cut_by_merges")
+edit("it joins every occurrence", "k += 1", "k = len(parts) if joined else k + 1")
+edit("from the last one to the first", "in merges:", "in merges[::-1]:")
+edit("nothing is joined", "parts[k : k + 2] == [x, y]", "False")
+edit("expected a list of strings", "return parts", 'return " ".join(parts)')
+edit("None came back", "return parts", "parts")
+
+
+@wrong("09.cut_by_merges", "the longest piece that fits")
+def longest_first(word, merges):
+    known, parts = {x + y for x, y in merges}, []
+    while word:
+        size = max([1, *(k for k in range(2, len(word) + 1) if word[:k] in known)])
+        parts.append(word[:size])
+        word = word[size:]
+    return parts
+
+
+@wrong("09.cut_by_merges", "only one merge is done")
+def only_the_first(word, merges):
+    parts = list(word)
+    for x, y in merges:
+        joined, k = [], 0
+        while k < len(parts):
+            both = parts[k : k + 2] == [x, y]
+            joined.append(x + y if both else parts[k])
+            k += 2 if both else 1
+        if len(joined) < len(parts):
+            return joined
+    return parts
+
+
+@wrong("09.cut_by_merges", "joined are not the word")
+def a_letter_lost(word, merges):
+    return list(word[:-1])
+
+
+edit = edits("09.right_with_one_head")
+edit(
+    "the columns of a head are taken to stand together",
+    "view(len(x), 3, h, -1).permute(1, 2, 0, 3)",
+    "view(len(x), h, 3, -1).permute(2, 1, 0, 3)",
+)
+edit(
+    "neighbouring columns are taken",
+    "view(len(x), 3, h, -1).permute(1, 2, 0, 3)",
+    "view(len(x), h, -1, 3).permute(3, 1, 0, 2)",
+)
+edit(
+    "not every h-th column",
+    "view(len(x), 3, h, -1).permute(1, 2, 0, 3)",
+    "view(len(x), 3, -1, h).permute(1, 3, 0, 2)",
+)
+edit("the biases are not added", " + b)", ")")
+edit("no gradient reaches", "x @ W", "x @ W.detach()")
+edit("shape", ".permute(1, 2, 0, 3)", ".permute(1, 0, 2, 3)")
+
+
+@wrong("09.right_with_one_head", "do not reshape")
+def reshaped(x, W, b, h):
+    return tuple(part.reshape(h, len(x), -1) for part in (x @ W + b).chunk(3, dim=-1))
+
+
+@wrong("09.right_with_one_head", "returns a NoneType")
+def nothing(x, W, b, h):
+    torch.split(x @ W + b, 3)
+
+
+@wrong("09.right_with_one_head", "the columns of a head are taken to stand together")
+def as_printed(x, W, b, h):
+    made = (x @ W + b).view(len(x), h, 3, -1).permute(2, 1, 0, 3)
+    Q, K, V = made.unbind(0)
+    return Q, K, V

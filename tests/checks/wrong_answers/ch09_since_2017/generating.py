@@ -1,0 +1,90 @@
+import torch
+
+from ..collection import edits, wrong
+
+edit = edits("09.tokens_of_a_call")
+edit("adds one token more", "2.952", "1.952")
+edit("a guess counts only if all before it were kept", "2.952", "3.4")
+edit("three times the chance of one guess", "2.952", "2.4")
+edit("with four guesses", "2.952", "3.36")
+edit("with two guesses", "2.952", "2.44")
+edit("that all three are kept", "2.952", "0.512")
+edit("as if every guess were kept", "2.952", "4")
+edit("without an end", "2.952", "5")
+edit("it is not 3 tokens", "2.952", "3")
+edit("expected one number", "2.952", '"2.952"')
+
+edit = edits("09.a_draft_without_a_clue")
+edit("expected one of 'worse texts'", "more calls", "fewer calls")
+edit("a bool came back", '"more calls"', "True")
+edit("None came back", 'return "more calls"', "pass")
+
+edit = edits("09.nucleus")
+edit("not divided by its sum", " / kept.sum()", "")
+edit("the token that reaches the share", "ordered.cumsum(0) - ordered", "ordered.cumsum(0)")
+edit("put them in their old places", "[order.argsort()]", "", "p * ", "ordered * ")
+edit("that is min-p", "before < share", "ordered >= share * ordered[0]")
+edit("the least likely tokens are kept", "before < share", "1 - ordered.cumsum(0) < share")
+edit("None came back", "return kept", "kept")
+
+
+@wrong("09.nucleus", "one token more than needed")
+def one_more(p, share):
+    ordered, order = p.sort(descending=True)
+    before = ordered.cumsum(0) - ordered
+    count = int((before < share - 1e-6).sum()) + 1
+    kept = torch.zeros_like(p)
+    kept[order[:count]] = ordered[:count]
+    return kept / kept.sum()
+
+
+@wrong("09.nucleus", "the token that reaches the share")
+def at_least_one(p, share):
+    ordered, order = p.sort(descending=True)
+    inside = ordered.cumsum(0) <= share + 1e-6
+    inside[0] = True
+    kept = p * inside[order.argsort()]
+    return kept / kept.sum()
+
+
+edit = edits("09.guesses_checked")
+edit("comes from p itself", "return k, missing / missing.sum()", "return k, P[k]")
+edit("not divided by its sum", "missing / missing.sum()", "missing")
+edit("what q has too much of", "P[k] - Q[k]", "Q[k] - P[k]")
+edit("differences of both signs", "(P[k] - Q[k]).clamp(min=0)", "(P[k] - Q[k]).abs()")
+edit("comes from the draft", "return k, missing / missing.sum()", "return k, Q[k]")
+edit("after the token that is not kept", "return k, missing / missing.sum()", "return k, P[k + 1]")
+edit("the last row of P follows", "P[-1]", "P[-2]")
+edit("the draft's distribution follows", "P[-1]", "Q[-1]")
+edit("kept is", ">=", "<")
+
+
+@wrong("09.guesses_checked", "belong to another text")
+def all_that_fit(P, Q, x, u):
+    rows = torch.arange(len(x))
+    fits = u < P[rows, x] / Q[rows, x]
+    kept = int(fits.sum())
+    if kept == len(x):
+        return kept, P[-1]
+    first = int((~fits).int().argmax())
+    missing = (P[first] - Q[first]).clamp(min=0)
+    return kept, missing / missing.sum()
+
+
+edit = edits("09.pages_given_back")
+edit("still used in part", "-(-(length - number) // size)", "(length - number) // size")
+edit("with nothing in it is kept", "-(-(length - number) // size)", "(length - number) // size + 1")
+edit("all pages are kept", "return pages[:need]", "return pages")
+edit("one reader less, not none", "readers[page] -= 1", "readers[page] = 0")
+edit("has one reader less", "readers[page] -= 1", "pass")
+edit("that others still read is not free", "if readers[page] == 0:", "if page >= 0:")
+edit("without readers is free again", "if readers[page] == 0:", "if readers[page] < 0:")
+edit("must be a list of ints", "return pages[:need]", "return tuple(pages[:need])")
+
+
+@wrong("09.guesses_checked", "comes from p itself")
+def as_printed(P, Q, x, u):
+    for k in range(len(x)):
+        if u[k] >= P[k, x[k]] / Q[k, x[k]]:
+            return k, P[k]
+    return len(x), P[-1]
