@@ -137,8 +137,11 @@ def _splices(source: str, seen: dict) -> list[tuple[int, int, str]]:
             text(node),
         )
         for behind in (*ON_VALUES, *(() if whole else (".detach()",))):
-            if text(node).endswith("unsqueeze(-1)") and behind in (".flip(-1)", "[..., :1]"):
+            single = text(node).endswith(("unsqueeze(-1)", "dim=-1, keepdim=True)"))
+            if single and behind in (".flip(-1)", "[..., :1]"):
                 continue  # the last dimension has one entry
+            if text(node).endswith((".detach()", ".item()")) and behind == ".detach()":
+                continue
             put(node, f"({text(node)}){behind}")
 
     names: list[str] = []

@@ -76,13 +76,16 @@ class CheckContext:
         number of heads written into it, is not right for long.
 
         Args:
-            ranges: name=(least, most), both included. The least is 1, or a comment says what the
+            ranges: name=(least, most), both included; what is above the least lies in the upper
+                half, where mistakes do not coincide. The least is 1, or a comment says what the
                 statement excludes.
         """
         call, self._calls = self._calls, self._calls + 1
         self.asked += [(call, name, least) for name, (least, most) in ranges.items()]
         drawn = [
-            least if (call, name, least) == self._least else self.integers(least + 1, most + 1)
+            least
+            if (call, name, least) == self._least
+            else self.integers(least + max(1, (most - least) // 2), most + 1)
             for name, (least, most) in ranges.items()
         ]
         return drawn if len(drawn) > 1 else drawn[0]

@@ -47,7 +47,8 @@ def far_away(answer, ctx):
 @exercise("00.weighted_sum", title="A weighted sum", difficulty=1, minutes=5)
 def weighted_sum(answer, ctx):
     for shape in ((), (2,), (2, 3)):
-        m, n, d = (3, 3, 4) if not shape else (2, ctx.integers(4, 7), ctx.integers(3, 5))
+        other = ctx.sizes(m=(1, 2), n=(1, 6), d=(1, 4))
+        m, n, d = other if shape else (3, 3, 4)
         weights, values = ctx.weights(*shape, m, n), ctx.normal(*shape, n, d)
         w, v = array(weights), array(values)
         got = ctx.call(answer, weights, values)
@@ -76,7 +77,7 @@ def weighted_sum(answer, ctx):
 
 @exercise("00.temperature", title="From soft to hard", difficulty=2, minutes=5)
 def temperature(answer, ctx):
-    m, n, d = 3, ctx.integers(4, 7), ctx.integers(2, 5)
+    m, n, d = ctx.sizes(m=(1, 3), n=(1, 6), d=(1, 4))
     scores, values = ctx.normal(m, n), ctx.normal(n, d)
     s, v = array(scores), array(values)
     hard = v[s.argmax(-1)]
@@ -149,13 +150,14 @@ def temperature(answer, ctx):
 
 @exercise("00.masked_softmax", title="A softmax under a mask", difficulty=3, minutes=10)
 def masked_softmax(answer, ctx):
-    m, n = 4, ctx.integers(5, 8)
-    scores = 1.5 * ctx.normal(2, m, n)
-    mask = ctx.integers(0, 2, 2, m, n).bool()
-    mask[..., 0], mask[..., 1] = True, False  # something to attend to, and something not to
+    # two keys at least: one that may be attended to, one that may not
+    batch, m, n = ctx.sizes(batch=(1, 3), m=(1, 4), n=(2, 7))
+    scores = 1.5 * ctx.normal(batch, m, n)
+    mask = ctx.integers(0, 2, batch, m, n).bool()
+    mask[..., 0], mask[..., 1] = True, False
     s, allowed = array(scores), array(mask)
     full, expected = softmax(s), softmax(np.where(allowed, s, -np.inf))
-    got = ctx.tensor(ctx.call(answer, scores, mask), "weights", (2, m, n))
+    got = ctx.tensor(ctx.call(answer, scores, mask), "weights", (batch, m, n))
     ctx.recognize(
         got,
         expected,
@@ -173,11 +175,10 @@ def masked_softmax(answer, ctx):
     )
     sums = array(got).sum(-1)
     if not np.allclose(sums, 1.0, atol=1e-4):
-        row = int(np.abs(sums[0] - 1).argmax()) if not np.allclose(sums[0], 1.0, atol=1e-4) else 0
-        worst = sums[0, row] if not np.allclose(sums[0], 1.0, atol=1e-4) else sums[1, row]
+        at = np.unravel_index(np.abs(sums - 1).argmax(), sums.shape)
         ctx.fail(
-            f"the weights do not add up to 1 along the keys (dim=-1): row {row} adds up to "
-            f"{worst:.4g}"
+            f"the weights do not add up to 1 along the keys (dim=-1): row {at[1]} adds up to "
+            f"{sums[at]:.4g}"
         )
     leaked = np.where(allowed, 0.0, array(got))
     if leaked.any():
@@ -188,7 +189,7 @@ def masked_softmax(answer, ctx):
     )
 
     # Each of the three shows one mistake with exp that the later ones survive.
-    row, masked = np.zeros((2, m, 1)), np.where(allowed, 0.0, 300.0)
+    row, masked = np.zeros((batch, m, 1)), np.where(allowed, 0.0, 300.0)
     row[0, 0] = 300.0
     for lift, message in (
         (200.0, "exp overflows for large scores: subtract the largest score of a row first"),
@@ -204,7 +205,7 @@ def masked_softmax(answer, ctx):
         ),
     ):
         lifted = scores + torch.as_tensor(lift, dtype=torch.float32)
-        got = ctx.tensor(ctx.call(answer, lifted, mask), "weights", (2, m, n), nan=message)
+        got = ctx.tensor(ctx.call(answer, lifted, mask), "weights", (batch, m, n), nan=message)
         if (array(got).sum(-1) < 0.5).any():
             ctx.fail(message)
         ctx.close(got, softmax(np.where(allowed, array(lifted), -np.inf)), "weights")
@@ -214,7 +215,7 @@ def masked_softmax(answer, ctx):
 
     low = "where all allowed scores are very low, a masked key wins: put −∞ there, no finite number"
     lowered = scores - 3e4
-    got = ctx.tensor(ctx.call(answer, lowered, mask), "weights", (2, m, n), nan=low)
+    got = ctx.tensor(ctx.call(answer, lowered, mask), "weights", (batch, m, n), nan=low)
     if (array(got).sum(-1) < 0.5).any() or np.where(allowed, 0.0, array(got)).any():
         ctx.fail(low)
     ctx.close(got, softmax(np.where(allowed, array(lowered), -np.inf)), "weights")
@@ -228,16 +229,16 @@ def masked_softmax(answer, ctx):
     large = ctx.call(answer, lifted, mask)
     nan = "exp overflows for large scores: subtract the largest score of a row first"
     ctx.close(
-        ctx.tensor(large, "weights", (2, m, n), nan=nan),
+        ctx.tensor(large, "weights", (batch, m, n), nan=nan),
         softmax(np.where(allowed, array(lifted), -np.inf)),
         "weights",
     )
 
-    mask[0, 1] = False
+    mask[0, -1] = False
     nan = "in a row with nothing to attend to all weights are 0"
-    got = ctx.tensor(ctx.call(answer, scores, mask), "weights", (2, m, n), nan=nan)
-    if array(got)[0, 1].any():
-        total = array(got)[0, 1].sum()
+    got = ctx.tensor(ctx.call(answer, scores, mask), "weights", (batch, m, n), nan=nan)
+    if array(got)[0, -1].any():
+        total = array(got)[0, -1].sum()
         ctx.fail(
             f"a row with nothing to attend to gets weights that add up to {total:.3g}: all of "
             f"them must be 0"

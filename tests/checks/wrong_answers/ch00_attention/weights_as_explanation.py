@@ -50,7 +50,7 @@ edit(
     "(full - predict(torch.cat((inputs[:i], inputs[i + 1 :])))).abs()",
     "predict(torch.cat((inputs[:i], inputs[i + 1 :])))",
 )
-edit("expected (5,)", "torch.stack(effects)", "sum(effects)")
+edit("one number a row of inputs", "torch.stack(effects)", "sum(effects)")
 
 
 @wrong("00.leave_one_out", "changes its argument inputs in place")

@@ -143,7 +143,7 @@ def padding_left(forward, backward, inputs, lengths, size):
 
 edit = edits("02.project_once")
 edit(
-    "6 times (for 6 steps)",
+    "as projecting the annotations",
     "+ keys",
     "+ annotations @ W_h.T",
     "keys = annotations @ W_h.T\n    ",
