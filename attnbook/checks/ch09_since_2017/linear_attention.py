@@ -1,0 +1,224 @@
+"""Checks of the section on linear attention: a bill on paper, a prediction, a step of gated
+DeltaNet, the matrix behind a decay, the state that chunks leave behind.
+"""
+
+import numpy as np
+import torch
+
+from ..context import array
+from ..gradient_check import check_gradients
+from ..registry import exercise
+
+
+@exercise("09.state_or_cache", title="On paper: when is the cache larger?", difficulty=1, minutes=4)
+def state_or_cache(answer, ctx):
+    got = ctx.number(ctx.call(answer), "the number of tokens")
+    slips = {
+        "the states have numbers of four bytes, those of the cache two": 256,
+        "a token leaves a key and a value in the cache": 1024,
+        "8 heads of keys and values are cached, not 32": 128,
+        "that is for a single head of the state: there are 32": 16,
+        "8 heads of keys and values are cached, not 32; and the states have numbers of four "
+        "bytes": 64,
+        "that is for a single head of the cache: there are 8": 4096,
+        "a head's state has 128 times 128 numbers": 4,
+        "those are the bytes of the states: divide by what a token leaves in the cache": 2**21,
+    }
+    if got == 512:
+        return
+    for words, slip in slips.items():
+        if abs(got - slip) <= 0.01:
+            ctx.fail(words)
+    ctx.fail(f"it is not {got:g} tokens")
+
+
+@exercise("09.told_the_same", title="Predict: the same list once more", difficulty=1, minutes=3)
+def told_the_same(answer, ctx):
+    return ctx.predicted(answer, "only the sum", "only the delta rule", "both", "neither")
+
+
+def _step(S, q, k, v, alpha, beta, *, erases=True, decays=True, first=False, late=False):
+    """(o, S) of one step, or those of a known mistake."""
+    alpha, beta = (t[:, None, None] for t in (alpha, beta))
+    old = S
+    if decays and not late:
+        S = alpha * S
+    seen = old if first else S
+    u = beta * (v[:, None] - (k[:, None] @ seen if erases else 0.0))
+    S = S + k[:, :, None] * u
+    if late:
+        S = alpha * S
+    return (q[:, None] @ S)[:, 0], S
+
+
+@exercise("09.gated_delta_step", title="One step of gated DeltaNet", difficulty=2, minutes=8)
+def gated_delta_step(answer, ctx):
+    h, d_k, d_v = 2, ctx.integers(3, 5), ctx.integers(5, 7)
+    S = ctx.normal(h, d_k, d_v)
+    q, k = ctx.normal(h, d_k), ctx.normal(h, d_k)
+    k = k / k.norm(dim=-1, keepdim=True)
+    v = ctx.normal(h, d_v)
+    alpha, beta = (torch.sigmoid(ctx.normal(h)) for _ in range(2))
+    given = (S, q, k, v, alpha, beta)
+    arrays = [array(t) for t in given]
+    shapes = ((h, d_v), (h, d_k, d_v))
+    got = ctx.parts(ctx.call(answer, *given), ("o", "S"), shapes)
+    o, state = (ctx.tensor(part, name, shape) for part, name, shape in zip(got, ("o", "S"), shapes))
+    expected = _step(*arrays)
+    a, b = arrays[4][:, None, None], arrays[5][:, None, None]
+    decayed = a * arrays[0]
+    column = arrays[2][:, :, None]
+    missed = arrays[3][:, None] - arrays[2][:, None] @ decayed
+    ctx.close(
+        state,
+        expected[1],
+        "the new state",
+        {
+            "what the key finds is not taken out: that is the sum with a decay": _step(
+                *arrays, erases=False
+            )[1],
+            "the state does not decay": _step(*arrays, decays=False)[1],
+            "the key looks at the state before its decay: it decays first": _step(
+                *arrays, first=True
+            )[1],
+            "the decay comes last: it comes before the writing": _step(*arrays, late=True)[1],
+            "β multiplies the value alone: it multiplies what is taken out, too": decayed
+            + column * (b * arrays[3][:, None] - arrays[2][:, None] @ decayed),
+            "β multiplies what is taken out alone: it multiplies the value, too": decayed
+            + column * (arrays[3][:, None] - b * (arrays[2][:, None] @ decayed)),
+            "what the key finds is added: it is taken out": decayed
+            + column * b * (arrays[3][:, None] + arrays[2][:, None] @ decayed),
+            "β is missing": decayed + column * missed,
+            "α and β are swapped": _step(*arrays[:4], arrays[5], arrays[4])[1],
+            "the writing is missing: that is the decayed state": decayed,
+            "what the query finds is taken out: it is what the key finds": decayed
+            + column * b * (arrays[3][:, None] - arrays[1][:, None] @ decayed),
+        },
+    )
+    ctx.close(
+        o,
+        expected[0],
+        "o",
+        {
+            "the query reads before the token is written": (arrays[1][:, None] @ decayed)[:, 0],
+            "the query reads the old state": (arrays[1][:, None] @ arrays[0])[:, 0],
+            "the key reads: the query does": (arrays[2][:, None] @ expected[1])[:, 0],
+        },
+    )
+    names = dict(enumerate(("S", "q", "k", "v", "alpha", "beta")))
+    check_gradients(ctx, answer, given, names, lambda *given: _step(*given)[0], part=0)
+
+
+def _products(alpha, *, own=False, early=False):
+    """α multiplied between two positions: the later one's counts, the earlier one's does not."""
+    n = len(alpha)
+    made = np.zeros((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            first, last = (j if own else j + 1), (i - 1 if early else i)
+            made[i, j] = np.prod(alpha[first : last + 1])
+    return made
+
+
+@exercise("09.decays_as_a_matrix", title="The matrix behind a decay", difficulty=3, minutes=10)
+def decays_as_a_matrix(answer, ctx):
+    n, d = ctx.integers(6, 9), 3
+    Q, K = ctx.normal(n, d), ctx.normal(n, d)
+    alpha = torch.sigmoid(ctx.normal(n))
+    ended = alpha.clone()
+    ended[n // 2], ended[1] = 0.0, 1.0
+    for decay, words in ((alpha, ""), (ended, "where a decay is 0 and another 1: ")):
+        got = ctx.tensor(
+            ctx.call(answer, Q, K, decay),
+            f"{words}A",
+            (n, n),
+            nan="a 0 is divided by 0, or a logarithm of 0 is taken",
+        )
+        scores, plain = array(Q) @ array(K).T, array(decay)
+        ctx.close(
+            got,
+            scores * _products(plain),
+            f"{words}A",
+            {
+                "the decays are missing": np.tril(scores),
+                "the upper triangle is not 0: no query sees a later key": scores
+                * (_products(plain) + np.triu(np.ones((n, n)), 1)),
+                "the earlier token's own decay is counted: the product begins behind it": scores
+                * _products(plain, own=True),
+                "the last decay is missing: the product goes up to i": scores
+                * _products(plain, early=True),
+                "that is the transposed matrix: a row belongs to a query": (
+                    scores * _products(plain)
+                ).T,
+                "the keys decay towards the future: what is long ago is forgotten": scores
+                * _products(plain).T,
+                "these are the factors alone: multiply them by the scores": _products(plain),
+                "the sum of the decays is taken: it is their product": scores
+                * np.tril(np.cumsum(plain)[:, None] - np.cumsum(plain)),
+                "each row is decayed by its own decay alone: all between the two tokens "
+                "count": scores * np.tril(np.where(np.eye(n) > 0, 1, plain[:, None])),
+            },
+        )
+    check_gradients(
+        ctx,
+        answer,
+        (Q, K, ended),
+        {0: "Q", 1: "K", 2: "alpha"},
+        lambda q, k, a: q @ k.T * _products(a),
+        nan="a 0 is divided by 0, or a logarithm of 0 is taken",
+    )
+
+
+def _retention(Q, K, V, gamma):
+    """Context and state, a step a token."""
+    S, out = np.zeros((K.shape[1], V.shape[1])), []
+    for q, k, v in zip(Q, K, V):
+        S = gamma * S + np.outer(k, v)
+        out.append(q @ S)
+    return np.stack(out), S
+
+
+@exercise(
+    "09.after_the_prompt",
+    title="Find the bug: it reads well and writes badly",
+    difficulty=3,
+    minutes=10,
+)
+def after_the_prompt(answer, ctx):
+    d, d_v, gamma = 3, 2, 0.8
+    for n, size in ((8, 4), (10, 4), (13, 5), (3, 4), (4, 1), (7, 16)):
+        Q, K, V = ctx.normal(n, d), ctx.normal(n, d), ctx.normal(n, d_v)
+        where = f"for {n} tokens in chunks of {size}: "
+        shapes = ((n, d_v), (d, d_v))
+        got = ctx.parts(ctx.call(answer, Q, K, V, gamma, size), ("context", "state"), shapes)
+        context = ctx.tensor(got[0], f"{where}the context", (n, d_v))
+        state = ctx.tensor(got[1], f"{where}the state", (d, d_v))
+        q, k, v = (array(t) for t in (Q, K, V))
+        expected = _retention(q, k, v, gamma)
+        last = n % size or size
+        short, head = gamma ** (size - last), n - last
+        before = _retention(q[:head], k[:head], v[:head], gamma)[1] if head else 0 * expected[1]
+        new = expected[1] - gamma**last * before
+        ctx.close(
+            context,
+            expected[0],
+            f"{where}the context",
+            {"nothing decays": _retention(q, k, v, 1.0)[0]},
+        )
+        ctx.close(
+            state,
+            expected[1],
+            f"{where}the state",
+            {
+                "all of it has decayed as if the last chunk were full": short * expected[1],
+                "what the last chunk adds has decayed as if the chunk were full": gamma**last
+                * before
+                + short * new,
+                "what came before the last chunk has decayed as if the chunk were full": gamma**size
+                * before
+                + new,
+                "that is the state before the last chunk": before,
+                "the state is divided by the decay of a whole chunk: nothing need be "
+                "divided": expected[1] / gamma**size,
+            },
+        )
