@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from itertools import count
 from pathlib import Path
 
 import click
 
+from .course.handout import write_folder, write_notebooks, write_students
 from .options import (
     BOOK,
     DROP_ABSENT,
@@ -66,12 +68,12 @@ def new(folder, chapters, only, title, book):
         def make(work):
             write_course(work / FILE, title, from_sections(parts))
             made = read_course(work, book)
-            _write_notebooks(work, made)
+            write_notebooks(work, made)
             (work / "submissions").mkdir()
 
-        _write_folder(folder, make)
-    count = sum(len(part.tasks) for part in parts)
-    click.echo(f"{len(parts)} assignments, {count} exercises in {folder}")
+        write_folder(folder, make)
+    exercises = sum(len(part.tasks) for part in parts)
+    click.echo(f"{len(parts)} assignments, {exercises} exercises in {folder}")
     click.echo(
         f"next: edit {folder / FILE}; attnbook course check {folder}; hand out {folder / 'student'}"
     )
@@ -87,7 +89,7 @@ def notebooks(folder, book):
     with clear_errors():
         made = read_course(folder, book)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as work:
-            _write_notebooks(Path(work), made)
+            write_notebooks(Path(work), made)
             for name in ("student", "instructor"):
                 shutil.rmtree(folder / name, ignore_errors=True)
                 os.replace(Path(work) / name, folder / name)
@@ -121,14 +123,17 @@ def check_command(folder, names, book, jobs, trust):
         made = read_course(folder, book)
         sandbox = choose("none" if trust else made.sandbox, trust)
         chosen(made, names)
+        judged = count(1)
+
+        def seen(finding):
+            bar.update()
+            # without a terminal there is no bar
+            if bar.disable and (number := next(judged)) % 50 == 0:
+                click.echo(f"{number} answers judged, now {finding.assignment}")
+
         with tqdm(desc="judged", unit=" answers", disable=None) as bar:
             findings = check_course(
-                made,
-                find_book(book),
-                sandbox,
-                jobs=jobs,
-                only=names,
-                progress=lambda finding: bar.update(),
+                made, find_book(book), sandbox, jobs=jobs, only=names, progress=seen
             )
     for name in dict.fromkeys(one.assignment for one in findings):
         own = [one for one in findings if one.assignment == name]
@@ -203,9 +208,9 @@ def release(out, book, only):
 
     with clear_errors():
         parts = sections_of(book, only)
-        _write_folder(
+        write_folder(
             out,
-            lambda folder: _students(
+            lambda folder: write_students(
                 folder, from_sections(parts), {part.name: part.chapter for part in parts}
             ),
         )
@@ -225,7 +230,7 @@ def example(out, book, only):
 
     with clear_errors():
         part = sections_of(book, only)[0]
-        _write_folder(out, lambda folder: write_class(folder, from_sections([part])[0], part))
+        write_folder(out, lambda folder: write_class(folder, from_sections([part])[0], part))
     click.echo(f"hand-ins for {part.name} in {out}; next: attnbook grade {out}")
 
 
@@ -248,53 +253,5 @@ def instructor(out, book, only):
 
     with clear_errors():
         parts = sections_of(book, only)
-        _write_folder(out, make)
+        write_folder(out, make)
     click.echo(f"{len(parts)} notebooks with solutions in {out}")
-
-
-def _write_notebooks(folder: Path, made) -> None:
-    import nbformat
-
-    _students(folder / "student", made.assignments, {})
-    (folder / "instructor").mkdir()
-    for one in made.assignments:
-        nbformat.write(one.notebook(), folder / "instructor" / f"{one.name}.ipynb")
-
-
-def _students(folder: Path, assignments, chapters) -> None:
-    """The notebooks that nbgrader makes of the instructor's, `folder`/CHAPTER/NAME.ipynb."""
-    import nbformat
-
-    from .course import nbgrader_bridge
-
-    with tempfile.TemporaryDirectory() as work:
-        work = Path(work).resolve()
-        nbgrader_bridge.add_assignments(work, assignments)
-        for one in assignments:
-            target = folder / chapters.get(one.name, "") / f"{one.name}.ipynb"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            nb = nbformat.read(work / "release" / one.name / f"{one.name}.ipynb", 4)
-            # a hidden check leaves an empty cell behind
-            nb.cells = [cell for cell in nb.cells if cell.source.strip()]
-            nbformat.write(nb, target)
-
-
-def _write_folder(out: Path, make) -> None:
-    """Fill a new folder and give it its name when it is complete.
-
-    ValueError if the name is taken.
-    """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(
-            f"out: {out} exists; choose another folder, so that nobody's work is overwritten"
-        )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    try:
-        make(work)
-        os.chmod(work, 0o755)
-        if out.exists():
-            out.rmdir()
-        os.replace(work, out)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import html
 import re
-from collections import Counter
 from pathlib import Path
 
-COLUMNS = ("student", "assignment", "exercise", "points", "max", "total", "note")
+COLUMNS = ("student", "assignment", "exercise", "points", "max", "note")
 # The begin of a formula where a cell may begin. Quotes may stand before it: a reader that splits at
 # semicolons drops them. After a comma there are none nor spaces: "1, -2" stays as it is, and a
 # comma within quotes divides nothing.
@@ -47,10 +46,7 @@ _PAGE = """<!doctype html>
 
 
 def write_csv(path: Path, marks) -> None:
-    """One row a student and exercise; `total` is the sum of the student's points over all rows."""
-    total = Counter()
-    for one in marks:
-        total[one.student] += one.points
+    """One row a student and exercise; the totals are in the wide table."""
     with path.open("w", newline="", encoding="utf-8", errors="replace") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
@@ -61,7 +57,6 @@ def write_csv(path: Path, marks) -> None:
                 one.exercise,
                 f"{one.points:g}",
                 f"{one.most:g}",
-                f"{total[one.student]:g}",
             ]
             writer.writerow([*row, cell(one.note)])
 

@@ -42,7 +42,7 @@ def write_wide(path: Path, students, assignments, marks, roster: Roster | None =
     canvas = {"Student", "ID"} <= set(columns)
     if canvas:
         heads = [_own_column(one, columns) for one in assignments]
-        columns = [column for column in _CANVAS if column in columns]
+        columns = [column for column in _CANVAS if column in columns or column == "Section"]
     else:
         heads = [one.title for one in assignments]
     if len(set(heads)) < len(heads):

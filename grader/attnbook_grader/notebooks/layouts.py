@@ -14,7 +14,7 @@ from .roster import Roster
 __all__ = ["Owner", "named", "owned_files", "shown"]
 
 # leeann_LATE_12345_67890_soft_lookup.ipynb: name, user, attachment
-_CANVAS = re.compile(r"(?P<name>[^_]+)(?P<late>_LATE)?_(?P<id>\d+)_\d+_(?P<file>.+)")
+_CANVAS = re.compile(r"(?P<name>.+?)(?P<late>_LATE)?_(?P<id>\d+)_\d+_(?P<file>.+)")
 # Ann Lee_1234567_assignsubmission_file/… or …_file_soft_lookup.ipynb: name, number of the hand-in
 _MOODLE = re.compile(r"(?P<name>.+)_(?P<id>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)")
 # Controls, marks of direction, and bytes of a file name that are no UTF-8.
@@ -54,6 +54,7 @@ class _Names:
     def __init__(self, root, assignments, roster, remarks):
         self.root, self.assignments, self.roster, self.remarks = root, assignments, roster, remarks
         self.strangers: set[str] = set()
+        self.twins: set[str] = set()
 
     def path(self, path):
         return str(path.relative_to(self.root))
@@ -63,6 +64,8 @@ class _Names:
         late, own = None, ()
         if found := _MOODLE.fullmatch(name):
             student, hint = found["name"], f"{hint} {found['file']}"
+            if student in self.twins:
+                return Owner(shown(f"{student} ({found['id']})"), hint)
         elif found := _CANVAS.fullmatch(name):
             student, own = f"{found['name']} ({found['id']})", (found["id"],)
             late, hint = bool(found["late"]), f"{hint} {found['file']}"
@@ -77,6 +80,22 @@ class _Names:
                 self.remarks.append(f"{student}: nobody in the roster, or more than one, is this")
             student = person.label if person else student
         return Owner(shown(student), hint, late)
+
+    def look_for_twins(self, folder):
+        """Two students of one name, or all of them without names: Moodle numbers them anew in each
+        assignment, so nothing says who is who in the next one.
+        """
+        numbers: dict[str, set[str]] = {}
+        for entry in _visible(folder):
+            if found := _MOODLE.fullmatch(entry.stem if entry.is_file() else entry.name):
+                numbers.setdefault(found["name"], set()).add(found["id"])
+        for name, own in numbers.items():
+            if len(own) > 1 and name not in self.twins:
+                self.twins.add(name)
+                self.remarks.append(
+                    f"{name}: {len(own)} students of this name, told apart by Moodle's numbers, "
+                    f"which are others in each assignment: rename their folders to ids of a roster"
+                )
 
     def holds_students(self, entry) -> bool:
         """Whether a folder is that of an assignment and not of a student."""
@@ -113,6 +132,7 @@ class _Names:
 
 
 def _below(here, hint, whose):
+    whose.look_for_twins(here)
     for entry in _visible(here):
         name = whose.path(entry)
         if entry.is_symlink():

@@ -13,7 +13,7 @@ from typing import cast
 from ..course.exercises import Task
 from .scopes import Bindings, outer
 
-__all__ = ["binding", "plain", "uses_library"]
+__all__ = ["binding", "binds", "plain", "uses_library"]
 
 FREE = ("attnbook", "attnbook.setup", "attnbook.checks", "attnbook.figures")
 """Parts of the package that are no solution of anything."""
@@ -65,6 +65,19 @@ def binding(name: str, answer: str, cells: list[str]) -> str:
         if names.of(name, names.end) is not None or tree is None and code == answer:
             return code
     return answer
+
+
+def binds(name: str, code: str) -> bool:
+    """Whether a cell gives the name a value: by `def`, in a block, in a tuple, or by an import.
+
+    What is no Python may have been meant to, where it says `def`.
+    """
+    tree = _parse(code)
+    if tree is None:
+        return bool(re.search(rf"^def +{name}\b", code, re.MULTILINE))
+    names = Bindings("attnbook")
+    names.add(tree)
+    return names.of(name, names.end) is not None
 
 
 def uses_library(answer: str, cells: list[str], task: Task) -> str:

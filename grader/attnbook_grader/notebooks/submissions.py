@@ -16,7 +16,7 @@ from bookbuild import source
 from ..course.assignments import Assignment
 from ..course.exercises import Task
 from .reading import cells_of
-from .similarity import LONGEST
+from .similarity import LONGEST, binds
 
 _SETUP = "import attnbook\nsetup = attnbook.setup(seed=0, figures=False)"
 """In place of the set-up cell: the same names, without installing the package, and without
@@ -36,10 +36,9 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
     checks.
 
     Checks are always those of the source: deleted ones come back, edited ones are replaced. Cells
-    of the chapter keep
-    only their imports, definitions and constants, so that nothing is trained while grading. An
-    answer cell that is gone is replaced by the last cell without a name that defines its function,
-    else by the stub.
+    of the chapter keep only their imports, definitions and constants, so that nothing is trained
+    while grading. An answer cell that is gone or untouched is replaced by the last other cell that
+    binds its function, else by the stub.
 
     Returns the notebook and, by exercise id, remarks for the student.
     """
@@ -53,7 +52,8 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
         cells.extend(_fresh(test) for test in task.tests)
         placed.add(task.id)
 
-    seen = set()
+    # a stub that is no answer would take the place of one
+    seen, stubs = set(), {"", *map(_stub, assignment.tasks)}
     for place, cell in enumerate(nb.cells):
         if place in answers:
             for task in answers[place]:
@@ -64,7 +64,7 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
         if test is not None:
             if test.id in seen and test.id not in placed:
                 put_tests(test)
-        elif cell.cell_type == "code" and cell.source.strip():
+        elif cell.cell_type == "code" and cell.source.strip() not in stubs:
             text = cell.source.strip()
             kept = (
                 _SETUP
@@ -78,8 +78,7 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
     for task in assignment.tasks:
         if task.id not in seen:
             remarks[task.id] = "the cell for your answer is missing from the notebook"
-            stub = source.cut_solution(task.solution.source)
-            cells += [_fresh(task.statement), _fresh(task.solution, stub)]
+            cells += [_fresh(task.statement), _fresh(task.solution, _stub(task))]
         if task.id not in placed:
             at = next(i for i, c in enumerate(cells) if grade_id(c) == task.key)
             cells[at + 1 : at + 1] = [_fresh(test) for test in task.tests]
@@ -132,31 +131,33 @@ def _constant(node):
 
 def _answers(nb, assignment):
     """The tasks that a cell answers, by its place: by the cell's name, or by the function for a
-    task whose named cell is gone.
+    task whose named cell is gone or was left as it is.
 
     Of several cells of a name, copies perhaps, the first that is more than the stub.
     """
-    found, taken = {}, set()
+    found = {}
     for task in assignment.tasks:
         named = [place for place, cell in enumerate(nb.cells) if grade_id(cell) == task.key]
-        if named:
-            stub = source.cut_solution(task.solution.source).strip()
-            place = next(
-                (place for place in named if nb.cells[place].source.strip() not in ("", stub)),
-                named[0],
-            )
-            found[place] = [task]
-            taken.add(task.id)
-    for task in assignment.tasks:
-        place = _retyped(nb, task, assignment.book) if task.id not in taken else None
+        written = [
+            place for place in named if nb.cells[place].source.strip() not in ("", _stub(task))
+        ]
+        place = next(iter(written), None)
+        if place is None:
+            place = _retyped(nb, task, assignment.book)
+        if place is None or named and not written and nb.cells[place].source.strip() == _stub(task):
+            place = next(iter(named), place)
         if place is not None:
             found.setdefault(place, []).append(task)
     return found
 
 
+def _stub(task):
+    return source.cut_solution(task.solution.source).strip()
+
+
 def answered_twice(nb: NotebookNode, task: Task) -> bool:
     """Whether cells of the answer's name, copied perhaps, hold different answers."""
-    stub = source.cut_solution(task.solution.source).strip()
+    stub = _stub(task)
     return (
         len({cell.source.strip() for cell in nb.cells if grade_id(cell) == task.key} - {"", stub})
         > 1
@@ -164,19 +165,21 @@ def answered_twice(nb: NotebookNode, task: Task) -> bool:
 
 
 def _retyped(nb, task, book):
-    """The place of the last cell without a name that defines the task's function; None without one.
+    """The place of the last cell that binds the task's function without being named for it; None
+    without one.
 
     Cells of the chapter do not count, which may define a function of this name; the stub does where
     there is nothing else."""
-    defines = re.compile(rf"^(?:def +{task.function}\b|{task.function} *=[^=])", re.MULTILINE)
-    stub = source.cut_solution(task.solution.source).strip()
+    stub = _stub(task)
     found = [
         (text != stub, place)
         for place, cell in enumerate(nb.cells)
         if cell.cell_type == "code"
-        and grade_id(cell) is None
-        and defines.search(text := cell.source.strip())
+        and task.function in (text := cell.source.strip())
+        and not (grade_id(cell) or "").endswith(("-check", "-hidden"))
+        and grade_id(cell) != task.key
         and (text == stub or text not in book)
+        and binds(task.function, text)
     ]
     return max(found)[1] if found else None
 

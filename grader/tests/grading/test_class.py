@@ -1,5 +1,6 @@
 """A round in the sandbox: a made-up class, honest and hostile, and what the round writes."""
 
+import csv
 import hashlib
 import os
 import shutil
@@ -77,10 +78,10 @@ def test_the_feedback_says_why(graded):
 def test_the_table_adds_up(graded, assignment):
     written, folder, _ = graded
     rows = marks_table(folder / "out")
-    assert list(rows[0]) == ["student", "assignment", "exercise", "points", "max", "total", "note"]
-    for row in rows:
-        if row["student"] in written:
-            assert float(row["total"]) == sum(written[row["student"]].marks.values())
+    assert list(rows[0]) == ["student", "assignment", "exercise", "points", "max", "note"]
+    with (folder / "out" / "wide.csv").open(newline="", encoding="utf-8-sig") as file:
+        totals = {row["student"]: float(row["total"]) for row in csv.DictReader(file)}
+    assert all(totals[name] == sum(one.marks.values()) for name, one in written.items())
     assert sum(float(row["max"]) for row in rows if row["student"] == "right") == assignment.most
     assert len(rows) == 2 * (len(written) + 2)
 
@@ -139,7 +140,15 @@ def test_nothing_but_the_round_is_left(graded):
         ".lock",
         "journal.db-wal",
         "journal.db-shm",
-    } == {"attnbook-grades", "class.html", "feedback", "gradebook.db", "journal.db", "marks.csv"}
+    } == {
+        "attnbook-grades",
+        "class.html",
+        "feedback",
+        "gradebook.db",
+        "journal.db",
+        "marks.csv",
+        "wide.csv",
+    }
 
 
 def test_what_is_known_is_not_judged_again(graded, course, tmp_path):

@@ -4,6 +4,7 @@ students' own side.
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -180,6 +181,7 @@ def test_a_course_is_laid_out(autumn):
         encoding="utf-8"
     )
     assert str(made.seed) not in student
+    assert "\ntorch==" in (autumn / "student" / "environment.txt").read_text(encoding="utf-8")
     again = run(course, "new", autumn)
     assert again.exit_code == 1 and "choose another folder" in again.output
 
@@ -375,3 +377,18 @@ def test_every_command_has_help():
         ["check", "--help"],
     ):
         assert CliRunner().invoke(main, command).exit_code == 0
+
+
+def test_the_check_of_a_course_says_where_it_is_without_a_terminal(tmp_path, monkeypatch):
+    from attnbook_grader.course import course_file
+    from attnbook_grader.grading import course_check
+
+    def judged(*_, progress, **__):
+        for _ in range(120):
+            progress(SimpleNamespace(assignment="week"))
+        return []
+
+    monkeypatch.setattr(course_file, "read_course", lambda *_: Course("x", 1, ()))
+    monkeypatch.setattr(course_check, "check_course", judged)
+    said = run(course, "check", tmp_path, "--trust").output
+    assert said == "50 answers judged, now week\n100 answers judged, now week\n"

@@ -45,8 +45,8 @@ LAYOUTS = {
         None,
     ),
     "Canvas": (
-        ["leeann_11_901_soft_lookup-1.ipynb", "mullerbo_LATE_12_902_answers.ipynb"],
-        "leeann (11), mullerbo (12)",
+        ["leeann_11_901_soft_lookup-1.ipynb", "muller_bo_LATE_12_902_answers.ipynb"],
+        "leeann (11), muller_bo (12)",
         True,
     ),
     "Canvas in a folder": (
@@ -104,6 +104,16 @@ def test_whose_a_file_is(tmp_path, assignment, layout):
         assert {roster.label(student) for student in students.split(", ")} == set(seen), (
             "names of rounds without the roster"
         )
+
+
+def test_students_without_names_are_not_one(tmp_path, assignment):
+    """As Moodle packs an assignment that is marked blindly."""
+    for number in (4711, 4712):
+        name = f"week/Participant_{number}_assignsubmission_file/x.ipynb"
+        write(tmp_path, name, notebook_with(assignment, {}))
+    found, students, remarks = find_hand_ins(tmp_path, [assignment])
+    assert students == ["Participant (4711)", "Participant (4712)"] and len(found) == 2
+    assert remarks[0].startswith("Participant: 2 students of this name")
 
 
 def test_files_of_students_in_a_folder_of_any_name(tmp_path, assignment):

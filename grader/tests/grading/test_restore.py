@@ -87,6 +87,45 @@ def test_a_retyped_answer_is_the_answer(assignment, hand_ins, code):
     ] == ["check", "hidden"]
 
 
+BINDS = {
+    "in a block": "if True:\n    def weighted_sum(w, v):\n        return w @ v",
+    "annotated": "weighted_sum: object = lambda w, v: w @ v",
+    "a tuple": "weighted_sum, other = (lambda w, v: w @ v), 3",
+    "indented by a tab": "try:\n\tweighted_sum = torch.matmul\nfinally:\n\tpass",
+    "decorated": "@torch.no_grad()\ndef weighted_sum(w, v):\n    return w @ v",
+    "a class": "class weighted_sum:\n    pass",
+}
+
+
+@pytest.mark.parametrize("left", ["no cell", "the stub before", "the stub after", "no names"])
+@pytest.mark.parametrize("how", BINDS)
+def test_the_stub_never_overrides_an_answer(assignment, hand_ins, how, left):
+    nb = parse_submission(hand_ins["right"])
+    place = place_of(nb, "00-weighted-sum")
+    stub = cut_solution(assignment.tasks[0].solution.source)
+    own = nbformat.v4.new_code_cell(BINDS[how])
+    if left == "no cell":
+        nb.cells[place] = own
+    else:
+        nb.cells[place].source = stub
+        nb.cells.insert(place + (left == "the stub before"), own)
+    if left == "no names":
+        for cell in nb.cells:
+            cell.metadata.pop("nbgrader", None)
+    made, remarks = restore(nb, assignment)
+    assert answer(made, "00-weighted-sum") == BINDS[how] and remarks == {}
+    assert not any(source.STUB in cell.source for cell in made.cells)
+
+
+def test_an_answer_in_the_cell_of_another_is_found(assignment, hand_ins):
+    nb = parse_submission(hand_ins["right"])
+    first = nb.cells[place_of(nb, "00-weighted-sum")].source
+    del nb.cells[place_of(nb, "00-weighted-sum")]
+    nb.cells[place_of(nb, "00-temperature")].source += f"\n\n{first}"
+    made, remarks = restore(nb, assignment)
+    assert first in answer(made, "00-weighted-sum") and remarks == {}
+
+
 def test_one_cell_may_hold_several_answers(assignment, hand_ins):
     nb = parse_submission(hand_ins["right without cell names"])
     code = "\n\n".join(
