@@ -1,0 +1,125 @@
+"""Checks of the section on patches and latents: a bill on paper, a prediction, patches joined to a
+picture again, latents that are all alike.
+"""
+
+import numpy as np
+
+from ..context import array
+from ..gradient_check import check_gradients
+from ..registry import exercise
+
+
+@exercise(
+    "09.pixels_and_latents", title="On paper: pixels against latents", difficulty=1, minutes=4
+)
+def pixels_and_latents(answer, ctx):
+    got = ctx.number(ctx.call(answer), "how many times fewer weights")
+    n, m = 224**2, 512
+    reading, block = m * n, m * m
+    right = n * n / (8 * (reading + 6 * block))
+    if abs(got - right) <= 0.06:
+        return
+    slips = {
+        "that is one reading alone: there are eight, and blocks after each": n / m,
+        "the blocks of the latents are missing": n * n / (8 * reading),
+        "that is one round of eight": n * n / (reading + 6 * block),
+        "there are six blocks after each reading, not one": n * n / (8 * (reading + block)),
+        "there are six blocks after each reading, not six altogether": n
+        * n
+        / (8 * reading + 6 * block),
+        "that is the share that remains: how many times fewer is asked for": 1 / right,
+        "that is the number of weights of the Perceiver": 8 * (reading + 6 * block),
+    }
+    for words, slip in slips.items():
+        if abs(got - slip) <= max(0.012 if slip > 1 else 0.0005, 1e-6 * slip):
+            ctx.fail(words)
+    ctx.fail(f"it is not {got:g} times: count one round first, a reading and six blocks")
+
+
+@exercise("09.shuffled_patches", title="Predict: shuffled patches", difficulty=1, minutes=3)
+def shuffled_patches(answer, ctx):
+    return ctx.predicted(answer, "about as many", "about half", "hardly any")
+
+
+def _joined(rows, C, P, across, wrong=""):
+    """Patches (B, N, C P P) put together; the options make it wrong."""
+    B, N, _ = rows.shape
+    down = N // across
+    if wrong == "reshaped":
+        return rows.reshape(B, C, down * P, across * P)
+    if wrong == "colours last":
+        x = rows.reshape(B, down, across, P, P, C)
+        return x.transpose(0, 5, 1, 3, 2, 4).reshape(B, C, down * P, across * P)
+    if wrong == "column by column":
+        x = rows.reshape(B, across, down, C, P, P)
+        return x.transpose(0, 3, 2, 4, 1, 5).reshape(B, C, down * P, across * P)
+    x = rows.reshape(B, down, across, C, P, P)
+    order = {"turned": (0, 3, 1, 5, 2, 4), "strips": (0, 3, 1, 2, 4, 5)}
+    order = order.get(wrong, (0, 3, 1, 4, 2, 5))
+    return x.transpose(order).reshape(B, C, down * P, across * P)
+
+
+@exercise("09.squares_back", title="Put the squares back", difficulty=2, minutes=7)
+def squares_back(answer, ctx):
+    for B, C, P, down, across in ((2, 3, 2, 2, 3), (1, 2, 3, 3, 2), (2, 1, 2, 1, 4)):
+        where = f"{down * across} patches of {P} × {P}, {across} side by side: the pictures"
+        rows = ctx.normal(B, down * across, C * P * P)
+        shape = (B, C, down * P, across * P)
+        got = ctx.tensor(ctx.call(answer, rows, C, P, across), where, shape)
+        plain = array(rows)
+        wrong = {
+            "the numbers stand in the order of the patches, each of which should be a square": (
+                _joined(plain, C, P, across, "reshaped")
+            ),
+            "in a patch the colours come first, then rows, then columns": (
+                _joined(plain, C, P, across, "colours last")
+            ),
+            "the patches stand column by column: they come row by row": (
+                _joined(plain, C, P, across, "column by column")
+            ),
+            "each patch is turned over: its rows have become columns": (
+                _joined(plain, C, P, across, "turned")
+            ),
+            "the patches have become strips: the rows of pixels of a patch stand one below the "
+            "other, beside those of its neighbour": _joined(plain, C, P, across, "strips"),
+        }
+        right = _joined(plain, C, P, across)
+        ctx.close(
+            got, right, where, {k: v for k, v in wrong.items() if not np.array_equal(v, right)}
+        )
+    rows = ctx.normal(1, 6, 8)
+    check_gradients(
+        ctx,
+        lambda rows: answer(rows, 2, 2, 3),
+        (rows,),
+        {0: "patches"},
+        lambda rows: _joined(rows, 2, 2, 3),
+    )
+
+
+@exercise(
+    "09.one_opinion", title="Find the bug: many readers, one opinion", difficulty=3, minutes=8
+)
+def one_opinion(answer, ctx):
+    for M, d in ((8, 32), (64, 16), (3, 200)):
+        where = f"{M} latents of width {d}"
+        got = array(ctx.tensor(ctx.call(answer, M, d), where, (M, d)))
+        if (got == got[:1]).all():
+            ctx.fail(
+                "all latents are alike: they ask the same, get the same gradient, and stay alike "
+                "for ever"
+            )
+        gap = np.sqrt(((got[:, None] - got[None]) ** 2).mean(-1))[~np.eye(M, dtype=bool)]
+        if gap.min() < 1e-4:
+            ctx.fail("two latents are alike, and stay so: expected all of them to differ")
+        if np.linalg.matrix_rank(got - got.mean(0)) < min(M - 1, d):
+            ctx.fail(
+                "the latents lie on a line or in a plane: let each number of each of them be "
+                "drawn by itself"
+            )
+        size = np.sqrt((got**2).mean())
+        if size > 0.5:
+            ctx.fail(
+                f"numbers of about {size:.2g} are large for a start: what is read should count "
+                "beside the latents, so begin near zero"
+            )

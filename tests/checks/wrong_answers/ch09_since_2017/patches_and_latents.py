@@ -1,0 +1,49 @@
+import torch
+
+from ..collection import edits, wrong
+
+edit = edits("09.pixels_and_latents")
+edit("one reading alone", "n * n / (8 * (m * n + 6 * m * m))", "n / m")
+edit("the blocks of the latents are missing", " + 6 * m * m", "")
+edit("one round of eight", "8 * (m * n + 6 * m * m)", "m * n + 6 * m * m")
+edit("six blocks after each reading, not one", "6 * m * m", "m * m")
+edit("not six altogether", "8 * (m * n + 6 * m * m)", "8 * m * n + 6 * m * m")
+edit("the share that remains", "n * n / (8 * (m * n + 6 * m * m))", "8 * (m + 6 * m * m / n) / n")
+edit("the number of weights of the Perceiver", "n * n / ", "")
+edit("it is not 224 times", "n * n / (8 * (m * n + 6 * m * m))", "224")
+edit("expected one number", "n * n / (8 * (m * n + 6 * m * m))", '"a lot"')
+
+edit = edits("09.shuffled_patches")
+edit("expected one of 'about as many'", "about as many", "as many")
+edit("a float came back", '"about as many"', "1.0")
+edit("None came back", 'return "about as many"', "pass")
+
+edit = edits("09.squares_back")
+edit("order of the patches", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 1, 2, 3, 4, 5)")
+edit(
+    "colours come first",
+    "(B, -1, across, C, P, P).permute(0, 3, 1, 4, 2, 5)",
+    "(B, -1, across, P, P, C).permute(0, 5, 1, 3, 2, 4)",
+)
+edit(
+    "column by column",
+    "(B, -1, across, C, P, P).permute(0, 3, 1, 4, 2, 5)",
+    "(B, across, -1, C, P, P).permute(0, 3, 2, 4, 1, 5)",
+)
+edit("turned over", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 3, 1, 5, 2, 4)")
+edit("have become strips", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 3, 1, 2, 4, 5)")
+edit("no gradient goes back", "x = patches.", "x = patches.detach().")
+
+edit = edits("09.one_opinion")
+edit("all latents are alike", "torch.randn(M, d)", "torch.zeros(M, d)")
+edit("all latents are alike", "torch.randn(M, d)", "torch.ones(M, d)")
+edit("all latents are alike", "torch.randn(M, d)", "torch.randn(1, d).expand(M, d)")
+edit("large for a start", "0.02 * ", "")
+edit("a line or in a plane", "torch.randn(M, d)", "torch.randn(M, 1).expand(M, d)")
+edit("the shape is (32, 9)", "torch.randn(M, d)", "torch.randn(d, M + 1)")
+
+
+@wrong("09.one_opinion", "two latents are alike")
+def half_of_them(M, d):
+    rows = 0.02 * torch.randn(M - 1, d)
+    return torch.cat([rows, rows[:1]])
