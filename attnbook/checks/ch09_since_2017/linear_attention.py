@@ -65,6 +65,7 @@ def gated_delta_step(answer, ctx):
     got = ctx.parts(ctx.call(answer, *given), ("o", "S"), shapes)
     o, state = (ctx.tensor(part, name, shape) for part, name, shape in zip(got, ("o", "S"), shapes))
     expected = _step(*arrays)
+    swapped = [*arrays[:4], arrays[5], arrays[4]]
     a, b = arrays[4][:, None, None], arrays[5][:, None, None]
     decayed = a * arrays[0]
     column = arrays[2][:, :, None]
@@ -89,7 +90,7 @@ def gated_delta_step(answer, ctx):
             "what the key finds is added: it is taken out": decayed
             + column * b * (arrays[3][:, None] + arrays[2][:, None] @ decayed),
             "β is missing": decayed + column * missed,
-            "α and β are swapped": _step(*arrays[:4], arrays[5], arrays[4])[1],
+            "α and β are swapped": _step(*swapped)[1],
             "the writing is missing: that is the decayed state": decayed,
             "what the query finds is taken out: it is what the key finds": decayed
             + column * b * (arrays[3][:, None] - arrays[1][:, None] @ decayed),
