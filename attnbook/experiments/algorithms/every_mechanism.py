@@ -192,7 +192,7 @@ def recalled(model: nn.Module, answers: Callable, pairs: int, count: int = 100) 
 
 
 @torch.no_grad()
-def kept(model: nn.Module, pairs: int) -> int:
+def kept(model: Any, pairs: int) -> int:
     """How many numbers a model has kept of a list of so many pairs when the first key asks."""
     source = question(draw(pairs, 1, torch.Generator().manual_seed(0), **ALPHABET)).source
     device = device_of(model)
