@@ -154,7 +154,8 @@ def test_the_wrong_answers_are_named(id):
 
 OF_A_SIZE = {
     "03.two_heads": "what comes back are matrices for heads of a given size, and one choice of "
-    "them is right for all inputs"
+    "them is right for all inputs",
+    "09.one_opinion": "what a layer begins with; any small numbers of which none are alike do",
 }
 """Exercises whose only inputs are sizes: a replay is right for each seed of the same sizes."""
 
