@@ -92,6 +92,8 @@ def alignment_error_rate(answer, ctx):
         (" where possible does not repeat the sure links", predicted, sure, maybe),
         ("", links(9), sure, sure | maybe),
         (" of the sure links themselves", set(sure), sure, sure | maybe),
+        (" of no links at all", set(), sure, sure | maybe),
+        (" where no link is sure", predicted, set(), maybe),
     ]
     for what, a, s, p in cases:
         got = np.array(ctx.number(ctx.call(answer, a, s, p), "the rate"))
@@ -115,7 +117,7 @@ def _rates(a, s, p):
         "this divides by |A| + |P|: expected |A| + |S|": 1
         - (hits_s + hits_p) / (len(a) + len(union)),
         "this is 1 minus the precision": 1 - hits_p / max(len(a), 1),
-        "this is 1 minus the recall": 1 - hits_s / len(s),
+        "this is 1 minus the recall": 1 - hits_s / max(len(s), 1),
         "possible links do not count here: this is 1 minus the F-score on the sure ones": 1
         - 2 * hits_s / (len(a) + len(s)),
         "sure and possible are not told apart: this is 1 minus the F-score on both": 1

@@ -141,14 +141,14 @@ def position_encoding(answer, ctx):
 
 @exercise("03.memory_hops", title="Hop by hop", difficulty=3, minutes=10)
 def memory_hops(answer, ctx):
-    batch, n, d, hops = 2, ctx.integers(4, 7), 4, 3
+    batch, n, d, hops = ctx.sizes(batch=(1, 2), n=(1, 6), d=(1, 4), hops=(1, 5))
     question = ctx.normal(batch, d)
     memories = [ctx.normal(batch, n, d) for _ in range(hops + 1)]
-    lengths = torch.tensor([2, n - 1])
+    lengths = ctx.lengths(batch, max(1, n - 1), min(2, n))  # padding in every row
     result = ctx.call(answer, question, memories, lengths)
     got, got_weights = ctx.parts(result, ("u", "weights"))
     got = ctx.tensor(got, "u", (batch, d))
-    if shape_of(got_weights) == (hops, batch, n):
+    if shape_of(got_weights) == (hops, batch, n) != (batch, hops, n):
         ctx.fail(
             "weights has the hops in front: expected (batch, K, n), so stack them in dimension 1"
         )
@@ -230,6 +230,13 @@ def memory_hops(answer, ctx):
 
     def by_hand(question, *rest):
         return answer(question, list(rest[:-1]), rest[-1])
+
+    # scores below every finite fill, and far apart
+    far, near = -1e4 * question.abs(), [memories[0].abs(), *memories[1:]]
+    got, _ = ctx.parts(ctx.call(answer, far, near, lengths), ("u", "weights"))
+    got = ctx.tensor(got, "u where all scores are very low", (batch, d))
+    expected = oracle(array(far), *map(array, near))
+    ctx.close(got, expected, "u where all scores are very low")
 
     at = {0: "the question"} | {k + 1: f"memory {k + 1}" for k in range(hops + 1)}
     check_gradients(ctx, by_hand, (question, *memories, lengths), at, oracle, part=0)

@@ -158,11 +158,12 @@ def coverage(answer, ctx):
 
 @exercise("03.reinforce", title="A loss for a choice", difficulty=4, minutes=13)
 def reinforce(answer, ctx):
-    batch, steps, regions, rate = 2, ctx.integers(3, 5), ctx.integers(3, 5), 0.3
+    batch, steps, regions = ctx.sizes(batch=(1, 3), steps=(1, 4), regions=(2, 4))  # one: no choice
+    rate = ctx.integers(2, 9) / 10
     scores = (1.5 * ctx.normal(batch, steps, regions)).requires_grad_()
     chosen = ctx.integers(0, regions, batch, steps)
     log_p = (ctx.normal(batch) - 3).requires_grad_()
-    baseline = torch.tensor(-2.0)
+    baseline = -2 - ctx.normal(1)[0].abs()
     gradients, reached = {}, {}
 
     def graded(scores, chosen, log_p, baseline, entropy_weight):

@@ -84,6 +84,7 @@ def left_of(answer, ctx):
         (p, q, r),
         on,
         (p[0], q[0], r[0]),
+        (1e-3 * p, 1e-3 * q, 1e-3 * r),  # small triangles turn as well
         (p.view(rows, 1, 2), q.view(rows, 1, 2), ctx.normal(rows, 4, 2)),
     ):
         shape = torch.broadcast_shapes(*(g.shape for g in given))[:-1]

@@ -5,7 +5,7 @@ mask of used positions, the loss, greedy decoding.
 import numpy as np
 import torch
 
-from ..context import array, softmax
+from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
@@ -322,6 +322,14 @@ def pointer_loss(answer, ctx):
         "logarithms": picked(p)[real].mean(),
     }
     ctx.close(got, right(u), "the loss", wrong)
+    for factor, shift in HARD_SCORES[1:]:
+        hard = factor * scores + shift
+        open_to = np.where(rest, array(hard), -np.inf)
+        over = open_to - open_to.max(-1, keepdims=True)
+        of_target = picked(np.where(rest, over, 0)) - np.log(np.exp(over).sum(-1))
+        got = np.array(ctx.number(ctx.call(answer, hard, free, targets), "the loss"))
+        name = f"the loss of scores around {float(hard.mean()):.0f}"
+        ctx.close(got, -of_target[real].mean(), name)
 
     def as_tensor(*given):
         return torch.as_tensor(answer(*given)).reshape(1)

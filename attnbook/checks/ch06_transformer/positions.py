@@ -251,14 +251,14 @@ def _without_itself(depth, above):
 
 @exercise("06.tree_distance", title="Distances in a tree", difficulty=3, minutes=10)
 def tree_distance(answer, ctx):
-    for n in (ctx.integers(9, 13), 6, 2, 1):
+    for n, chain in ((ctx.integers(9, 13), 4), (6, 4), (12, 12), (2, 4), (1, 4)):
         order, heads = ctx.order(n), [-1] * n
         if n > 2:  # the last word is no child of the root: an edge between the two shows
             last = order.index(n - 1)
             order[2], order[last] = order[last], order[2]
-        # the first word of the order is the root, a chain of three hangs on it, the rest anywhere
+        # the first word of the order is the root, a chain hangs on it, the rest anywhere
         for k in range(1, n):
-            heads[order[k]] = order[k - 1 if k < 4 else ctx.integers(0, k)]
+            heads[order[k]] = order[k - 1 if k < chain else ctx.integers(0, k)]
         root, distance = heads.index(-1), _tree(heads)
         got = ctx.call(answer, torch.tensor(heads))
         got = ctx.tensor(

@@ -299,7 +299,7 @@ def _layers(n, d, matrices, ctx):
     def scores(x):
         return (x @ w_q.to(x)) @ (x @ w_k.to(x)).transpose(-1, -2) / d**0.5
 
-    def layer(weigh, norm_in=False, norm_out=False, unit=False):
+    def layer(weigh, norm_in=False, norm_out=False, unit=False, reads=lambda x: x):
         def run(x):
             if type(x) is not torch.Tensor or x.shape[-2:] != (n, d):
                 message = (
@@ -310,7 +310,8 @@ def _layers(n, d, matrices, ctx):
                 x = torch.nn.functional.layer_norm(x, (d,))
             if unit:
                 x = torch.nn.functional.normalize(x, dim=-1)
-            out = weigh(scores(x)) @ (x @ w_v.to(x))
+            seen = reads(x)
+            out = weigh(scores(seen)) @ (seen @ w_v.to(seen))
             return torch.nn.functional.layer_norm(out, (d,)) if norm_out else out
 
         return run
@@ -334,6 +335,12 @@ def _layers(n, d, matrices, ctx):
             "in a layer with a norm before the attention",
         ),
         (layer(before(ahead), unit=True), skipped, "in a layer that gives each row the length 1"),
+        (
+            layer(before(ahead), reads=lambda x: torch.cat((0 * x[..., :1], x[..., 1:]), -1)),
+            skipped,
+            "in a layer that does not read the first entry of a row",
+        ),
+        (layer(before(ahead), reads=torch.square), skipped, "in a layer that reads squares"),
         (
             layer(lambda e: e.masked_fill(~causal, float("-inf")).softmax(-2)),
             triangle,

@@ -5,7 +5,7 @@ stretch, gates of the k best experts.
 import numpy as np
 import torch
 
-from ..context import array, softmax
+from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
@@ -83,8 +83,10 @@ def stretch_mask(answer, ctx):
 
 @exercise("06.top_k_gates", title="Gates of the best experts", difficulty=3, minutes=8)
 def top_k_gates(answer, ctx):
-    for count, experts, k in ((5, 6, 2), (4, 5, 3), (3, 4, 1), (4, 3, 3)):
-        scores = ctx.normal(count, experts)
+    cases = ((5, 6, 2), (4, 5, 3), (3, 4, 1), (4, 3, 3), (1, 5, 3), (4, 1, 1), (2, 5, 2), (2, 5, 3))
+    hard = (*[HARD_SCORES[0]] * 6, *HARD_SCORES[1:])
+    for (count, experts, k), (factor, shift) in zip(cases, hard):
+        scores = factor * ctx.normal(count, experts) + shift
         got = ctx.tensor(
             ctx.call(answer, scores, k),
             "the gates",

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from ...answers.flop_counter import Products
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
@@ -205,6 +206,8 @@ def map_of_a_query(answer, ctx):
         (4, 3, 4, 4, 0, 3, True),
         (4, 1, 3, 5, 2, 0, False),
         (3, 2, 2, 2, 1, 0, True),
+        (3, 2, 1, 1, 0, 0, False),
+        (2, 2, 10, 12, 7, 3, False),  # large: the rows of the other places would cost most
     ):
         arguments = (
             ctx.normal(C, height, width),
@@ -216,7 +219,8 @@ def map_of_a_query(answer, ctx):
         )
         x, W_f, W_g = (array(t) for t in arguments[:3])
         shape = (height // 2, width // 2) if pooled else (height, width)
-        got = ctx.call(answer, *arguments)
+        with Products() as counter:
+            got = ctx.call(answer, *arguments)
         mention = (
             "keys are pooled over squares of 2×2: one weight for each"
             if pooled
@@ -281,6 +285,12 @@ def map_of_a_query(answer, ctx):
                 "for": result(pool=lambda s, axis: s[..., 0]),
             }
         ctx.close(got, right, "the map", wrong)
+        places = height * width
+        if counter.count > 3 * 2 * d * (C + C * places + places):
+            ctx.fail(
+                "the map is right, but the weights of all places were computed for it: only one "
+                "place asks, so its query alone meets the keys"
+            )
         check_gradients(
             ctx,
             answer,
