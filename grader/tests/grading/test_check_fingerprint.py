@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from attnbook_grader.course import nbgrader_bridge
-from attnbook_grader.grading import check_fingerprint, rounds, workers
+from attnbook_grader.grading import check_fingerprint, outputs, workers
 
 
 def test_a_change_of_what_all_checks_share_changes_every_stamp(monkeypatch):
@@ -72,7 +72,7 @@ def test_a_gradebook_that_fails_costs_nobody_the_marks(monkeypatch, tmp_path):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(nbgrader_bridge, "add_assignments", full)
-    rounds._gradebook(tmp_path, [], {}, done)
+    outputs._gradebook(tmp_path, [], {}, done)
     assert done.remarks == [
         "nbgrader's gradebook.db could not be written, marks and feedback are: OSError: [Errno "
         "28] No space left on device"
