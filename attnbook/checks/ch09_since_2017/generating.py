@@ -82,26 +82,35 @@ def nucleus(answer, ctx):
         )
 
 
-@exercise("09.guesses_checked", title="Find the bug: one token too often", difficulty=3, minutes=10)
+@exercise(
+    "09.guesses_checked", title="Find the bug: a draft that does not draw", difficulty=3, minutes=10
+)
 def guesses_checked(answer, ctx):
-    for gamma, size in ((1, 3), (2, 4), (3, 5), (3, 4), (4, 3), (2, 5)):
+    cases = ((3, 4, 3), (1, 3, 0), (2, 4, 1), (3, 5, 0), (4, 3, 2), (2, 5, 2), (1, 4, 1), (3, 3, 1))
+    for case, (gamma, size, kept) in enumerate(cases):
         P, Q = ctx.weights(gamma + 1, size), ctx.weights(gamma, size)
-        x = ctx.integers(0, size, gamma)
-        u = ctx.weights(gamma, 2)[:, 0].contiguous()
-        p, q, chance = array(P), array(Q), array(u)
-        ratio = np.array([p[k, t] / q[k, t] for k, t in enumerate(x.tolist())])
-        if np.abs(ratio - chance).min() < 1e-3:
-            continue
-        fits = chance < ratio
-        kept = gamma if fits.all() else int(np.argmin(fits))
+        x = Q.argmax(-1)
+        p, q, guesses = array(P), array(Q), x.tolist()
+        share = np.array([p[k, t] for k, t in enumerate(guesses)])
+        chance = share * 0.5  # such a guess fits
+        if kept < gamma:  # and this one does not, though in each second case p / q would let it
+            most = min(1, share[kept] / q[kept, guesses[kept]]) if case % 2 else 1
+            chance[kept] = (share[kept] + most) / 2
+        u = torch.from_numpy(chance).to(P.dtype)
         where = f"{gamma} guesses of which {kept} are kept"
         got = ctx.parts(ctx.call(answer, P, Q, x, u), ("kept", "following"))
         number = ctx.number(got[0], f"{where}: kept")
         if number != kept:
-            if number == fits.sum():
+            if number == (chance < share).sum():
                 ctx.fail(
                     f"{where}: guesses behind the first that is not kept are counted, but they "
                     "belong to another text"
+                )
+            fits = chance < share / np.array([q[k, t] for k, t in enumerate(guesses)])
+            if number == (gamma if fits.all() else np.argmin(fits)):
+                ctx.fail(
+                    f"{where}: the chance is p / q as for a guess that was drawn, but x was not "
+                    "drawn from Q: the draft says it each time"
                 )
             ctx.fail(f"{where}: kept is {number:g}")
         following = ctx.tensor(got[1], f"{where}: the distribution that follows", (size,))
@@ -112,19 +121,19 @@ def guesses_checked(answer, ctx):
                 "the draft's distribution follows": q[gamma - 1],
             }
         else:
-            missing = np.maximum(p[kept] - q[kept], 0)
-            right = missing / missing.sum()
-            other = np.maximum(q[kept] - p[kept], 0)
-            apart = np.abs(p[kept] - q[kept])
+            token, missing = guesses[kept], np.maximum(p[kept] - q[kept], 0)
+            rest = p[kept].copy()
+            rest[token] = 0
+            right = rest / rest.sum()
             wrong = {
-                "the replacement comes from p itself: then what was kept of each token comes on "
-                "top, and some are too frequent": p[kept],
-                "what is missing is not divided by its sum": missing,
-                "that is what q has too much of, not what p lacks": other / other.sum(),
-                "differences of both signs are taken: only what p lacks is drawn": apart
-                / apart.sum(),
+                "the replacement comes from p itself: then the guess comes on top, and is too "
+                "frequent": p[kept],
+                "what is missing is not divided by its sum": rest,
+                "p - q is what is missing for a guess that was drawn, but x was not drawn from Q: "
+                "the draft says it each time": missing / missing.sum(),
                 "the replacement comes from the draft": q[kept],
                 "that is the distribution after the token that is not kept": p[kept + 1],
+                "only the guess itself is drawn again": np.eye(size)[token],
             }
         ctx.close(following, right, f"{where}: the distribution that follows", wrong)
 

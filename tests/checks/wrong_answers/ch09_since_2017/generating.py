@@ -48,27 +48,35 @@ def at_least_one(p, share):
 
 
 edit = edits("09.guesses_checked")
-edit("comes from p itself", "return k, missing / missing.sum()", "return k, P[k]")
-edit("not divided by its sum", "missing / missing.sum()", "missing")
-edit("what q has too much of", "P[k] - Q[k]", "Q[k] - P[k]")
-edit("differences of both signs", "(P[k] - Q[k]).clamp(min=0)", "(P[k] - Q[k]).abs()")
-edit("comes from the draft", "return k, missing / missing.sum()", "return k, Q[k]")
-edit("after the token that is not kept", "return k, missing / missing.sum()", "return k, P[k + 1]")
+edit("comes from p itself", "rest / rest.sum()", "P[k]")
+edit("not divided by its sum", "rest / rest.sum()", "rest")
+edit("x was not drawn from Q", "u[k] >= P[k, x[k]]", "u[k] >= P[k, x[k]] / Q[k, x[k]]")
+edit("comes from the draft", "rest / rest.sum()", "Q[k]")
+edit("after the token that is not kept", "rest / rest.sum()", "P[k + 1]")
 edit("the last row of P follows", "P[-1]", "P[-2]")
 edit("the draft's distribution follows", "P[-1]", "Q[-1]")
 edit("kept is", ">=", "<")
 
 
+@wrong("09.guesses_checked", "p - q is what is missing for a guess that was drawn")
+def half_right(P, Q, x, u):
+    for k in range(len(x)):
+        if u[k] >= P[k, x[k]]:
+            missing = (P[k] - Q[k]).clamp(min=0)
+            return k, missing / missing.sum()
+    return len(x), P[-1]
+
+
 @wrong("09.guesses_checked", "belong to another text")
 def all_that_fit(P, Q, x, u):
-    rows = torch.arange(len(x))
-    fits = u < P[rows, x] / Q[rows, x]
+    fits = u < P[torch.arange(len(x)), x]
     kept = int(fits.sum())
     if kept == len(x):
         return kept, P[-1]
     first = int((~fits).int().argmax())
-    missing = (P[first] - Q[first]).clamp(min=0)
-    return kept, missing / missing.sum()
+    rest = P[first].clone()
+    rest[x[first]] = 0
+    return kept, rest / rest.sum()
 
 
 edit = edits("09.pages_given_back")
@@ -82,9 +90,10 @@ edit("without readers is free again", "if readers[page] == 0:", "if readers[page
 edit("must be a list of ints", "return pages[:need]", "return tuple(pages[:need])")
 
 
-@wrong("09.guesses_checked", "comes from p itself")
+@wrong("09.guesses_checked", "x was not drawn from Q")
 def as_printed(P, Q, x, u):
     for k in range(len(x)):
         if u[k] >= P[k, x[k]] / Q[k, x[k]]:
-            return k, P[k]
+            missing = (P[k] - Q[k]).clamp(min=0)
+            return k, missing / missing.sum()
     return len(x), P[-1]
