@@ -8,6 +8,7 @@ import sys
 from . import syscalls
 from .limits import Limits
 from .visible import (
+    FOLDERS,
     GRADER,
     HOME,
     LIBRARY,
@@ -71,7 +72,7 @@ def bubblewrap_command(
 def _files(limits):
     # a mapping of zero is memory, see syscalls
     command = ["--proc", "/proc", "--dev", "/dev", "--dev-bind", "/dev/null", "/dev/zero"]
-    for folder in ("/dev/shm", "/tmp", HOME):
+    for folder in FOLDERS:
         command += ["--perms", "1777", "--size", str(limits.disk * 2**20), "--tmpfs", folder]
     # what follows may lie in one of these folders
     command += ["--ro-bind", str(SYSTEM), str(SYSTEM)]

@@ -18,10 +18,10 @@ class Limits:
     seconds: for one cell, and for one check of one exercise
     startup: seconds for Python and PyTorch to start
     notebook: seconds in all
-    memory: MB of all its processes together
+    memory: MB of all its processes and files together
     processes: how many at a time
     output: MB of text
-    disk: MB of files
+    disk: MB of files, in all folders that it may write to together
     """
 
     seconds: float = 15

@@ -13,13 +13,15 @@ import time
 import psutil
 
 from .limits import Limits
+from .visible import FOLDERS
 
 __all__ = ["SandboxProcess"]
 
 _POLL = 0.02
 # Memory in kB, as /proc/PID has it: the file and the lines to add up.
-_SUMS = ("status", ("RssAnon", "RssShmem", "VmSwap"))
-_SHARES = ("smaps_rollup", ("Pss_Anon", "Pss_Shmem", "SwapPss"))
+_SUMS = ("status", ("RssAnon", "VmSwap"), "RssShmem")
+_SHARES = ("smaps_rollup", ("Pss_Anon", "SwapPss"), "Pss_Shmem")
+_OWN_FILES = 2  # MB that Python, IPython and matplotlib may write beside the student's
 PROCESSORS, _BURST = 1.25, 3
 
 
@@ -137,11 +139,16 @@ class SandboxProcess:
         """
         with self._looking:
             count, mb = self._use()
+            files = self._files()
             self._over = self._over + 1 if mb > self._limits.memory else 0
             if count > self._limits.processes:
                 self._stop(
                     f"the notebook started more than {self._limits.processes} processes and was "
                     f"stopped"
+                )
+            elif files > self._limits.disk + _OWN_FILES:
+                self._stop(
+                    f"the notebook wrote more than {self._limits.disk} MB of files and was stopped"
                 )
             elif (
                 self._over == 2
@@ -155,7 +162,7 @@ class SandboxProcess:
             return self.why
 
     def _use(self):
-        """Processes of the sandbox now, and their memory in MB.
+        """Processes of the sandbox now, and the memory in MB of them and of its files.
 
         The sums that the kernel keeps for each process cost nothing to read, but a fork shares its
         parent's pages, and they are in the sums of both. Only when these sums exceed the limit are
@@ -163,16 +170,28 @@ class SandboxProcess:
         """
         # The grader may be at its limit for a moment.
         with contextlib.suppress(OSError, MemoryError):
-            sums, shares = self._with_sums({}), {}
-            if sum(sums.values()) <= self._limits.memory or len(sums) > self._limits.processes:
-                return len(sums), sum(sums.values())
+            sums, shares, files = self._with_sums({}), {}, self._files()
+            mb = files + sum(sums.values())
+            if mb <= self._limits.memory or len(sums) > self._limits.processes:
+                return len(sums), mb
             for _ in range(2):  # then those that had a share while the first ones were looked at
                 for process in [process for process in sums if process not in shares]:
                     # Of a page that others have as well, one that has ended had half at most.
                     shares[process] = self._mb(process, _SHARES) or sums[process] / 2
                     sums = self._with_sums(sums)
-            return len(self._ticks), sum(shares.values())
+            return len(self._ticks), files + sum(shares.values())
         return 0, 0.0
+
+    def _files(self):
+        """MB of the files in the folders that it can write to: they lie in memory, whether a
+        process has them mapped or not. 0 where they are not ours to look at.
+        """
+        total = 0
+        for folder in FOLDERS if self._root else ():
+            with contextlib.suppress(OSError):
+                told = os.statvfs(f"/proc/{self._root}/root{folder}")
+                total += (told.f_blocks - told.f_bfree) * told.f_frsize
+        return total / 2**20
 
     def _with_sums(self, known):
         """These, and all other processes that there are now, with their sums."""
@@ -201,7 +220,8 @@ class SandboxProcess:
         """Memory of a process that no file on a disk holds; 0 of one that has ended.
 
         Pages of files, such as those of PyTorch's libraries, do not count: the machine has them
-        once for everybody, and can drop them.
+        once for everybody, and can drop them. Mapped files in memory are in `_files`, once; without
+        a sandbox of ours around it, they count here.
 
         source: _SUMS or _SHARES
         """
@@ -210,10 +230,12 @@ class SandboxProcess:
             with contextlib.suppress(psutil.Error):
                 return psutil.Process(number).memory_info().rss / 2**20
             return 0
-        for name, lines in dict.fromkeys([source, _SUMS]):  # some kernels do not tell the shares
+        # some kernels do not tell the shares
+        for name, lines, mapped in dict.fromkeys([source, _SUMS]):
             with contextlib.suppress(OSError, KeyError):
                 with open(f"{self._proc}/{number}/{name}") as file:
                     told = dict(line.split(":", 1) for line in file if line.endswith(" kB\n"))
+                lines = lines if self._root else (*lines, mapped)
                 return sum(int(told[field].split()[0]) for field in lines) / 2**10
         return 0
 

@@ -14,6 +14,7 @@ LIBRARY = Path(attnbook.__file__).resolve().parent
 GRADER = Path(__file__).resolve().parents[1]
 ROOTS = os.pathsep.join(map(str, dict.fromkeys([LIBRARY.parent, GRADER.parent])))
 HOME = "/student"
+FOLDERS = ("/dev/shm", "/tmp", HOME)  # that it may write to; their files lie in memory
 INSIDE = ["-m", "attnbook_grader.protocol.child"]
 SYSTEM = Path("/usr")  # read-only inside, whole
 _INSIDE_OF_GRADER = ("__init__.py", "protocol")  # the rest of the grader is hidden

@@ -108,14 +108,15 @@ TOO_LARGE = {
             if not os.fork(): os._exit(0)
             os.wait()""",
     ),
-    "in files in memory": """
+    "with files, mapped or not": """
 import mmap, time
-maps = []
-for place in ("/tmp", "/dev/shm", "/student"):
-    with open(f"{place}/x", "w+b") as file:
-        file.truncate(750 * 2**20)
-        maps.append(mmap.mmap(file.fileno(), 0))
-    maps[-1][::4096] = b"x" * len(maps[-1][::4096])
+own = b"x" * (1300 * 2**20)
+with open("/student/x", "w+b") as file:
+    file.truncate(390 * 2**20)
+    mapped = mmap.mmap(file.fileno(), 0)
+mapped[::4096] = b"x" * len(mapped[::4096])
+with open("/tmp/x", "wb") as file:
+    for _ in range(390): file.write(bytes(2**20))
 """,
 }
 
@@ -130,9 +131,33 @@ def test_memory_of_all_processes_together_has_a_bound(name, monkeypatch):
         assert made.why() == "the notebook used more than 2048 MB of memory and was stopped"
 
 
+def test_the_folders_have_one_quota():
+    write = "with open('{}/x', 'wb') as file:\n    for _ in range({}): file.write(bytes(2**20))"
+    with Inside() as made:
+        assert made.run(write.format("/tmp", 6)) is None
+        with pytest.raises(ConnectionLost) as error:
+            made.run(f"import time\n{write.format('/dev/shm', 6)}\ntime.sleep({HANGS})")
+        assert error.value.kind == "ended"
+        assert made.why() == "the notebook wrote more than 8 MB of files and was stopped"
+
+
+def test_a_mapped_file_counts_once():
+    code = """
+import mmap
+with open("/tmp/x", "w+b") as file:
+    file.truncate(300 * 2**20)
+    mapped = mmap.mmap(file.fileno(), 0)
+mapped[::4096] = b"x" * len(mapped[::4096])
+"""
+    with Inside(limits=Limits(**WIDE)) as made:
+        before = made.started._use()[1]
+        assert made.run(code) is None
+        assert 290 < made.started._use()[1] - before < 400
+
+
 def test_without_shares_from_the_kernel_the_sums_count(tmp_path):
     """A kernel too old, one that does not show them, and a process that has ended."""
-    started = SimpleNamespace(_proc=tmp_path)
+    started = SimpleNamespace(_proc=tmp_path, _root=None)
     status, rollup = tmp_path / "7" / "status", tmp_path / "7" / "smaps_rollup"
 
     def mb(source, number="7"):
@@ -152,6 +177,8 @@ def test_without_shares_from_the_kernel_the_sums_count(tmp_path):
     )
     assert mb(process._SHARES) == 1.5 and mb(process._SUMS) == 5.5
     assert mb(process._SHARES, number="8") == 0
+    started._root = 7  # of a sandbox of ours: shared memory is files, and counted there
+    assert mb(process._SHARES) == 1.25 and mb(process._SUMS) == 3.5
 
 
 @pytest.mark.parametrize(
@@ -173,7 +200,7 @@ def test_processes_that_come_and_go_hide_no_memory(monkeypatch, lists, ended, co
         lists[-1],
         iter(lists),
     )
-    started._limits = Limits(memory=500, processes=8)
+    started._limits, started._root = Limits(memory=500, processes=8), None
 
     def processes():
         started._ticks = dict.fromkeys(next(lists, last), 0)
