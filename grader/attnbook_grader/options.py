@@ -83,7 +83,7 @@ def run_round(course, submissions, out, **options):
         click.echo(remark, err=True)
     for name, groups in done.equal.items():
         for group in groups:
-            click.echo(f"{name}: equal answers of {', '.join(group)}", err=True)
+            click.echo(f"{name}: equal answers of {group}", err=True)
     click.echo(
         f"marks: {out / 'marks.csv'}\nclass: {out / 'class.html'}\nfeedback: {out / 'feedback'}"
     )

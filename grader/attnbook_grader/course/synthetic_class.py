@@ -98,6 +98,8 @@ def synthetic_class(
     add("Zoë Ångström / 李", book(), full)
     add("partly right", book(right + _only_first_calls(right, first)), half, "with other inputs: ")
     add("wrong", book(_function(first, "return inputs[0]")), lost)
+    renamed = _function(first, "return inputs[0]").replace("inputs", "mine")
+    add("equal to wrong", book(renamed), lost)
     add("untouched", notebook_with(assignment, {}), none, "not written yet")
     add(
         "crashing",

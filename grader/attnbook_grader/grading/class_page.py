@@ -33,9 +33,10 @@ def write_class_page(path: Path, course, assignments, done) -> None:
         body.append(
             _list(
                 "Equal answers",
-                "students whose answers are the same but for comments and layout; short ones may "
-                "be so by chance",
-                [", ".join(group) for group in done.equal[assignment.name]],
+                "students whose answers to an exercise are the same but for names, comments and "
+                "layout, the most telling first: a wrong one weighs as much as three right ones, "
+                "one that many gave less; short ones may be equal by chance",
+                [str(group) for group in done.equal[assignment.name]],
             )
         )
         body.append(

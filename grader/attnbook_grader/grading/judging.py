@@ -11,7 +11,7 @@ from attnbook.checks.verdict import Verdict
 
 from ..course.assignments import Assignment
 from ..notebooks.reading import Unreadable
-from ..notebooks.similarity import LONGEST, binding, plain, uses_library
+from ..notebooks.similarity import LONGEST, binding, nameless, uses_library
 from ..notebooks.submissions import answered_twice, definitions, grade_id, parse_submission, restore
 from ..sandbox.launch import Limits
 from ..sandbox.session import SandboxEnded, Session, StartFailed
@@ -229,7 +229,7 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
         if sum(map(len, own)) > LONGEST
         else "",
         library=printable(uses_library(answer, own, task)) if written else "",
-        print=hashlib.sha256(plain(judged).encode(errors="replace")).hexdigest()[:16]
+        print=hashlib.sha256(nameless(judged).encode(errors="replace")).hexdigest()[:16]
         if written
         else "",
         attention=attention,

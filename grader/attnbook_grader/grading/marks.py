@@ -1,18 +1,15 @@
-"""From outcomes to marks: points, lateness, repeated hand-ins, answers that use the library, and
-equal answers.
-"""
+"""From outcomes to marks: points, lateness, repeated hand-ins, and answers that use the library."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from ..course.assignments import Assignment, Rules
 from ..notebooks.hand_ins import HandIn
 from .outcomes import UNREADABLE, Outcome
 
-__all__ = ["Mark", "equal_answers", "marks_of"]
+__all__ = ["Mark", "marks_of"]
 
 ABSENT = "nothing was handed in"
 WAITS = "handed in, but not judged yet"
@@ -81,22 +78,6 @@ def marks_of(
     if rules.repeated == "last":
         return attempts[-1]
     return max(attempts, key=_total)
-
-
-def equal_answers(hand_ins: list[HandIn], outcomes, least: int = 2) -> list[list[str]]:
-    """Groups of students whose answers to at least `least` exercises of an assignment (or to all
-    of them, if there are fewer) are equal.
-
-    Equal means the same code except for comments, docstrings and layout. Short right answers can be
-    equal by chance.
-    """
-    groups: dict[tuple, set[str]] = defaultdict(set)
-    for one in hand_ins:
-        found = outcomes.get(one.sha, {})
-        prints = tuple((id, found[id].print) for id in sorted(found) if found[id].print)
-        if prints and len(prints) >= min(least, len(found)):
-            groups[prints].add(one.student)
-    return sorted(sorted(group) for group in groups.values() if len(group) > 1)
 
 
 def _attempt(student, assignment, hand_in, outcomes, rules):

@@ -32,7 +32,7 @@ class Outcome:
     note: "" or the first mistake, in words for the student
     remark: what else the student and the instructor should know
     library: the name of the book's own that the answer uses, or ""
-    print: of the answer without comments and layout, to find equal ones; "" for an answer
+    print: of the answer without names, comments and layout, to find equal ones; "" for an answer
     that is not written
     code: the answer as it stands in the notebook, or its text
     attention: "" or what the instructor should look at: one of the constants of this module

@@ -17,9 +17,10 @@ from ..notebooks.hand_ins import HandIn, find_hand_ins
 from ..notebooks.roster import Roster
 from ..sandbox.launch import choose
 from .check_fingerprint import fingerprint
+from .equal import Equal, equal_answers
 from .journal import Journal
 from .judging import Job
-from .marks import Mark, equal_answers, marks_of
+from .marks import Mark, marks_of
 from .outcomes import refused
 from .outputs import MARKER, locked, usable, write_outputs
 from .selection import chosen, cut, known_ids
@@ -34,13 +35,13 @@ class Round:
 
     marks: one a student and exercise
     judged: how many notebooks were judged in this round; the others were known
-    equal: {assignment: groups of students with equal answers}
+    equal: {assignment: groups of students with equal answers, what weighs most first}
     remarks: on files that were left out, and on what could not be graded or written
     """
 
     marks: list[Mark]
     judged: int
-    equal: dict[str, list[list[str]]]
+    equal: dict[str, list[Equal]]
     remarks: list[str]
 
 

@@ -13,7 +13,7 @@ from typing import cast
 from ..course.exercises import Task
 from .scopes import Bindings, outer
 
-__all__ = ["binding", "binds", "plain", "uses_library"]
+__all__ = ["binding", "binds", "nameless", "plain", "uses_library"]
 
 FREE = ("attnbook", "attnbook.setup", "attnbook.checks", "attnbook.figures")
 """Parts of the package that are no solution of anything."""
@@ -29,8 +29,60 @@ def plain(code: str) -> str:
     nested too deep.
     """
     tree = _parse(code)
+    return code.strip() if tree is None else _written(_without_docstrings(tree), code)
+
+
+def nameless(code: str) -> str:
+    """The code as `plain` gives it, also without annotations, and with the names that it binds
+    itself replaced by their number: two that differ in names alone come out equal.
+
+    Of an import's name, what it stands for takes the place.
+    """
+    tree = _parse(code)
     if tree is None:
         return code.strip()
+    imported, own, nodes = {}, {}, list(ast.walk(_without_docstrings(tree)))
+    for node in nodes:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+            for one in node.names:
+                if one.asname or module:
+                    imported[one.asname or one.name] = module + one.name
+                one.asname = None
+        field = _BINDS.get(type(node))
+        if field and getattr(node, field):
+            own.setdefault(getattr(node, field), f"_{len(own)}")
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            own.setdefault(node.id, f"_{len(own)}")
+    for node in nodes:
+        field = _BINDS.get(type(node))
+        if field and getattr(node, field):
+            setattr(node, field, own[getattr(node, field)])
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.returns = None
+        elif isinstance(node, ast.Name):
+            node.id = own.get(node.id, imported.get(node.id, node.id))
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            node.names = [own.get(name, name) for name in node.names]
+    return _written(tree, code)
+
+
+_BINDS = {
+    ast.FunctionDef: "name",
+    ast.AsyncFunctionDef: "name",
+    ast.ClassDef: "name",
+    ast.arg: "arg",
+    ast.ExceptHandler: "name",
+    ast.MatchAs: "name",
+    ast.MatchStar: "name",
+    ast.MatchMapping: "rest",
+}
+"""Where a part of the code that is no ast.Name holds a name that it binds."""
+
+
+def _without_docstrings(tree):
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if (
@@ -44,6 +96,10 @@ def plain(code: str) -> str:
                 and len(body) > 1
             ):
                 body.pop(0)
+    return tree
+
+
+def _written(tree, code):
     try:
         return ast.unparse(tree)
     except RecursionError:

@@ -17,6 +17,7 @@ from attnbook_grader.course.assignments import Rules, from_sections, notebook_wi
 from attnbook_grader.course.exercises import find_book, sections, solution_of
 from attnbook_grader.course.synthetic_class import _chapter
 from attnbook_grader.grading import judging
+from attnbook_grader.grading.equal import equal_answers
 from attnbook_grader.grading.judging import (
     Job,
     Outcome,
@@ -25,9 +26,9 @@ from attnbook_grader.grading.judging import (
     judge_notebook,
     printable,
 )
-from attnbook_grader.grading.marks import equal_answers, marks_of
+from attnbook_grader.grading.marks import marks_of
 from attnbook_grader.notebooks.hand_ins import HandIn
-from attnbook_grader.notebooks.similarity import binding, plain, uses_library
+from attnbook_grader.notebooks.similarity import binding, nameless, plain, uses_library
 from attnbook_grader.notebooks.submissions import restore
 from attnbook_grader.sandbox.launch import Limits
 from attnbook_grader.sandbox.session import Session
@@ -172,17 +173,72 @@ def test_the_library_s_own_is_marked_or_costs_the_points(assignment):
     assert points(assignment, [hand_in("a")], found, Rules(library="zero"))[0][0] == 0.0
 
 
-def test_equal_answers_are_reported(assignment):
-    found = {name: outcomes(assignment, [], print=name[0]) for name in ("a1", "a2", "b", "x")}
-    found["x"] = outcomes(assignment, [], print="")
-    hand_ins = [
-        hand_in("a1", student="ann"),
-        hand_in("a2", student="bob"),
-        hand_in("b", student="cy"),
-        hand_in("x", student="dora"),
-        hand_in("x", student="ed"),
-    ]
-    assert equal_answers(hand_ins, found) == [["ann", "bob"]]
+def equal(answers, class_of=0):
+    """Who is reported for {student: {exercise: (print, right)}}, beside others with their own."""
+    answers = answers | {
+        f"other {i}": {"a": (f"a{i}", True), "b": (f"b{i}", True)} for i in range(class_of)
+    }
+    found = {
+        student: {
+            id: Outcome(id, right, right, "", print=print_) for id, (print_, right) in own.items()
+        }
+        for student, own in answers.items()
+    }
+    hand_ins = [hand_in(student, student=student) for student in answers]
+    return [(one.students, one.right, one.wrong) for one in equal_answers(hand_ins, found)]
+
+
+def test_equal_answers_are_compared_by_exercise():
+    answers = {
+        "ann": {"a": ("1", True), "b": ("2", True), "c": ("3", True)},
+        "bob": {"a": ("1", True), "b": ("2", True), "c": ("own", True)},
+        "cy": {"a": ("1", True), "b": ("else", True), "c": ("", False)},
+        "dora": {"a": ("x", True), "b": ("y", True), "c": ("", False)},
+    }
+    assert equal(answers) == [(("ann", "bob"), ("a", "b"), ())]
+    assert equal({"ann": {"a": ("1", True)}, "bob": {"a": ("1", True)}}) == [
+        (("ann", "bob"), ("a",), ())
+    ], "where there is one exercise, it is enough"
+
+
+def test_an_equal_wrong_answer_weighs_more():
+    wrong = {"a": ("1", False), "b": ("", False)}
+    other = wrong | {"b": ("2", True)}
+    assert equal({"ann": wrong, "bob": other}) == [(("ann", "bob"), (), ("a",))]
+    right = {"a": ("3", True), "b": ("4", True)}
+    answers = {"ann": right, "bob": wrong, "cy": right, "dora": wrong}
+    assert [one[0] for one in equal(answers)] == [("bob", "dora"), ("ann", "cy")]
+
+
+def test_what_many_gave_is_no_sign():
+    many = {f"s{i}": {"a": ("1", True), "b": ("2", True)} for i in range(8)}
+    assert equal(many, class_of=20) == []
+    assert len(equal({name: many[name] for name in ("s1", "s2", "s3")}, class_of=20)) == 1
+
+
+NAMES = """
+import torch as t
+def f(x, n=2):
+    for i in range(n):
+        x = t.exp(x)
+    return x
+"""
+
+
+def test_names_do_not_make_an_answer_another():
+    other = """
+import torch
+def f(scores: torch.Tensor, times: int = 2) -> torch.Tensor:
+    'Mine.'
+    for _ in range(times):  # again
+        scores = torch.exp(scores)
+    return scores
+"""
+    assert nameless(NAMES) == nameless(other)
+    for one, changed in (("exp", "log"), ("n=2", "n=3"), ("return x", "return n"), ("(n)", "(x)")):
+        assert nameless(NAMES.replace(one, changed)) != nameless(NAMES), changed
+    assert nameless("from torch import exp as e\ne") != nameless("from torch import log as e\ne")
+    assert nameless("def f(:") == "def f(:" and nameless("x = 1\nx") == "_0 = 1\n_0"
 
 
 def test_comments_and_layout_do_not_make_an_answer_another():
