@@ -96,6 +96,8 @@ def guesses_checked(answer, ctx):
         if kept < gamma:  # and this one does not, though in each second case p / q would let it
             most = min(1, share[kept] / q[kept, guesses[kept]]) if case % 2 else 1
             chance[kept] = (share[kept] + most) / 2
+        if gamma - kept > 2:  # nor does the last one
+            chance[-1] = (share[-1] + 1) / 2
         u = torch.from_numpy(chance).to(P.dtype)
         where = f"{gamma} guesses of which {kept} are kept"
         got = ctx.parts(ctx.call(answer, P, Q, x, u), ("kept", "following"))
