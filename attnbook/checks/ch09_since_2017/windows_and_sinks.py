@@ -128,7 +128,9 @@ def _attended(Q, K, V, seen, scale=None):
     return (weights / np.where(total == 0, 1, total)) @ V
 
 
-@exercise("09.second_round", title="Find the bug: a cache that rolls and keeps", difficulty=3, minutes=9)
+@exercise(
+    "09.second_round", title="Find the bug: a cache that rolls and keeps", difficulty=3, minutes=9
+)
 def second_round(answer, ctx):
     d, d_v = 4, 3
     for n, sinks, window in ((6, 2, 5), (14, 0, 4), (8, 1, 2), (23, 4, 3), (17, 2, 6), (9, 3, 1)):
