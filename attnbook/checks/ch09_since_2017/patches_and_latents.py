@@ -97,9 +97,7 @@ def squares_back(answer, ctx):
     )
 
 
-@exercise(
-    "09.one_opinion", title="Find the bug: what a loss curve hides", difficulty=3, minutes=8
-)
+@exercise("09.one_opinion", title="Find the bug: what a loss curve hides", difficulty=3, minutes=8)
 def one_opinion(answer, ctx):
     for M, d in ((8, 32), (64, 16), (3, 200)):
         where = f"{M} latents of width {d}"
