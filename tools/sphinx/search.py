@@ -14,11 +14,12 @@ from lxml import html
 GLOSSARY = "appendix/glossary.html"
 LEFT_OUT = " | ".join(
     ["//pre", "//script", "//style", "//details", "//div[contains(@class, 'math')]"]
-    + ["//section[@id='ledger']//table"]
+    + ["//div[@class='citation']", "//dl[contains(@class, 'glossary')]"]
+    + [f"//section[@id='{name}']//table" for name in ("ledger", "what-held")]
     + [f"//*[contains(@class, '{name}')]" for name in ("headerlink", "eqno", "cell_output")]
 )
-"""Code, hints, formulas set apart, what cells print and the ledger: nobody looks for those by a
-question.
+"""Code, hints, formulas set apart, what cells print, lists of papers and the tables of the ledger
+and of what held: nobody looks for those by a question.
 """
 
 
@@ -35,7 +36,7 @@ def write_index(app, exception):
         if article is None or article.find(".//h1") is None:
             continue
         terms = _terms(article, name) if f"{name}.html" == GLOSSARY else None
-        for unread in article.xpath(LEFT_OUT):
+        for unread in article.xpath(LEFT_OUT):  # the glossary stands among the terms
             unread.drop_tree()
         pages.append([f"{name}.html", _text(article.find(".//h1"))])
         here = len(pages) - 1
@@ -44,7 +45,8 @@ def write_index(app, exception):
             if sig.get("id"):
                 name = sig.get("id").rpartition(".")[2]
                 # what it is, and its formula; arguments and errors are not what one types
-                entries.append([here, sig.get("id"), name, _text(described.find("dd"))[:150]])
+                length = 0 if "method" in described.get("class") else 150
+                entries.append([here, sig.get("id"), name, _text(described.find("dd"))[:length]])
             described.drop_tree()  # what is in it is not said again of the section around it
         for section in article.iter("section"):
             entries.append([here, *_entry(section)])
