@@ -4,6 +4,7 @@ student gets.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from copy import deepcopy
@@ -50,6 +51,21 @@ class Task:
     def tests(self) -> tuple[NotebookNode, ...]:
         """The visible and the hidden check, which belong to the grader."""
         return tuple(cell for cell in self.cells if cell.metadata.get("nbgrader", {}).get("grade"))
+
+
+def library_names(code: str) -> list[str]:
+    """What a cell imports of the library: "attnbook.mechanisms.attend"."""
+    found = []
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:  # a student's copy may lack the body
+        return []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [f"{node.module}.{one.name}" for one in node.names]
+    return [name for name in found if name.startswith("attnbook.")]
 
 
 @dataclass(frozen=True)

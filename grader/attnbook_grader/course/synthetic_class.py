@@ -89,10 +89,10 @@ def synthetic_class(
         "uses the library",
         book(
             f"import attnbook\n\n{right}\n\nown = {first.function}\n\n\n"
-            + _function(first, "attnbook.masked_softmax\n    return own(*inputs)")
+            + _function(first, "attnbook.masked_softmax(inputs[0])\n    return own(*inputs)")
         ),
         full,
-        "uses attnbook.masked_softmax, the book's own",
+        "masked_softmax, the book's own",
     )
     add("equal to right", book("# my own work\n\n\n" + right), full)
     add("Zoë Ångström / 李", book(), full)

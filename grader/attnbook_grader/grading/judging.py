@@ -10,12 +10,22 @@ from dataclasses import dataclass, replace
 from attnbook.checks.verdict import Verdict
 
 from ..course.assignments import Assignment
+from ..course.exercises import library_names
 from ..notebooks.reading import Unreadable
-from ..notebooks.similarity import LONGEST, binding, nameless, uses_library
+from ..notebooks.similarity import binding, nameless
 from ..notebooks.submissions import answered_twice, definitions, grade_id, parse_submission, restore
 from ..sandbox.launch import Limits
 from ..sandbox.session import SandboxEnded, Session, StartFailed
-from .outcomes import NO_PACKAGE, NOT_ANSWERED, STOPPED, Outcome, printable, refused, shortened
+from .outcomes import (
+    NO_PACKAGE,
+    NOT_ANSWERED,
+    OUT_OF_SIGHT,
+    STOPPED,
+    Outcome,
+    printable,
+    refused,
+    shortened,
+)
 
 __all__ = ["Job", "Outcome", "judge_notebook"]
 
@@ -69,7 +79,7 @@ def _judge(job):
     words = [_in_words(one, given) for one in job.assignment.words if one.id in job.tasks]
     if not wanted:
         return words
-    found, stopped, overall = {}, {}, ""
+    found, stopped, reached, overall = {}, {}, {}, ""
     by_check = {f"{task.key}-check": (task, 0) for task in wanted}
     by_check |= {
         f"{task.key}-hidden": (task, hand_in_seed(job.seeds[task.id], job.content))
@@ -86,8 +96,9 @@ def _judge(job):
                     raise SandboxEnded(overall, overall=True)
                 if name in by_check:
                     task, seed = by_check[name]
+                    before = found.get(f"{task.key}-check")
                     found[name] = _verdict(
-                        session, task, seed, found.get(f"{task.key}-check"), stopped.get(task.id)
+                        session, task, seed, before, stopped.get(task.id), reached
                     )
                 elif name in by_answer:
                     if error := session.run(cell.source):
@@ -100,10 +111,7 @@ def _judge(job):
                     found[name] = ended
                 elif name in by_answer:
                     stopped[by_answer[name].id] = str(ended)
-    outcomes = [
-        others.explain(_outcome(task, found, stopped, remarks, nb, job.assignment))
-        for task in wanted
-    ]
+    outcomes = [others.explain(_outcome(task, found, reached, remarks, nb)) for task in wanted]
     return words + [
         _remarked(one, _TWICE)
         if one.exercise in twice and not (one.visible and one.hidden)
@@ -182,16 +190,18 @@ def hand_in_seed(seed: int, content: bytes) -> int:
     return 1 + int.from_bytes(told[:8], "little") % (2**62 - 1)
 
 
-def _verdict(session, task, seed, before, stopped):
+def _verdict(session, task, seed, before, stopped, reached):
     if isinstance(before, SandboxEnded):  # the sandbox would only end again
         return before
-    verdict = session.judge(task.id, task.function, seed)
+    verdict = session.judge(task.id, task.function, seed, library_names(task.solution.source))
+    if session.reached:
+        reached.setdefault(task.id, session.reached)
     if stopped and verdict.message.startswith("there is no function"):
         return Verdict(task.id, verdict.status, stopped)
     return verdict
 
 
-def _outcome(task, found, stopped, remarks, nb, assignment):
+def _outcome(task, found, reached, remarks, nb):
     visible, hidden = (found.get(f"{task.key}{part}") for part in ("-check", "-hidden"))
     passed = isinstance(visible, Verdict) and visible.passed
     passed_hidden = isinstance(hidden, Verdict) and hidden.passed
@@ -218,6 +228,9 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
         attention = STOPPED
     elif "ModuleNotFoundError" in note:
         attention = NO_PACKAGE
+    uses = printable(reached.get(task.id, ""))
+    if uses and not uses.startswith("attnbook."):
+        attention, uses = attention or OUT_OF_SIGHT, ""
     own = cells_before_judging(nb, task)
     judged = binding(task.function, answer, own)
     return Outcome(
@@ -225,10 +238,7 @@ def _outcome(task, found, stopped, remarks, nb, assignment):
         passed,
         passed_hidden,
         "" if passed and passed_hidden else remarks.get(task.id) or note,
-        remark="too much code to look through it for the book's own implementation"
-        if sum(map(len, own)) > LONGEST
-        else "",
-        library=printable(uses_library(answer, own, task)) if written else "",
+        library=uses,
         print=hashlib.sha256(nameless(judged).encode(errors="replace")).hexdigest()[:16]
         if written
         else "",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 __all__ = [
     "NOT_ANSWERED",
     "NO_PACKAGE",
+    "OUT_OF_SIGHT",
     "STOPPED",
     "UNREADABLE",
     "Outcome",
@@ -22,6 +23,7 @@ LONGEST_SHOWN = 20_000
 UNREADABLE = "could not be read"
 STOPPED = "was stopped by a limit, or ended its process"
 NO_PACKAGE = "asks for a package that is not there"
+OUT_OF_SIGHT = "leaves its process or stops the tracing, so that what it calls cannot be seen"
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Outcome:
     visible, hidden: whether the two checks passed
     note: "" or the first mistake, in words for the student
     remark: what else the student and the instructor should know
-    library: the name of the book's own that the answer uses, or ""
+    library: the function of the book's own that the answer enters when it is judged, or ""
     print: of the answer without names, comments and layout, to find equal ones; "" for an answer
     that is not written
     code: the answer as it stands in the notebook, or its text

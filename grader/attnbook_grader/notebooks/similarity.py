@@ -1,27 +1,20 @@
-"""Whose answer it is: answers that use the book's own implementation, and answers that are equal.
+"""Which cell answers an exercise, and which answers are equal, read off the code.
 
-Both read the code and do not run it. They point an instructor to something; they prove nothing, and
-can be fooled."""
+Equal answers point an instructor to something; they prove nothing, and can be fooled."""
 
 from __future__ import annotations
 
 import ast
 import re
+import symtable
 import warnings
-from typing import cast
 
-from ..course.exercises import Task
-from .scopes import Bindings, outer
+__all__ = ["binding", "binds", "nameless", "plain"]
 
-__all__ = ["binding", "binds", "nameless", "plain", "uses_library"]
-
-FREE = ("attnbook", "attnbook.setup", "attnbook.checks", "attnbook.figures")
-"""Parts of the package that are no solution of anything."""
 LONGEST = 200_000
 """Characters of code that are looked through; the longest section has a fifth of it."""
 _IPYTHON = re.compile(r"^([ \t]*)[%!].*$")
 """A line of IPython's own."""
-_TRICKS = re.compile(r"import_module|__import__|sys\.modules|importlib|\beval\b|\bexec\b")
 
 
 def plain(code: str) -> str:
@@ -115,10 +108,8 @@ def binding(name: str, answer: str, cells: list[str]) -> str:
     if sum(map(len, cells)) > LONGEST:
         return answer
     for code in reversed(cells):
-        tree, names = _parse(code), Bindings("attnbook")
-        if tree is not None:
-            names.add(tree)
-        if names.of(name, names.end) is not None or tree is None and code == answer:
+        bound = _bound(name, code)
+        if bound or bound is None and code == answer:
             return code
     return answer
 
@@ -128,63 +119,25 @@ def binds(name: str, code: str) -> bool:
 
     What is no Python may have been meant to, where it says `def`.
     """
+    bound = _bound(name, code)
+    if bound is None:
+        return bool(re.search(rf"^def +{name}\b", code, re.MULTILINE))
+    return bound
+
+
+def _bound(name, code):
+    """Whether the name gets a value outside of functions; None where the code cannot be read."""
     tree = _parse(code)
     if tree is None:
-        return bool(re.search(rf"^def +{name}\b", code, re.MULTILINE))
-    names = Bindings("attnbook")
-    names.add(tree)
-    return names.of(name, names.end) is not None
-
-
-def uses_library(answer: str, cells: list[str], task: Task) -> str:
-    """The name from attnbook that the answer reaches, directly or through names of other cells; ""
-    if none.
-
-    The answer is the cell for it, and whatever binds the function's name when it is judged.
-
-    cells: those that run before the answer is judged, in order, itself among them
-    What the exercise's own cell imports is allowed. An import hidden in a string counts as one.
-    Code of more than LONGEST characters in all is not looked through."""
-    if sum(map(len, cells)) > LONGEST:
-        return ""
-    trees = {code: _parse(code) for code in (*cells, answer)}
-    allowed = set(_imported(_parse(task.solution.source)))
-    names, queue, tricks = Bindings("attnbook"), [], {}
-    for code in cells if answer in cells else (*cells, answer):
-        tree = trees[code]
-        statements = names.add(tree) if tree is not None else ()
-        if code == answer:
-            queue += [(statement, until, trees[code]) for statement, until in statements]
-    queue.append((ast.Name(task.function, ast.Load()), names.end, None))
-    queued, seen = {id(node) for node, _, _ in queue}, set()
-    while queue:
-        node, until, around = queue.pop()
-        for name, full in _imported(node).items():
-            if name not in allowed:
-                return full
-        for part, later in outer(node):
-            if isinstance(part, ast.Constant):
-                if isinstance(part.value, str) and _hidden(part.value):
-                    if id(around) not in tricks:
-                        tricks[id(around)] = any(map(_TRICKS.search, _words(around)))
-                    if tricks[id(around)]:
-                        return part.value[:60]
-                continue
-            name, rest = _dotted(part)
-            bound = names.of(name, names.end if later else until)
-            if (name == "attnbook" and rest if bound is None else bound.whole) and not (
-                rest and _free(f"attnbook{rest}")
-            ):
-                return f"attnbook{rest}"
-            while bound is not None and bound not in seen:
-                seen.add(bound)
-                if _ours(bound.full) and not _free(bound.full) and name not in allowed:
-                    return bound.full + rest
-                new = [one for one in bound.nodes if not bound.full and id(one) not in queued]
-                queued.update(map(id, new))
-                queue += [(one, bound.until, one) for one in new]
-                bound = bound.before
-    return ""
+        return None
+    try:
+        table = symtable.symtable(ast.unparse(tree), "cell", "exec")
+        symbol = table.lookup(name)
+    except KeyError:
+        return False
+    except (SyntaxError, RecursionError):
+        return None
+    return symbol.is_assigned() or symbol.is_imported()
 
 
 def _parse(code):
@@ -212,71 +165,3 @@ def _parse(code):
         except (ValueError, RecursionError, MemoryError):
             return None
     return None
-
-
-def _words(tree):
-    """The names and strings in a tree, but for an `eval` that is no function of Python's: that
-    of a model, or a word in a text.
-    """
-    for part in ast.walk(tree):
-        for _, value in ast.iter_fields(part):
-            if isinstance(value, str) and not (
-                isinstance(part, ast.Attribute) and value in ("eval", "exec")
-            ):
-                yield (
-                    re.sub(r"\b(eval|exec)\b", "", value)
-                    if isinstance(part, ast.Constant)
-                    else value
-                )
-        if (
-            isinstance(part, ast.Attribute)
-            and isinstance(part.value, ast.Name)
-            and (part.attr not in ("eval", "exec") or part.value.id == "builtins")
-        ):
-            yield f"{part.value.id}.{part.attr}"
-
-
-def _imported(tree):
-    """{name: what of attnbook it stands for}."""
-    found = {}
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Import):
-            found.update(
-                {
-                    (one.asname or one.name.split(".")[0]): one.name
-                    for one in node.names
-                    if _ours(one.name) and not _free(one.name)
-                }
-            )
-        elif isinstance(node, ast.ImportFrom) and _ours(node.module or "") and not node.level:
-            names = {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-            found.update(
-                {
-                    name: full
-                    for name, full in names.items()
-                    if not _free(node.module) or node.module == "attnbook" and not _free(full)
-                }
-            )
-    return found
-
-
-def _dotted(node):
-    """("a", ".b.c") of the name `a.b.c`."""
-    rest = []
-    while isinstance(node, ast.Attribute):
-        rest.append(f".{node.attr}")
-        node = node.value
-    return cast(ast.Name, node).id, "".join(reversed(rest))
-
-
-def _hidden(text):
-    """Whether a text names the package: it may be imported by that name."""
-    return "attnbook" in text and (text == "attnbook" or not _free(text))
-
-
-def _ours(name):
-    return name == "attnbook" or name.startswith("attnbook.")
-
-
-def _free(name):
-    return any(name == one or one != "attnbook" and name.startswith(one + ".") for one in FREE)

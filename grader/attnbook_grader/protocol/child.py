@@ -20,6 +20,7 @@ import torch
 from attnbook.answers.guarded import describe, guarded
 
 from .channel import Channel, Ended
+from .reach import Reach
 from .rpc import Peer
 
 MISSING = "missing"
@@ -33,14 +34,21 @@ def main(limits: dict) -> None:
     os.dup2(2, 1)
     _restrict(limits)
     torch.set_num_threads(1)
-    cells = Cells()
+    cells, reach = Cells(), Reach()
     answer = {
         "cell": cells.run,
         "take": cells.take,
         "forget": lambda head: peer.forget(),
+        "allow": lambda head: reach.allow(head["names"]),
+        "reached": lambda head: reach.found,
         "hello": lambda head: True,
     }
-    peer = Peer(Channel(read, write), _call, answer, watch=True)
+
+    def call(function, arguments, keywords, seed):
+        with reach:
+            return guarded(function, arguments, keywords, seed=seed)
+
+    peer = Peer(Channel(read, write), call, answer, watch=True)
     try:
         peer.serve_for_ever()
     except (Ended, MemoryError, ValueError):
@@ -120,10 +128,6 @@ class _Colab(Loader):
 
     def exec_module(self, module):
         pass
-
-
-def _call(function, arguments, keywords, seed):
-    return guarded(function, arguments, keywords, seed=seed)
 
 
 def _restrict(limits):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 
 from attnbook.answers.guarded import StudentError
 from attnbook.checks import judge
@@ -60,6 +61,7 @@ class Session:
         self._peer: Peer | None = None
         self._cells, self._starts, self._judged = [], 0, False
         self._end = time.monotonic() + limits.notebook
+        self.reached = ""
 
     def __enter__(self):
         return self
@@ -82,11 +84,14 @@ class Session:
         """Do not count the last end of the sandbox towards giving the notebook up."""
         self._starts -= 1
 
-    def judge(self, id: str, name: str, seed: int) -> Verdict:
-        """The verdict on the function of this name.
+    def judge(self, id: str, name: str, seed: int, allowed: Sequence[str] = ()) -> Verdict:
+        """The verdict on the function of this name; then `reached` is the function of the library
+        that it entered, or "".
 
+        allowed: what of the library it may use
         Raises SandboxEnded when judging it ended the sandbox.
         """
+        self.reached = ""
         answer = self._ask({"do": "take", "name": name}, "the cell")
         if not isinstance(answer, RemoteFunction):
             if answer == "missing":
@@ -102,12 +107,14 @@ class Session:
                 f"function",
             )
         self._judged = True
-        self._limit(self._limits.seconds)
         try:
+            self._connection.request({"do": "allow", "names": list(allowed)})
+            self._limit(self._limits.seconds)
             with self._bounded():
                 verdict = judge(id, answer, seed)
             if verdict.status == STOPPED:
                 self._end_if_over()
+            self.reached = str(self._connection.request({"do": "reached"}))
             self._ask({"do": "forget"}, "your function")
             self._connection.forget()
             return verdict

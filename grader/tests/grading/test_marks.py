@@ -1,7 +1,6 @@
 """Rules: late and repeated hand-ins, the library's own implementation, equal answers."""
 
 import ast
-import json
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,22 +12,14 @@ from nbformat.v4 import new_code_cell
 from patience import PATIENT
 
 from attnbook.checks.verdict import Verdict
-from attnbook_grader.course.assignments import Rules, from_sections, notebook_with
-from attnbook_grader.course.exercises import find_book, sections, solution_of
-from attnbook_grader.course.synthetic_class import _chapter
+from attnbook_grader.course.assignments import Rules, notebook_with
+from attnbook_grader.course.exercises import solution_of
 from attnbook_grader.grading import judging
 from attnbook_grader.grading.equal import equal_answers
-from attnbook_grader.grading.judging import (
-    Job,
-    Outcome,
-    _outcome,
-    cells_before_judging,
-    judge_notebook,
-    printable,
-)
+from attnbook_grader.grading.judging import Job, Outcome, _outcome, judge_notebook, printable
 from attnbook_grader.grading.marks import marks_of
 from attnbook_grader.notebooks.hand_ins import HandIn
-from attnbook_grader.notebooks.similarity import binding, nameless, plain, uses_library
+from attnbook_grader.notebooks.similarity import binding, nameless, plain
 from attnbook_grader.notebooks.submissions import restore
 from attnbook_grader.sandbox.launch import Limits
 from attnbook_grader.sandbox.session import Session
@@ -248,147 +239,6 @@ def test_comments_and_layout_do_not_make_an_answer_another():
     assert plain("def f(:") == "def f(:"
 
 
-@pytest.fixture(scope="module")
-def attention():
-    (part,) = sections(find_book(), ["scaled_dot_product"])
-    (task,) = [task for task in part.tasks if task.function == "left_padded_mask"]
-    return task
-
-
-USES = {
-    "import": (
-        "from attnbook import padding_mask\ndef left_padded_mask(lengths, n):\n    return "
-        "padding_mask(lengths, n)",
-        [],
-    ),
-    "inside": (
-        "def left_padded_mask(lengths, n):\n    from attnbook.mechanisms.attention.masks import "
-        "padding_mask as p\n    return p(lengths, n)",
-        [],
-    ),
-    "dotted": (
-        "import attnbook\ndef left_padded_mask(lengths, n):\n    return "
-        "attnbook.padding_mask(lengths, n)",
-        [],
-    ),
-    "as": (
-        "import attnbook.mechanisms as m\ndef left_padded_mask(lengths, n):\n    return "
-        "m.padding_mask(lengths, n)",
-        [],
-    ),
-    "another cell": (
-        "def left_padded_mask(lengths, n):\n    return padding_mask(lengths, n)",
-        ["from attnbook import padding_mask"],
-    ),
-    "a helper": (
-        "def left_padded_mask(lengths, n):\n    return helper(lengths, n)",
-        ["from attnbook import padding_mask", "def helper(a, b):\n    return padding_mask(a, b)"],
-    ),
-    "another name": (
-        "def left_padded_mask(lengths, n):\n    return mine(lengths, n)",
-        ["from attnbook import padding_mask\nmine = padding_mask"],
-    ),
-    "by name": (
-        "import importlib\ndef left_padded_mask(lengths, n):\n    return "
-        "importlib.import_module('attnbook').padding_mask(lengths, n)",
-        [],
-    ),
-    "package by another name": (
-        "def left_padded_mask(lengths, n):\n    return ab.padding_mask(lengths, n)",
-        ["import attnbook as ab"],
-    ),
-    "getattr": (
-        "def left_padded_mask(lengths, n):\n    return getattr(attnbook, "
-        "'padding_mask')(lengths, n)",
-        ["import attnbook"],
-    ),
-    "default": (
-        "def left_padded_mask(lengths, n, own=padding_mask):\n    return own(lengths, n)",
-        ["from attnbook import padding_mask"],
-    ),
-    "in a block": (
-        "def left_padded_mask(lengths, n):\n    return mine(lengths, n)",
-        [
-            "from attnbook import padding_mask\nmine = None\nif True:\n    with open('x') as "
-            "file:\n        mine = padding_mask"
-        ],
-    ),
-    "bound before": (
-        "def left_padded_mask(lengths, n):\n    return mine(lengths, n)",
-        ["from attnbook import padding_mask\nmine = padding_mask\npadding_mask = 3"],
-    ),
-    "bound after": (
-        "def left_padded_mask(lengths, n):\n    return mine(lengths, n)",
-        ["def mine(*given):\n    return padding_mask(*given)", "from attnbook import padding_mask"],
-    ),
-    "a method": (
-        "def left_padded_mask(lengths, n):\n    return Mine().mask(lengths, n)",
-        [
-            "from attnbook import padding_mask",
-            "class Mine:\n    def mask(self, *given):\n        return [padding_mask(*given) for "
-            "given in [given]]",
-        ],
-    ),
-    "put into a module": (
-        "def left_padded_mask(lengths, n):\n    return torch.mine(lengths, n)",
-        ["import torch, attnbook\ntorch.mine = attnbook.padding_mask"],
-    ),
-    "global": (
-        "def left_padded_mask(lengths, n):\n    global padding_mask\n    return "
-        "padding_mask(lengths, n)",
-        ["from attnbook import padding_mask"],
-    ),
-    "below a wrapped remainder": (
-        "def left_padded_mask(lengths, n):\n    return mine(lengths, n)",
-        [
-            "%matplotlib inline\nn = (7\n% 4)\nfrom attnbook import padding_mask as mine\n!pip "
-            "install 'x"
-        ],
-    ),
-    "hidden": (
-        "def left_padded_mask(lengths, n):\n    return "
-        "__import__('attnbook').padding_mask(lengths, n)",
-        [],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", USES)
-def test_an_answer_that_uses_the_library_is_found(attention, name):
-    answer, cells = USES[name]
-    assert uses_library(answer, [*cells, answer], attention).startswith("attnbook")
-
-
-STUB = "def left_padded_mask(lengths, n):\n    raise NotImplementedError"
-AFTER = {
-    "an import": ["from attnbook import padding_mask as left_padded_mask"],
-    "an assignment": ["import attnbook", "left_padded_mask = attnbook.padding_mask"],
-    "a function": [
-        "from attnbook import padding_mask",
-        "def left_padded_mask(lengths, n):\n    return padding_mask(lengths, n)",
-    ],
-    "by a helper": [
-        "def mine(lengths, n):\n    from attnbook import padding_mask\n    return "
-        "padding_mask(lengths, n)",
-        "left_padded_mask = mine",
-    ],
-    "in a block": [
-        "from attnbook import padding_mask",
-        "if True:\n    left_padded_mask = padding_mask",
-    ],
-}
-
-
-@pytest.mark.parametrize("name", AFTER)
-def test_an_answer_in_another_cell_that_uses_the_library_is_found(attention, name):
-    for answer in (STUB, "def left_padded_mask(lengths, n):\n    return lengths"):
-        assert uses_library(answer, [answer, *AFTER[name]], attention).startswith("attnbook")
-    own = "def left_padded_mask(lengths, n):\n    return n"
-    assert uses_library(STUB, [*AFTER[name], STUB, own], attention) == "", (
-        "what is bound last is judged"
-    )
-
-
 def test_answers_are_compared_by_the_cell_that_is_judged(assignment):
     task = assignment.tasks[0]
     mine = new_code_cell(solution_of(task) + "\n# mine")
@@ -402,7 +252,7 @@ def test_answers_are_compared_by_the_cell_that_is_judged(assignment):
         )
         nb.cells[place:place] = cells
         nb, _ = restore(nb, assignment)
-        return _outcome(task, {}, {}, {}, nb, assignment).print
+        return _outcome(task, {}, {}, {}, nb).print
 
     assert (
         printed({task.id: solution_of(task)})
@@ -420,51 +270,6 @@ def test_the_cell_that_binds_a_name_last():
         "what is no Python may have been meant"
     )
     assert binding("f", "# below", ["x = 1", "# below"]) == "# below"
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "def left_padded_mask(lengths, n):\n    return torch.arange(n)",
-        "def f(:",
-        "import attnbook\nsetup = attnbook.setup(seed=0)\ndef left_padded_mask(a, b):\n    "
-        "return a",
-        "from attnbook.checks import check\ndef left_padded_mask(a, b):\n    return 'attnbook'",
-    ],
-)
-def test_an_answer_of_one_s_own_is_not(attention, answer):
-    assert (
-        uses_library(
-            answer,
-            [answer, "from attnbook import padding_mask", "%pip install attnbook"],
-            attention,
-        )
-        == ""
-    )
-
-
-def test_a_grader_does_not_count_what_runs_after_the_checks(assignment):
-    task = assignment.tasks[0]
-    nb = json.loads(
-        notebook_with(
-            assignment,
-            {task.id: f"{solution_of(task)}\nother = 1\n\ndef more():\n    return other"},
-        )
-    )
-    nb["cells"].append(
-        {
-            "cell_type": "code",
-            "id": "later",
-            "metadata": {},
-            "source": "import attnbook\nother = attnbook.attend",
-            "outputs": [],
-            "execution_count": None,
-        }
-    )
-    (one,) = judge_notebook(
-        Job(json.dumps(nb).encode(), assignment, (task.id,), {}, Limits(**PATIENT), "none")
-    )
-    assert (one.visible, one.library) == (True, "")
 
 
 def test_code_nested_too_deep_is_compared_as_it_is():
@@ -510,109 +315,8 @@ def within(limit, function, *arguments):
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_large_answers_take_no_time(attention, name):
-    assert within(12_000_000, uses_library, LARGE[name], [LARGE[name]], attention) == ""
-
-
-def test_an_import_is_found_beside_code_nested_too_deep(attention):
-    answer = USES["hidden"][0] + "\nx = " + "+".join(["1"] * 600) + "\ny = z" + ".a" * 300
-    assert uses_library(answer, [answer], attention) == "attnbook"
-
-
-def test_the_library_hint_can_be_stored(assignment):
-    answer = solution_of(assignment.tasks[0]) + "\nnote = 'attnbook\\ud800'\neval('1')"
-    job = Job(
-        notebook_with(assignment, {assignment.tasks[0].id: answer}),
-        assignment,
-        (assignment.tasks[0].id,),
-        {},
-        Limits(**PATIENT),
-        "none",
-    )
-    (one,) = judge_notebook(job)
-    assert (one.visible, one.library, one.failed) == (True, "attnbook", "")
-
-
-OWN = {
-    "eval of a model": (
-        'def left_padded_mask(lengths, n):\n    """Like attnbook.Transformer in eval mode."""\n  '
-        "  model.eval()\n    return n",
-        [],
-    ),
-    "a local name": (
-        "def left_padded_mask(lengths, n):\n    x = torch.arange(n)\n    return x",
-        ["import attnbook\nx = attnbook.padding_mask(1, 2)"],
-    ),
-    "a parameter": (
-        "def left_padded_mask(x, *more, y=None):\n    return [x for _ in more] + [(lambda: y)()]",
-        ["from attnbook import padding_mask as x, attend as y, score as more"],
-    ),
-    "a loop": (
-        "def left_padded_mask(lengths, n):\n    for x in range(n):\n        with open(n) as y:\n "
-        "           return [z + x for z in y]",
-        ["from attnbook import a as x, b as y, c as z"],
-    ),
-    "of a function around": (
-        "def left_padded_mask(lengths, n):\n    x = n\n    def inside(z):\n        return x + "
-        "z\n    return inside(n)",
-        ["from attnbook import a as x, b as inside, c as z"],
-    ),
-    "bound anew": (
-        "def left_padded_mask(lengths, n):\n    return mine(n)",
-        ["from attnbook import padding_mask as mine", "def mine(n):\n    return n"],
-    ),
-    "bound anew in the answer": (
-        "import torch as mine\ndef left_padded_mask(lengths, n):\n    return mine.arange(n)",
-        ["from attnbook import padding_mask as mine"],
-    ),
-    "an import in another function": (
-        "def left_padded_mask(lengths, n):\n    return x",
-        ["def show():\n    from attnbook import padding_mask as x\n    return x", "x = 3"],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", OWN)
-def test_names_of_one_s_own_are_not_those_of_other_cells(attention, name):
-    answer, cells = OWN[name]
-    assert uses_library(answer, [*cells, answer], attention) == ""
-
-
-def test_what_runs_after_the_checks_is_not_part_of_the_answer(assignment):
-    task = assignment.tasks[0]
-    answer = f"def {task.function}(*given):\n    return other(x)"
-    compares = (
-        f"import attnbook\nx = attnbook.attend(1)\nother = attnbook.attend\n{task.function} = other"
-    )
-    for first, used in ((False, ""), (True, "attnbook.attend")):
-        nb = nbformat.reads(notebook_with(assignment, {task.id: answer}).decode(), 4)
-        nb.cells.insert(0 if first else len(nb.cells), new_code_cell(compares))
-        nb, _ = restore(nb, assignment)
-        assert uses_library(answer, cells_before_judging(nb, task), task) == used
-
-
-@pytest.fixture(scope="module")
-def book():
-    return [
-        (part, from_sections([part])[0], {task.id: solution_of(task) for task in part.tasks})
-        for part in sections(find_book())
-    ]
-
-
-def test_no_solution_of_the_book_is_said_to_use_it(book):
-    for _, assignment, answers in book:
-        cells = [assignment.setup.source, *answers.values()]
-        for task in assignment.tasks:
-            assert uses_library(answers[task.id], cells, task) == "", task.id
-
-
-def test_nor_in_its_chapter_s_notebook(book):
-    for section, assignment, answers in book:
-        nb, _ = restore(_chapter(section, answers), assignment)
-        for task in assignment.tasks:
-            assert uses_library(answers[task.id], cells_before_judging(nb, task), task) == "", (
-                task.id
-            )
+def test_large_answers_take_no_time(name):
+    assert within(12_000_000, binding, "x", "", [LARGE[name]]) in ("", LARGE[name])
 
 
 def test_hidden_inputs_that_a_page_shows_are_of_no_use_for_another_hand_in(assignment, monkeypatch):
@@ -622,7 +326,7 @@ def test_hidden_inputs_that_a_page_shows_are_of_no_use_for_another_hand_in(assig
         def run(self, code):
             return None
 
-        def judge(self, id, name, seed):
+        def judge(self, id, name, seed, allowed):
             seen.append(seed)
             return Verdict(id, "right", "")
 
