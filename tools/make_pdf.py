@@ -151,7 +151,7 @@ def make(site: Path, names: list[str], out: Path, browser, base: str) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("pages", nargs="*", metavar="PAGE", help="as chapters/02_bahdanau/index")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "attnbook.pdf")
     parser.add_argument("--site", type=Path, default=SITE)

@@ -20,6 +20,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Sized
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -122,12 +123,12 @@ def _splices(source: str, seen: dict) -> list[tuple[int, int, str]]:
         match node:
             case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
                 value = seen.get(name)
-                return len(value) if hasattr(value, "__len__") else None
+                return len(value) if isinstance(value, Sized) else None
             case ast.Subscript(
                 value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=index
             ):
                 value, at = seen.get(name), text(index)
-                if type(value) in PLAIN_TENSORS and re.fullmatch(r"-?\d+", at):
+                if isinstance(value, PLAIN_TENSORS) and re.fullmatch(r"-?\d+", at):
                     return value.shape[int(at)] if -value.dim() <= int(at) < value.dim() else None
         return None
 

@@ -126,7 +126,8 @@ def instructor_version(nb: NotebookNode) -> NotebookNode:
     made = copy.deepcopy(nb)
     for cell in made.cells:
         if cell.cell_type == "code":
-            _cut(cell.source, SOLUTION, STUB), _cut(cell.source, HIDDEN, None)
+            _cut(cell.source, SOLUTION, STUB)
+            _cut(cell.source, HIDDEN, None)
     _mark_exercises(made, hidden=True)
     return _normalize(made)
 

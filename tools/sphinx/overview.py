@@ -17,6 +17,7 @@ import nbformat
 import yaml
 from docutils import nodes
 from docutils.parsers.rst import directives
+from docutils.statemachine import StringList
 from PIL import Image
 from sphinx.util.docutils import SphinxDirective
 
@@ -55,7 +56,7 @@ class ChapterCard(SphinxDirective):
 
     def _parsed(self, text, inline=True):
         holder = nodes.container()
-        self.state.nested_parse([text], self.content_offset, holder)
+        self.state.nested_parse(StringList([text]), self.content_offset, holder)
         return holder.children[0].children if inline else holder.children
 
     def _picture(self, chapter, section, label):
@@ -124,7 +125,7 @@ class ChapterClaims(SphinxDirective):
             link = f"[{row['verdict']}](/appendix/what_held.md#claim-{row['id']})"
             lines.append(f"| {row['claim']} | {link} |")
         holder = nodes.container(classes=["chapter-claims"])
-        self.state.nested_parse(lines, self.content_offset, holder)
+        self.state.nested_parse(StringList(lines), self.content_offset, holder)
         return [holder]
 
 
