@@ -287,7 +287,7 @@ def test_the_main_path_is_what_stands_open_before_the_exercises():
         ("setup", ["hide-input"]),
         ("one\n\ntwo", []),
         ("folded", ["hide-cell"]),
-        "## Closer look: the proof\n\nNobody has to read it.",
+        f"{source.OPTIONAL}the proof.\n\n## Closer look: the proof\n\nNobody has to read it.",
         ("proof", []),
         "## On\n\nTwo more.\n\n## Exercises\n\nTen words that do not count.",
         ("answer", []),

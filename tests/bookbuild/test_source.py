@@ -141,6 +141,21 @@ def test_an_exercise_needs_its_check():
         source.student_version(new_notebook(cells=[task, unknown]))
 
 
+def test_the_closer_looks_are_named_above_the_first():
+    def texts(*titles):
+        nb = new_notebook(cells=[new_markdown_cell("## What to remember\n\nThis.")])
+        nb.cells += [new_markdown_cell(f"## Closer look: {title}\n\nMore.") for title in titles]
+        return [cell.source for cell in source.student_version(nb).cells]
+
+    said = f"{source.OPTIONAL}the proof · why not three?\n\n## Closer look: the proof\n\nMore."
+    assert texts("the proof", "why not three?")[1:] == [
+        said,
+        "## Closer look: why not three?\n\nMore.",
+    ]
+    assert texts("why?", "the proof")[1].startswith(f"{source.OPTIONAL}why? · the proof.\n\n")
+    assert texts("the proof")[1] == "## Closer look: the proof\n\nMore.", "one needs no choice"
+
+
 def test_ids_follow_the_content():
     """The same from scratch, unchanged for cells that stay, different for equal cells."""
     cells = [new_code_cell("a = 1"), new_code_cell("a = 1"), new_markdown_cell("a = 1")]

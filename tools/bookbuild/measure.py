@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
+from .source import OPTIONAL
+
 LINE = re.compile(
     r"^\*(?:reading: (?P<rt>\d+) min · )?"
     r"quick: (?P<qt>[\d.]+) (?P<qu>s|min) · (?P<qm>[\d.]+) (?P<qb>MB|GB) · (?P<qd>[^·*]+?)"
@@ -95,7 +97,7 @@ def main_path(nb: NotebookNode) -> MainPath:
         if "caption" in tags:
             continue
         if cell.cell_type == "markdown":
-            text = LINE.sub("", _FOLD.sub("", cell.source))
+            text = _SMALL.sub("", _FOLD.sub("", cell.source))
             text, exercises, _ = text.partition("\n## Exercises")
             for part in re.split(r"(?=^##? )", text, flags=re.MULTILINE):
                 if part.startswith(("# ", "## ")):
@@ -109,6 +111,7 @@ def main_path(nb: NotebookNode) -> MainPath:
     return MainPath(words, cells, lines)
 
 
+_SMALL = re.compile(rf"{LINE.pattern}|^{re.escape(OPTIONAL)}.*$", re.MULTILINE)
 _FOLD = re.compile(r"<details>.*?</details>", re.DOTALL)
 _FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$|(?<=\])\([^)\s]*\)", re.DOTALL)  # and addresses
 _WORD = re.compile(r"[^\s|]*\w[^\s|]*")

@@ -108,6 +108,7 @@ def student_version(nb: NotebookNode) -> NotebookNode:
             )
         kept.append(cell)
     made.cells = kept
+    _say_what_is_optional(made)
     _mark_exercises(made, hidden=False)
     return _normalize(made)
 
@@ -130,6 +131,23 @@ def instructor_version(nb: NotebookNode) -> NotebookNode:
             _cut(cell.source, HIDDEN, None)
     _mark_exercises(made, hidden=True)
     return _normalize(made)
+
+
+_CLOSER = re.compile(r"^## Closer look: (.+)$", re.MULTILINE)
+OPTIONAL = "Before the exercises, for whoever is curious: "
+"""How the paragraph begins that names the closer looks between "What to remember" and exercises."""
+
+
+def _say_what_is_optional(nb):
+    """Name the closer looks above the first of them, so that a reader may choose, or pass by."""
+    texts = [cell for cell in nb.cells if cell.cell_type == "markdown"]
+    titles = [title.strip() for cell in texts for title in _CLOSER.findall(cell.source)]
+    if len(titles) < 2:
+        return
+    first = next(cell for cell in texts if _CLOSER.search(cell.source))
+    said = f"{OPTIONAL}{' · '.join(titles)}".removesuffix(".")
+    said += "" if said.endswith("?") else "."
+    first.source = _CLOSER.sub(lambda found: f"{said}\n\n{found[0]}", first.source, count=1)
 
 
 def cut_solution(code: str) -> str:
