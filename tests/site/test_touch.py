@@ -56,7 +56,7 @@ def drawn(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def close(found, wanted):
+def assert_close(found, wanted):
     found, wanted = (torch.as_tensor(v, dtype=torch.float64) for v in (found, wanted))
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
 
@@ -66,13 +66,13 @@ def test_softmax_of_products(compute, seed):
     query, keys = drawn(1, 64, seed=seed), drawn(9, 64, seed=seed + 10)
     found = compute("softmax", products=(keys @ query[0]), width=64, root=True, temperature=0.7)
     weights = attend(ScaledDotScore(), query / 0.7, keys, need_weights=True).weights[0]
-    close(found["weights"], weights)
+    assert_close(found["weights"], weights)
     slope = torch.autograd.functional.jacobian(
         lambda s: s.softmax(0), torch.tensor(found["scores"], dtype=torch.float64)
     )
-    close(found["slope"], slope.norm())
+    assert_close(found["slope"], slope.norm())
     plain = compute("softmax", products=(keys @ query[0]), width=64, root=False, temperature=1)
-    close(plain["weights"], (keys @ query[0]).softmax(0))
+    assert_close(plain["weights"], (keys @ query[0]).softmax(0))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -81,7 +81,7 @@ def test_masks(compute, seed):
     mask[2] = False  # nothing to look at: no weights
     query, keys = drawn(6, 4, seed=seed), drawn(6, 4, seed=seed + 10)
     found = compute("mask", mask=mask, layers=3, scores=query @ keys.T / 2)
-    close(
+    assert_close(
         found["weights"],
         attend(ScaledDotScore(), query, keys, mask=mask, need_weights=True).weights,
     )
@@ -93,17 +93,17 @@ def test_masks(compute, seed):
 def test_positions(compute, first, second, width):
     table = sinusoids(64, width, dtype=torch.float64)
     found = compute("positions", first=first, second=second, width=width)
-    close(found["a"], table[first])
-    close(found["b"], table[second])
-    close(found["product"], table[first] @ table[second])
+    assert_close(found["a"], table[first])
+    assert_close(found["b"], table[second])
+    assert_close(found["product"], table[first] @ table[second])
 
 
 def test_alignment(compute):
     weights = drawn(5, 4).softmax(-1)
     for t in range(5):
         found = compute("alignment", weights=weights, t=t)
-        close(found["row"], weights[t])
-        close(found["covered"], weights.cumsum(0)[t])
+        assert_close(found["row"], weights[t])
+        assert_close(found["covered"], weights.cumsum(0)[t])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -121,7 +121,7 @@ def test_addressing(compute, seed):
            for name, value in (("strength", 3.5), ("gate", 0.4), ("gamma", 2.5))},
     )  # fmt: skip
     for mine, theirs in zip(found, stages, strict=True):
-        close(mine, theirs[0])
+        assert_close(mine, theirs[0])
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -139,14 +139,14 @@ def test_beam_search(compute, shown, size):
         Table(), torch.tensor([[4]]), torch.tensor([1]), beam_size=size, max_length=6
     )[0]
     assert [words for words, _ in found] == [WORDS.decode(h.tokens) for h in theirs]
-    close([log_p for _, log_p in found], [float(h.log_prob) for h in theirs])
+    assert_close([log_p for _, log_p in found], [float(h.log_prob) for h in theirs])
 
 
 def test_tours(compute):
     points = drawn(9, 2)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
     wanted = tours.tour_length(tours.distances(points[None]), order[None])
-    close(compute("tour", points=points, tour=order), float(wanted))
+    assert_close(compute("tour", points=points, tour=order), float(wanted))
 
 
 @pytest.mark.parametrize("query_at, key_at, width", [(0, 0, 2), (3, 40, 4), (57, 12, 8)])
@@ -157,10 +157,10 @@ def test_rotary(compute, query_at, key_at, width):
         "rotary", query=query, key=key, omega=turn.frequencies, query_at=query_at, key_at=key_at
     )
     q, k = turn(query[None], query_at)[0], turn(key[None], key_at)[0]
-    close(found["q"], q)
-    close(found["k"], k)
-    close(found["score"], q @ k)
-    close(sum(found["parts"]), q @ k)
+    assert_close(found["q"], q)
+    assert_close(found["k"], k)
+    assert_close(found["score"], q @ k)
+    assert_close(sum(found["parts"]), q @ k)
 
 
 @pytest.mark.parametrize("strength", [1.0, 0.3])
@@ -170,8 +170,8 @@ def test_delta_rule(compute, strength):
     found = compute("delta", pairs=pairs, written=4, strength=strength, key=keys[1])
     for name, beta in (("added", None), ("delta", torch.full((4,), strength).double())):
         theirs = linear_attention(keys[[1]].expand(4, 3), keys[:4], values[:4], strength=beta)
-        close(found[name], theirs.state)
-        close(found["reads"][name], theirs.context[-1])
+        assert_close(found[name], theirs.state)
+        assert_close(found["reads"][name], theirs.context[-1])
 
 
 def said(page, kind):

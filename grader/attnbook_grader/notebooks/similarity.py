@@ -135,7 +135,7 @@ def _bound(name, code):
         symbol = table.lookup(name)
     except KeyError:
         return False
-    except (SyntaxError, RecursionError):
+    except (ValueError, RecursionError, MemoryError, SyntaxError):
         return None
     return symbol.is_assigned() or symbol.is_imported()
 

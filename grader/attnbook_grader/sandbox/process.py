@@ -74,7 +74,8 @@ class SandboxProcess:
         if told is not None:
             with os.fdopen(told) as file, contextlib.suppress(ValueError, KeyError):
                 self._root = json.loads(file.read())["child-pid"]
-        self._proc = f"/proc/{self._root}/root/proc" if self._root else "/proc"
+        inside = ("/proc", str(self._root), "root") if self._root else ("/",)
+        self._proc = os.path.join(*inside, "proc")
         self._threads = [
             threading.Thread(target=target, daemon=True) for target in (self._drain, self._watch)
         ]

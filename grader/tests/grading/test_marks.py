@@ -266,6 +266,8 @@ def test_the_cell_that_binds_a_name_last():
     one, other = "def f(x):\n    return x", "x = 1\nf = max"
     assert binding("f", one, [one, "g = f", other, "f(1)"]) == other
     assert binding("f", one, [other, one, "def g():\n    f = 1"]) == one
+    for last in ("from a import b as f", "if x:\n    f = 1", "for f in x:\n    pass", "import f"):
+        assert binding("f", one, [one, last, "%time f(1)"]) == last
     assert binding("f", "f = (", [one, "f = (", "x = 1"]) == "f = (", (
         "what is no Python may have been meant"
     )
