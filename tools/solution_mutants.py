@@ -5,7 +5,7 @@
 
 A wrong answer made here passes when the visible and the hidden check call it right. Those that are
 right as well, for every input that the statement allows, are listed with their reason in
-tests/checks/equivalent_mutants.yaml; the others show what a check does not look at.
+tests/checks/equivalent_mutants/; the others show what a check does not look at.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from bookbuild.source import SOLUTION
 from mutants import mutants_of
 
 ROOT = Path(__file__).resolve().parents[1]
-MARKED = ROOT / "tests/checks/equivalent_mutants.yaml"
+MARKED = ROOT / "tests/checks/equivalent_mutants"
 SECONDS = 10  # for one answer and one seed
 
 INSTEAD = {
@@ -290,7 +290,8 @@ def verdict(answer: WrongAnswer, function: str, seeds=(0, 1)) -> str:
 
 def marked() -> dict[str, dict[str, str]]:
     """{id: {change: why it is right as well}}."""
-    return yaml.safe_load(MARKED.read_text(encoding="utf-8")) or {}
+    files = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in MARKED.glob("*.yaml")]
+    return {id: changes for file in files for id, changes in file.items()}
 
 
 def tasks_of(ids=None) -> list:
