@@ -5,7 +5,7 @@ its weights, a decoder with input feeding.
 import numpy as np
 import torch
 
-from ..context import array, softmax
+from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
@@ -19,26 +19,28 @@ def _window(
     return (away >= -left) & (away <= right) & (np.arange(n)[None] < ends[:, None])
 
 
-ROWS = 5
+def _sources(ctx, widest):
+    """(positions, lengths, n, D), with up to `widest` places on each side of the centre.
 
-
-def _sources(ctx):
-    """(positions, lengths, n): a position in each of five sources, in any order.
-
-    One is in the middle of its source, rounded down; one half-way where floor(p + 1/2) is not the
-    even place, and one where it is; one in the last word or behind it, rounded up; one at the start
-    of a source that is shorter than a window."""
-    odd, even, long = (2 * ctx.integers(2, 5) + 1, 2 * ctx.integers(2, 4) + 1, ctx.integers(8, 11))
-    tenths = [ctx.integers(1, 4) / 10 for _ in range(3)]
-    pairs = [
-        (ctx.integers(4, 8) + tenths[0], 12),
-        (odd - 0.5, odd + 1),
-        (long - 0.5 + tenths[1], long),
-        (tenths[2], 2),
-        (even + 0.5, even + 5),
-    ]
-    position, lengths = zip(*(pairs[i] for i in ctx.order(ROWS)))
-    return torch.tensor(position), torch.tensor(lengths), 12
+    The positions take turns: in the middle of a source, rounded down; half-way where floor(p + 1/2)
+    is not the even place; in the last word, rounded up to the place behind it; in a source of one
+    word; half-way where the even place is the right one.
+    """
+    batch, n, half_width = ctx.sizes(batch=(1, 9), n=(1, 15), D=(1, widest))
+    pairs = []
+    for row in range(batch):
+        tenths, even = ctx.integers(1, 4) / 10, 2 * ctx.integers(1, 3)
+        position, length = (
+            (n // 2 + tenths, n),
+            (even + 0.5, even + ctx.integers(2, 4)),
+            (n - 1 - tenths, n - 1),
+            (tenths, 1),
+            (even + 1.5, even + 5),
+        )[row % 5]
+        length = max(1, min(length, n))
+        pairs.append((min(max(position, 0.0), length), length))
+    position, lengths = zip(*(pairs[i] for i in ctx.order(batch)))
+    return torch.tensor(position), torch.tensor(lengths), n, half_width
 
 
 @exercise("03.at_the_edge", title="On paper: A window at the edge", difficulty=2, minutes=5)
@@ -77,14 +79,14 @@ def untrained_window(answer, ctx):
 
 @exercise("03.window", title="The places of a window", difficulty=2, minutes=8)
 def window(answer, ctx):
-    for half_width in (2, 1):
-        position, lengths, n = _sources(ctx)
-        ends = array(lengths)
+    for _ in range(2):
+        position, lengths, n, half_width = _sources(ctx, 3)
+        batch, ends = len(position), array(lengths)
         got = ctx.call(answer, position, half_width, lengths, n)
         got = ctx.tensor(
             got,
             "the window",
-            (ROWS, n),
+            (batch, n),
             dtype=torch.bool,
             mention="one row a source, one column a place",
         )
@@ -96,7 +98,7 @@ def window(answer, ctx):
         expected = make()
         wrong = {
             "padding is in the window: places from the length on are no words": _window(
-                p, half_width, np.full(ROWS, n), n
+                p, half_width, np.full(batch, n), n
             ),
             "the last word of a source counts as padding: words are at 0 … length - 1": _window(
                 p, half_width, ends - 1, n
@@ -136,15 +138,17 @@ def window(answer, ctx):
 
 @exercise("03.gaussian_weights", title="Weights under the Gaussian", difficulty=3, minutes=10)
 def gaussian_weights(answer, ctx):
-    for half_width in (3, 5):
-        position, lengths, n = _sources(ctx)
-        ends, scores = array(lengths), 1.5 * ctx.normal(ROWS, n)
+    position, lengths, n, half_width = _sources(ctx, 5)
+    batch, ends = len(position), array(lengths)
+    for factor, shift in HARD_SCORES:
+        scores = factor * 1.5 * ctx.normal(batch, n) + shift
         got = ctx.call(answer, scores, position, half_width, lengths)
-        got = ctx.tensor(
+        got = ctx.floats(
             got,
             "the weights",
-            (ROWS, n),
-            nan="every window has a word in it: mask the scores, not the weights",
+            (batch, n),
+            nan="every window has a word in it, and its scores have a softmax: mask the scores, "
+            "not the weights, and subtract the largest score before exp",
         )
         s, p = array(scores), array(position)
         inside = _window(p, half_width, ends, n)
@@ -179,7 +183,7 @@ def gaussian_weights(answer, ctx):
             "alone": wide * gaussian(sigma) * inside,
             "there is no window: the softmax runs over the whole source": wide * gaussian(sigma),
             "padding in the window gets weight": softmax(
-                np.where(_window(p, half_width, np.full(ROWS, n), n), s, -np.inf)
+                np.where(_window(p, half_width, np.full(batch, n), n), s, -np.inf)
             )
             * gaussian(sigma),
             "these are the bare Gaussian: the softmax of the scores is missing": np.where(
@@ -203,6 +207,7 @@ def gaussian_weights(answer, ctx):
         bell = np.exp(-((np.arange(n)[None] - position[:, None]) ** 2) / (2 * sigma**2))
         return softmax(np.where(_window(position, half_width, ends, n), scores, -np.inf)) * bell
 
+    scores = 1.5 * ctx.normal(batch, n)
     position = position - 0.2 * (position % 1 == 0.5)  # not half-way, where the window jumps
     check_gradients(
         ctx,
@@ -215,86 +220,91 @@ def gaussian_weights(answer, ctx):
 
 @exercise("03.input_feeding", title="A decoder with input feeding", difficulty=4, minutes=13)
 def input_feeding(answer, ctx):
-    for m in (1, 3):
-        batch, n, d_e, d = 2, ctx.integers(4, 7), 3, 4
-        embedded, start, annotations = (
-            ctx.normal(m, batch, d_e),
-            ctx.normal(batch, d),
-            ctx.normal(batch, n, d),
-        )
-        w, w_c = 0.7 * ctx.normal(d, d), 0.7 * ctx.normal(d, 2 * d)
-        w_x, w_s = ctx.normal(d_e + d, d), 0.7 * ctx.normal(d, d)
+    m, batch, n, d_e, d = ctx.sizes(m=(1, 3), batch=(1, 3), n=(1, 6), d_e=(1, 3), d=(1, 5))
+    embedded, start, annotations = (
+        ctx.normal(m, batch, d_e),
+        ctx.normal(batch, d),
+        ctx.normal(batch, n, d),
+    )
+    w, w_c = 0.7 * ctx.normal(d, d), 0.7 * ctx.normal(d, 2 * d)
+    w_x, w_s = ctx.normal(d_e + d, d), 0.7 * ctx.normal(d, d)
 
-        def cell(x, s):
-            if isinstance(x, torch.Tensor) and x.shape[-1] != d_e + d:
-                ctx.fail(
-                    f"the cell got inputs of width {x.shape[-1]}, expected {d_e + d}: the "
-                    f"embedding and h̃ of the step before"
-                )
-            return torch.tanh(x @ w_x + s @ w_s)
+    def cell(x, s):
+        if isinstance(x, torch.Tensor) and x.shape[-1] != d_e + d:
+            ctx.fail(
+                f"the cell got inputs of width {x.shape[-1]}, expected {d_e + d}: the "
+                f"embedding and h̃ of the step before"
+            )
+        return torch.tanh(x @ w_x + s @ w_s)
 
-        got = ctx.call(answer, cell, embedded, start, annotations, w, w_c)
-        got = ctx.tensor(
-            got, "the attention vectors", (m, batch, d), mention="one a step and source"
-        )
-        given = [array(t) for t in (embedded, start, annotations, w, w_c)]
-        ax, au = array(w_x), array(w_s)
+    got = ctx.call(answer, cell, embedded, start, annotations, w, w_c)
+    got = ctx.floats(got, "the attention vectors", (m, batch, d), mention="one a step and source")
+    given = [array(t) for t in (embedded, start, annotations, w, w_c)]
+    ax, au = array(w_x), array(w_s)
 
-        def decode(
-            e,
-            s_0,
-            h,
-            a,
-            a_c,
-            *,
-            query="new",
-            fed="vector",
-            first=None,
-            tanh=True,
-            order="cs",
-            inputs="ef",
-            transposed=False,
-            uniform=False,
-            scale=1.0,
-            bilinear=True,
-            stuck=False,
-        ):
-            s, feed, outputs = s_0, np.zeros((batch, d)) if first is None else first, []
-            for x in e:
-                before = s_0 if stuck else s
-                parts = (x, feed) if inputs == "ef" else (feed, x)
-                s = np.tanh(np.concatenate(parts, -1) @ ax + before @ au)
-                q = s if query == "new" else before
-                scores = scale * np.einsum(
-                    "bd,de,bne->bn", q, (a.T if transposed else a) if bilinear else np.eye(d), h
-                )
-                weights = np.full((batch, n), 1 / n) if uniform else softmax(scores)
-                c = np.einsum("bn,bnd->bd", weights, h)
-                v = np.concatenate((c, s) if order == "cs" else (s, c), -1) @ a_c.T
-                v = np.tanh(v) if tanh else v
-                feed = {"vector": v, "context": c, "state": s, "nothing": np.zeros((batch, d))}[fed]
-                outputs.append(v)
-            return np.stack(outputs)
+    def decode(
+        e,
+        s_0,
+        h,
+        a,
+        a_c,
+        *,
+        query="new",
+        fed="vector",
+        first=None,
+        tanh=True,
+        order="cs",
+        inputs="ef",
+        transposed=False,
+        uniform=False,
+        scale=1.0,
+        bilinear=True,
+        stuck=False,
+    ):
+        s, feed, outputs = s_0, np.zeros((batch, d)) if first is None else first, []
+        for x in e:
+            before = s_0 if stuck else s
+            parts = (x, feed) if inputs == "ef" else (feed, x)
+            s = np.tanh(np.concatenate(parts, -1) @ ax + before @ au)
+            q = s if query == "new" else before
+            scores = scale * np.einsum(
+                "bd,de,bne->bn", q, (a.T if transposed else a) if bilinear else np.eye(d), h
+            )
+            weights = np.full((batch, n), 1 / n) if uniform else softmax(scores)
+            c = np.einsum("bn,bnd->bd", weights, h)
+            v = np.concatenate((c, s) if order == "cs" else (s, c), -1) @ a_c.T
+            v = np.tanh(v) if tanh else v
+            feed = {"vector": v, "context": c, "state": s, "nothing": np.zeros((batch, d))}[fed]
+            outputs.append(v)
+        return np.stack(outputs)
 
-        slips = {
-            "the scores are made with s_{t-1}: this decoder moves first and asks with the new "
-            "state": dict(query="old"),
-            "the tanh of the attention vector is missing": dict(tanh=False),
-            "[s; c] stands where [c; s] should: W_c meets the context first": dict(order="sc"),
-            "[h̃; embedding] goes into the cell: expected [embedding; h̃]": dict(inputs="fe"),
-            "the context is fed into the next step: feed h̃": dict(fed="context"),
-            "the state is fed into the next step: feed h̃": dict(fed="state"),
-            "zeros are fed at every step: feed h̃ of the step before": dict(fed="nothing"),
-            "the start state is fed at the first step: expected zeros": dict(first=array(start)),
-            "W is transposed: the score is sᵀ W h": dict(transposed=True),
-            "W is not used in the score: it is sᵀ W h": dict(bilinear=False),
-            "the scores are divided by √d: the general score is not scaled": dict(scale=d**-0.5),
-            "the weights are equal: the scores are not used": dict(uniform=True),
-            "every step starts from s_0: pass on the state that the cell returns": dict(stuck=True),
-        }
-        expected = decode(*given)
-        wrong = {message: decode(*given, **slip) for message, slip in slips.items()}
-        wrong["the steps come back in reverse order: the first one comes first"] = expected[::-1]
-        ctx.close(got, expected, "the attention vectors", wrong)
+    slips = {
+        "the scores are made with s_{t-1}: this decoder moves first and asks with the new "
+        "state": dict(query="old"),
+        "the tanh of the attention vector is missing": dict(tanh=False),
+        "[s; c] stands where [c; s] should: W_c meets the context first": dict(order="sc"),
+        "[h̃; embedding] goes into the cell: expected [embedding; h̃]": dict(inputs="fe"),
+        "the context is fed into the next step: feed h̃": dict(fed="context"),
+        "the state is fed into the next step: feed h̃": dict(fed="state"),
+        "zeros are fed at every step: feed h̃ of the step before": dict(fed="nothing"),
+        "the start state is fed at the first step: expected zeros": dict(first=array(start)),
+        "W is transposed: the score is sᵀ W h": dict(transposed=True),
+        "W is not used in the score: it is sᵀ W h": dict(bilinear=False),
+        "the scores are divided by √d: the general score is not scaled": dict(scale=d**-0.5),
+        "the weights are equal: the scores are not used": dict(uniform=True),
+        "every step starts from s_0: pass on the state that the cell returns": dict(stuck=True),
+    }
+    expected = decode(*given)
+    wrong = {message: decode(*given, **slip) for message, slip in slips.items()}
+    wrong["the steps come back in reverse order: the first one comes first"] = expected[::-1]
+    ctx.close(got, expected, "the attention vectors", wrong)
+    name = "the attention vectors where scores are large"
+    nan = (
+        "exp overflows for large scores and is 0 for low ones: torch.softmax subtracts the largest"
+    )
+    got = ctx.call(answer, cell, embedded[:1], start, annotations, 200 * w, w_c)
+    got = ctx.floats(got, name, (1, batch, d), nan=nan)
+    e, s_0, h, a, a_c = given
+    ctx.close(got, decode(e[:1], s_0, h, 200 * a, a_c), name)
     at = dict(enumerate(("embedded", "start", "annotations", "W", "W_c"), 1))
     check_gradients(ctx, answer, (cell, embedded, start, annotations, w, w_c), at, decode)

@@ -34,17 +34,18 @@ def divisor(answer, ctx):
 
 @exercise("03.content_weights", title="Content-based weights", difficulty=2, minutes=8)
 def content_weights(answer, ctx):
-    batch, n, d = 2, ctx.integers(5, 8), 4
-    query = ctx.normal(batch, d) * torch.tensor([[3.0], [0.5]])
-    key = ctx.normal(batch, n, d) * (0.3 + 3 * ctx.weights(batch, n)[..., None])
-    key[0, ctx.integers(0, n)] = 0.0  # nothing is written there yet
-    beta = torch.tensor([2.5, 6.0])
+    batch, n, d = ctx.sizes(batch=(1, 3), n=(1, 7), d=(1, 5))
+    # no vector is short, but for one of zeros: nothing is written there yet
+    query, key = (x + 0.5 * x.sign() for x in (ctx.normal(batch, d), ctx.normal(batch, n, d)))
+    key[0, ctx.integers(0, n)] = 0.0
+    beta = 2.0 + ctx.integers(0, 5, batch) / 2
     got = ctx.call(answer, query, key, beta)
     hint = "one of the keys is a vector of zeros: its norm is 0, and its cosine counts as 0"
-    got = ctx.tensor(got, "weights", (batch, n), mention="one weight per key", nan=hint)
+    got = ctx.floats(got, "weights", (batch, n), mention="one weight per key", nan=hint)
     q, k, b = array(query), array(key), array(beta)[:, None]
     dots = np.einsum("bd,bnd->bn", q, k)
     norm_q, norm_k = np.sqrt((q**2).sum(-1))[:, None], np.sqrt((k**2).sum(-1))
+    norm_n = np.sqrt((k**2).sum(1, keepdims=True))
 
     def divide(x, by):
         return np.divide(x, by, out=np.zeros_like(x), where=by != 0)
@@ -73,7 +74,7 @@ def content_weights(answer, ctx):
         "the products of query and key are divided by squared norms: the cosine divides by "
         "norms": softmax(b * divide(dots, norm_q**2 * norm_k**2)),
         "the keys are normed over the positions: each key has a norm of its own (dim=-1)": softmax(
-            b * np.einsum("bd,bnd->bn", q / norm_q, k / np.sqrt((k**2).sum(1, keepdims=True)))
+            b * np.einsum("bd,bnd->bn", q, divide(k, norm_q[..., None] * norm_n))
         ),
         "the absolute value of the cosine is used: opposite directions score -1": softmax(
             b * np.abs(cosine)
@@ -97,11 +98,16 @@ def content_weights(answer, ctx):
         norms = np.sqrt((query**2).sum(-1))[:, None] * np.sqrt((key**2).sum(-1))
         return softmax(beta[:, None] * np.einsum("bd,bnd->bn", query, key) / norms)
 
-    # weights that are nearly all on one key
-    strong, sharp = torch.tensor([400.0, 400.0]), "the exponential of a large score overflows"
-    got = ctx.call(answer, query, key, strong)
-    got = ctx.tensor(got, "weights at β = 400", (batch, n), nan=f"{sharp}: torch.softmax does not")
-    ctx.close(got, softmax(array(strong)[:, None] * cosine), "weights at β = 400")
+    nan = (
+        "exp overflows for large scores and is 0 for low ones: torch.softmax subtracts the largest"
+    )
+    for size, strength, name in (
+        (0.03, 1.0, "weights of short keys"),
+        (1.0, 200.0, "weights at a large β"),
+    ):
+        got = ctx.call(answer, query, size * key, strength * beta)
+        got = ctx.floats(got, name, (batch, n), nan=nan if strength > 1 else hint)
+        ctx.close(got, softmax(strength * b * cosine), name)
 
     def beside_zeros(query, beta):
         norms = np.sqrt((query**2).sum(-1))[:, None] * norm_k
@@ -116,24 +122,26 @@ def content_weights(answer, ctx):
 
 @exercise("03.reduced_rank", title="A score of low rank", difficulty=3, minutes=10)
 def reduced_rank(answer, ctx):
-    for d_q, d_k, rank in ((5, 5, 2), (6, ctx.integers(4, 6), 3)):
-        top = min(d_q, d_k)
-        left = torch.linalg.qr(ctx.normal(d_q, top))[0]
-        right = torch.linalg.qr(ctx.normal(d_k, top))[0]
-        # well apart: the best answer is the only one
-        sizes = torch.tensor([3.0, 2.0, 1.2, 0.7, 0.4])[:top]
-        w = (left * sizes) @ right.T
+    d_q, d_k, k = ctx.sizes(d_s=(1, 6), d_h=(1, 6), k=(1, 3))
+    top = min(d_q, d_k)
+    left = torch.linalg.qr(ctx.normal(d_q, top))[0]
+    right = torch.linalg.qr(ctx.normal(d_k, top))[0]
+    # well apart: the best answer is the only one
+    sizes = torch.tensor([3.0, 2.0, 1.2, 0.7, 0.4, 0.2])[:top]
+    w = (left * sizes) @ right.T
+    for rank in (min(k, top), top):
         got_u, got_v = ctx.parts(ctx.call(answer, w, rank), ("U", "V"))
-        if [shape_of(part) for part in (got_u, got_v)] == [(d_q, rank), (d_k, rank)]:
+        shapes = [(rank, d_q), (rank, d_k)]
+        if [shape_of(got_u), shape_of(got_v)] == [shape[::-1] for shape in shapes] != shapes:
             ctx.fail(
                 f"U and V are transposed: expected ({rank}, {d_q}) and ({rank}, {d_k}), one row "
                 f"for each of the {rank} numbers"
             )
-        got_u = ctx.tensor(
-            got_u, "U", (rank, d_q), mention="one row for each of the k numbers, as wide as a query"
+        got_u = ctx.floats(
+            got_u, "U", shapes[0], mention="one row for each of the k numbers, as wide as a query"
         )
-        got_v = ctx.tensor(
-            got_v, "V", (rank, d_k), mention="one row for each of the k numbers, as wide as a key"
+        got_v = ctx.floats(
+            got_v, "V", shapes[1], mention="one row for each of the k numbers, as wide as a key"
         )
         a, s, b = array(left), array(sizes), array(right)
         got = array(got_u).T @ array(got_v)

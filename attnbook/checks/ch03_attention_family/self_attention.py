@@ -2,7 +2,10 @@
 before, and one step of the LSTMN with its tapes.
 """
 
+from functools import partial
+
 import numpy as np
+import torch
 
 from ..context import array, softmax
 from ..gradient_check import check_gradients
@@ -39,7 +42,7 @@ def longer_trained(answer, ctx):
 
 @exercise("03.words_before", title="Attend to the words before", difficulty=2, minutes=8)
 def words_before(answer, ctx):
-    batch, n, d, d_a = 2, ctx.integers(4, 7), 3, 7
+    batch, n, d, d_a = ctx.sizes(batch=(1, 3), n=(1, 7), d_x=(1, 3), d=(1, 7))
     words = ctx.normal(batch, n, d)
     matrices = [ctx.normal(d_a, d) for _ in range(3)]
     got_context, got = ctx.parts(
@@ -49,10 +52,10 @@ def words_before(answer, ctx):
         "the first word has nothing before it: a softmax over nothing but -inf is NaN, and 0 "
         "was asked for"
     )
-    got = ctx.tensor(
+    got = ctx.floats(
         got, "weights", (batch, n, n), nan=hint, mention="one row a word, one column a word"
     )
-    got_context = ctx.tensor(got_context, "context", (batch, n, d_a), nan=hint)
+    got_context = ctx.floats(got_context, "context", (batch, n, d_a), nan=hint)
     x, (w_q, w_k, w_v) = array(words), [array(matrix) for matrix in matrices]
     query, key, value = x @ w_q.T, x @ w_k.T, x @ w_v.T
     scores = query @ key.transpose(0, 2, 1) / np.sqrt(d_a)
@@ -108,21 +111,27 @@ def words_before(answer, ctx):
     ctx.close(got_context, expected @ value, "context", wrong)
 
     def oracle(x, w_q, w_k, w_v):
-        return weigh(x @ w_q.T @ (x @ w_k.T).transpose(0, 2, 1) / np.sqrt(d_a), earlier) @ (
-            x @ w_v.T
-        )
+        e = x @ w_q.T @ (x @ w_k.T).transpose(0, 2, 1) / np.sqrt(d_a)
+        return weigh(e, earlier) @ (x @ w_v.T)
 
-    check_gradients(
-        ctx, answer, (words, *matrices), dict(enumerate(("x", "W_q", "W_k", "W_v"))), oracle, part=0
-    )
+    at = dict(enumerate(("x", "W_q", "W_k", "W_v")))
+    check_gradients(ctx, answer, (words, *matrices), at, oracle, part=0)
+
+    # small whole numbers, so that no score is rounded: all of them below a finite fill
+    whole = [ctx.integers(1, 4, *tensor.shape).float() for tensor in (words, *matrices)]
+    whole[1] *= -(2.0**12)
+    got_context, _ = ctx.parts(ctx.call(answer, *whole), ("context", "weights"))
+    name = "context where all scores are very low"
+    got_context = ctx.floats(got_context, name, (batch, n, d_a), nan=hint)
+    ctx.close(got_context, oracle(*map(array, whole)), name)
 
 
 @exercise("03.lstmn_step", title="One step of the LSTMN", difficulty=3, minutes=13)
 def lstmn_step(answer, ctx):
-    batch, d_x, d, d_a = 3, 3, 4, 5
+    batch, most, d_x, d, d_a = ctx.sizes(batch=(1, 3), t=(1, 5), d_x=(1, 3), d=(1, 9), d_a=(1, 5))
     sizes = ((d_a, d), (d_a, d_x), (d_a, d), (d_a,), (4 * d, d + d_x), (4 * d,))
     numbers = [ctx.normal(*size) for size in sizes]
-    for t in (ctx.integers(3, 6), 1, 0):
+    for t, strength in ((most, 1.0), (most, 200.0), (1, 1.0), (0, 1.0)):
         given = [
             ctx.normal(batch, d_x),
             ctx.normal(batch, t, d),
@@ -131,18 +140,21 @@ def lstmn_step(answer, ctx):
         ]
         if t == 0:
             given[3] = 0 * given[3]
+        numbers[3] = strength * ctx.normal(d_a)  # scores whose exponentials overflow
         names = ("h_tape", "c_tape", "summary")
         got = ctx.parts(ctx.call(answer, *given, *numbers), names)
-        nothing = (
+        nan = (
             "the tapes are empty at the first step: a softmax over nothing gives NaN, the "
             "summaries are 0 there"
             if t == 0
+            else "exp overflows for large scores: torch.softmax subtracts the largest"
+            if strength > 1
             else None
         )
         shapes = ((batch, t + 1, d), (batch, t + 1, d), (batch, d))
         mentions = ("the old rows and a new one behind them",) * 2 + ("h̃ of this step",)
         got = [
-            array(ctx.tensor(g, name, shape, mention=mention, nan=nothing))
+            array(ctx.floats(g, name, shape, mention=mention, nan=nan))
             for g, name, shape, mention in zip(got, names, shapes, mentions)
         ]
         if t and ctx.same(got[0][:, 1:], given[1]) and not ctx.same(got[0][:, :t], given[1]):
@@ -155,18 +167,25 @@ def lstmn_step(answer, ctx):
         ctx.close(got[2], expected[2], "summary")
         ctx.close(got[1][:, -1], expected[1], "the new row of c_tape")
         ctx.close(got[0][:, -1], expected[0], "the new row of h_tape")
-        if t > 1:
-            at = dict(
-                enumerate(("x", "h_tape", "c_tape", "summary", "W_h", "W_x", "W_s", "v", "W", "b"))
-            )
-            check_gradients(
-                ctx,
-                answer,
-                (*given, *numbers),
-                at,
-                lambda *now: np.concatenate((now[1], _step(*now)[0][:, None]), 1),
-                part=0,
-            )
+        if strength == 1 and t in (most, 0):
+            at = ("x", "h_tape", "c_tape", "summary", "W_h", "W_x", "W_s", "v", "W", "b")
+            used = {i: name for i, name in enumerate(at) if t or name in ("x", "W", "b")}
+            every = dict(enumerate(arrays + known))
+            right = partial(_rows, every, used)
+            check_gradients(ctx, partial(_joined, answer), (*given, *numbers), used, right)
+
+
+def _joined(answer, *given):
+    """All rows that a step returns, in one tensor: the next step needs each of them."""
+    h_tape, c_tape, summary = answer(*given)
+    return torch.cat((h_tape, c_tape, summary.unsqueeze(1)), dim=1)
+
+
+def _rows(every, used, *now):
+    """What `_joined` has to give, where the arguments at `used` are those of `now`."""
+    given = list((every | dict(zip(used, now))).values())
+    h, c, summary = (row[:, None] for row in _step(*given))
+    return np.concatenate((given[1], h, given[2], c, summary), 1)
 
 
 def _step(
@@ -218,7 +237,7 @@ def _step(
         c_tilde = c_tape[:, -1] if last_c else c_tape.mean(1) if flat_c else c_tilde
     joined = np.concatenate((x, h_tilde) if turned else (h_tilde, x), -1)
     parts = dict(zip(order, np.split(joined @ w.T + (0 if no_b else b), 4, -1)))
-    i, f, o = (1 / (1 + np.exp(-parts[name])) for name in "ifo")
+    i, f, o = (0.5 + 0.5 * np.tanh(parts[name] / 2) for name in "ifo")
     c = (0 if forgotten else f) * c_tilde + i * candidate(parts["c"])
     h = o * out(c)
     return h, c, {"summary": h_tilde, "state": h, "old": summary}[third]

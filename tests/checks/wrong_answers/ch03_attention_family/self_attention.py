@@ -159,8 +159,8 @@ edit(
     "c_tape, summary",
     "c_tape, old",
 )
-edit("no gradient reaches x", "h.unsqueeze", "h.detach().unsqueeze")
-edit("no gradient reaches c_tape", "* c_tape", "* c_tape.detach()")
+edit("the gradient at x is not", "h.unsqueeze", "h.detach().unsqueeze")
+edit("the gradient at c_tape is not", "* c_tape", "* c_tape.detach()")
 edit("the third result is the new state", "c_tape, summary", "c_tape, h")
 edit("goes through a sigmoid", "torch.tanh(new)", "torch.sigmoid(new)")
 edit(
