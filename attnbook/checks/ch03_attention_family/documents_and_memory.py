@@ -39,20 +39,20 @@ def shuffled_words(answer, ctx):
 
 @exercise("03.learned_query", title="Pool with a learned query", difficulty=2, minutes=8)
 def learned_query(answer, ctx):
-    batch, n, d, d_a = 3, ctx.integers(5, 8), 4, 3
+    batch, n, d, d_a = ctx.sizes(batch=(1, 5), n=(1, 7), d=(1, 9), d_a=(1, 3))
     annotations = ctx.normal(batch, n, d)
     w, b, u = ctx.normal(d_a, d), ctx.normal(d_a), 2 * ctx.normal(d_a)
-    lengths = torch.tensor([n - 1, 2, 0])
+    lengths = ctx.lengths(batch, n, least=0 if batch > 1 else 1)
     got = ctx.call(answer, annotations, w, b, u, lengths)
     got_pooled, got = ctx.parts(got, ("pooled", "weights"), ((batch, d), (batch, n)))
-    empty = "the last sequence has no real position: its weights and its vector are zeros"
-    got = ctx.tensor(got, "weights", (batch, n), nan=empty)
-    if shape_of(got_pooled) == (batch, d_a):
+    empty = "a length of 0 means no real position: its weights and its vector are zeros"
+    got = ctx.floats(got, "weights", (batch, n), nan=empty)
+    if shape_of(got_pooled) == (batch, d_a) != (batch, d):
         ctx.fail(
             "the keys are added up: they only give the weights, the vector is the weighted sum "
             "of the annotations"
         )
-    got_pooled = ctx.tensor(
+    got_pooled = ctx.floats(
         got_pooled, "pooled", (batch, d), nan=empty, mention="as wide as an annotation"
     )
     given = annotations, w, b, u
@@ -65,7 +65,7 @@ def learned_query(answer, ctx):
         return softmax(np.where(real, e, -np.inf), axis)
 
     expected = weigh(scores)
-    filled = array(got)[:2]
+    filled = real.any(-1)
     known = {
         "the lengths are not used: the padding gets weight": softmax(scores),
         "the weights of the padding are set to 0 after the softmax: those of the words no longer "
@@ -87,9 +87,11 @@ def learned_query(answer, ctx):
         ),
         "tanh stands around the whole score: it belongs to the keys": weigh(np.tanh(inside @ u)),
     }
-    ctx.recognize(filled, expected[:2], {message: other[:2] for message, other in known.items()})
-    if ctx.same(filled, expected[:2]) and (array(got)[2] != 0).any():
-        ctx.fail(f"{empty}. Yours has weights that add up to {array(got)[2].sum():.2g}")
+    known = {message: other[filled] for message, other in known.items()}
+    ctx.recognize(array(got)[filled], expected[filled], known)
+    if ctx.same(array(got)[filled], expected[filled]) and array(got)[~filled].any():
+        total = array(got)[~filled].sum(-1)[0]
+        ctx.fail(f"{empty}. Yours has weights that add up to {total:.2g}")
     padding = np.where(real, 0.0, array(got))
     if padding.any():
         ctx.fail(f"a padding position gets weight {padding.max():.2g}: expected exactly 0")
@@ -115,17 +117,27 @@ def learned_query(answer, ctx):
     at = dict(enumerate(("annotations", "W", "b", "u")))
     check_gradients(ctx, answer, (*given, lengths), at, oracle, part=0)
 
+    # keys of nothing but 1, and so scores that are equal and lie below a finite fill
+    low = 10 + annotations.abs(), given[1].abs() + 1, given[2].abs(), torch.full((d_a,), -1e4)
+    name = "pooled where all scores are very low"
+    got_pooled, _ = ctx.parts(ctx.call(answer, *low, lengths), ("pooled", "weights"))
+    nan = "exp is 0 for very low scores: torch.softmax subtracts the largest first"
+    got_pooled = ctx.floats(got_pooled, name, (batch, d), nan=nan)
+    ctx.close(got_pooled, oracle(*map(array, low)), name)
+
 
 @exercise(
     "03.words_look_at_words", title="Find the bug: words look at words", difficulty=2, minutes=8
 )
 def words_look_at_words(answer, ctx):
-    batch, n, d = 3, ctx.integers(6, 9), 4
+    batch, n, d = ctx.sizes(batch=(1, 4), n=(1, 9), d=(1, 4))
     words = ctx.normal(batch, n, d)
     matrices = [0.8 * ctx.normal(d, d) for _ in range(3)]
-    lengths = torch.tensor([4, n - 1, 2])
+    lengths = ctx.draw(  # the first sentence is not the longest
+        lambda: ctx.lengths(batch, max(1, n - 1)), lambda ends: ends[0] < ends.max(), 20
+    )
     got = ctx.call(answer, words, *matrices, lengths)
-    got = ctx.tensor(
+    got = ctx.floats(
         got,
         "the result",
         (batch, n, d),
@@ -179,49 +191,48 @@ def words_look_at_words(answer, ctx):
     names = dict(enumerate(("words", "W_q", "W_k", "W_v")))
     check_gradients(ctx, answer, (words, *matrices, lengths), names, attend)
 
+    # small whole numbers, so that no score is rounded: all of them below a finite fill
+    whole = [ctx.integers(1, 4, *tensor.shape).float() for tensor in (words, *matrices)]
+    whole[1] *= -(2.0**12)
+    name = "the result where all scores are very low"
+    nan = "exp is 0 for very low scores: torch.softmax subtracts the largest first"
+    got = ctx.floats(ctx.call(answer, *whole, lengths), name, (batch, n, d), nan=nan)
+    ctx.close(got, attend(*map(array, whole)), name)
+
 
 @exercise("03.longest_first", title="Find the bug: the longest first", difficulty=3, minutes=10)
 def longest_first(answer, ctx):
-    places, d_f, d = ctx.integers(4, 7), 3, 4
-    w_ = ctx.normal(d, d_f)
-    for m in (4, 5):
-        # until the order, taken once, twice and the other way round, gives different rows
-        while True:
-            ends = [1 + k for k in ctx.order(m)]
-            order = np.argsort([-end for end in ends])
-            if (
-                len(
-                    {
-                        rows.tobytes()
-                        for rows in (order, order[order], np.argsort(order), np.arange(m))
-                    }
-                )
-                == 4
-            ):
-                break
-        _look_longest_first(
-            answer,
-            ctx,
-            ctx.normal(len(ends), places, d_f),
-            ctx.normal(len(ends), max(ends), d),
-            ends,
-            w_,
-        )
-    features, states, lengths = (
-        ctx.normal(3, places, d_f),
-        ctx.normal(3, 4, d),
-        torch.tensor([2, 4, 3]),
+    batch, places, d_f, d = ctx.sizes(batch=(1, 7), places=(1, 6), d_f=(1, 3), d=(1, 4))
+
+    def differ(ends):  # the order, taken once, twice and the other way round
+        order = np.argsort([-end for end in ends])
+        rows = order, order[order], np.argsort(order), np.arange(batch)
+        return len({row.tobytes() for row in rows}) == 4
+
+    ends = [1 + k for k in ctx.draw(lambda: ctx.order(batch), differ, 50)]
+    m = batch + ctx.integers(0, 2)
+    features, states, w = (
+        ctx.normal(batch, places, d_f),
+        ctx.normal(batch, m, d),
+        ctx.normal(d, d_f),
     )
+    _look_longest_first(answer, ctx, features, states, ends, w)
 
     def oracle(features, states, w):
-        return (
-            _contexts(features, states, w)
-            * (np.arange(4)[None] < array(lengths)[:, None])[..., None]
-        )
+        ended = np.arange(m)[None] < np.array(ends)[:, None]
+        return _contexts(features, states, w) * ended[..., None]
 
-    check_gradients(
-        ctx, answer, (features, states, lengths, w_), {0: "features", 1: "states", 3: "W"}, oracle
+    lengths, at = torch.tensor(ends), {0: "features", 1: "states", 3: "W"}
+    check_gradients(ctx, answer, (features, states, lengths, w), at, oracle)
+
+    name = "the contexts where scores are large"
+    nan = (
+        "exp overflows for large scores and is 0 for low ones: torch.softmax subtracts the largest"
     )
+    got = ctx.floats(
+        ctx.call(answer, features, states, lengths, 100 * w), name, (batch, m, d_f), nan=nan
+    )
+    ctx.close(got, oracle(array(features), array(states), 100 * array(w)), name)
 
 
 def _contexts(features, states, w, axis=-1, bilinear=True):
@@ -232,9 +243,9 @@ def _contexts(features, states, w, axis=-1, bilinear=True):
 
 
 def _look_longest_first(answer, ctx, features, states, ends, w_):
-    batch, m, d_f = len(ends), max(ends), features.shape[-1]
+    (batch, m, _), d_f = states.shape, features.shape[-1]
     got = ctx.call(answer, features, states, torch.tensor(ends), w_)
-    got = ctx.tensor(
+    got = ctx.floats(
         got, "the contexts", (batch, m, d_f), mention="one a picture and word, as wide as a feature"
     )
     f, s, w = array(features), array(states), array(w_)

@@ -38,7 +38,7 @@ def shuffle_cards(answer, ctx):
 @exercise("03.two_heads", title="Two heads by hand", difficulty=3, minutes=10)
 def two_heads(answer, ctx):
     names = ("W_q", "W_k", "W_v", "W_o")
-    for count in (ctx.integers(3, 6), 6):
+    for count in (ctx.sizes(numbers=(1, 6)), ctx.integers(30, 40)):
         tables, cards, d = 40, ctx.integers(6, 9), count + 3
         shapes = ((1, 2 * count), (d, 2 * count), (d, 2 * count), (2 * count, 2 * count))
         given = ctx.parts(ctx.call(answer, count), names)
@@ -122,15 +122,18 @@ def two_heads(answer, ctx):
 
 @exercise("03.multi_head", title="Multi-head attention", difficulty=4, minutes=15)
 def multi_head(answer, ctx):
-    batch, m, n, heads, width = 2, ctx.integers(3, 5), 6, 3, 2
+    batch, m, n, heads, width = ctx.sizes(
+        batch=(1, 3), m=(1, 4), n=(1, 7), num_heads=(1, 4), width=(1, 3)
+    )
     d = heads * width
     query, source = ctx.normal(batch, m, d), ctx.normal(batch, n, d)
     w_q, w_k, w_v, w_o = (ctx.normal(d, d) for _ in range(4))
     mask = ctx.integers(0, 2, batch, m, n).bool()
-    mask[:, :, ctx.integers(0, n)] = True
+    keys = ctx.order(n)
+    mask[:, :, keys[1:2]], mask[:, :, keys[0]] = False, True  # every row has both, if it can
     got = ctx.call(answer, query, source, w_q, w_k, w_v, w_o, heads, mask)
     nothing = "every query may attend to something"
-    got = ctx.tensor(
+    got = ctx.floats(
         got, "the output", (batch, m, d), mention="one row of width d a query", nan=nothing
     )
     given = query, source, w_q, w_k, w_v, w_o
@@ -229,3 +232,15 @@ def multi_head(answer, ctx):
 
     at = dict(enumerate(("query", "source", "W_q", "W_k", "W_v", "W_o")))
     check_gradients(ctx, answer, (*given, heads, mask), at, oracle)
+
+    # small whole numbers, so that no score is rounded: all of them below a finite fill
+    whole = [ctx.integers(1, 4, *tensor.shape).float() for tensor in given]
+    whole[2] *= -(2.0**12)
+    name = "the output where all scores are very low"
+    got = ctx.floats(
+        ctx.call(answer, *whole, heads, mask),
+        name,
+        (batch, m, d),
+        nan="exp is 0 for low scores: torch.softmax subtracts the largest first",
+    )
+    ctx.close(got, oracle(*map(array, whole)), name)

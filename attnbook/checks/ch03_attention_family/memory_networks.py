@@ -3,7 +3,6 @@ encoding, hops.
 """
 
 import numpy as np
-import torch
 
 from ..context import array, shape_of, softmax
 from ..gradient_check import check_gradients
@@ -45,11 +44,12 @@ def _scales(count, words, d, start=1):
 
 @exercise("03.position_encoding", title="Words that know their place", difficulty=3, minutes=10)
 def position_encoding(answer, ctx):
-    batch, words, d = 3, ctx.integers(5, 8), 6
+    batch, words, d = ctx.sizes(batch=(1, 4), words=(1, 9), d=(1, 6))
     embedded = ctx.normal(batch, words, d)
-    ends = [words - 1, 3, 1]
-    got = ctx.tensor(
-        ctx.call(answer, embedded, torch.tensor(ends)),
+    lengths = ctx.lengths(batch, max(1, words - 1))  # padding in every row
+    ends = lengths.tolist()
+    got = ctx.floats(
+        ctx.call(answer, embedded, lengths),
         "the sentence vectors",
         (batch, d),
         mention="one vector a sentence",
@@ -131,7 +131,7 @@ def position_encoding(answer, ctx):
     check_gradients(
         ctx,
         answer,
-        (embedded, torch.tensor(ends)),
+        (embedded, lengths),
         {0: "embedded"},
         lambda x: np.stack(
             [(_scales(count, words, d) * row).sum(0) for count, row in zip(ends, x)]
@@ -147,12 +147,12 @@ def memory_hops(answer, ctx):
     lengths = ctx.lengths(batch, max(1, n - 1), min(2, n))  # padding in every row
     result = ctx.call(answer, question, memories, lengths)
     got, got_weights = ctx.parts(result, ("u", "weights"))
-    got = ctx.tensor(got, "u", (batch, d))
+    got = ctx.floats(got, "u", (batch, d))
     if shape_of(got_weights) == (hops, batch, n) != (batch, hops, n):
         ctx.fail(
             "weights has the hops in front: expected (batch, K, n), so stack them in dimension 1"
         )
-    got_weights = ctx.tensor(
+    got_weights = ctx.floats(
         got_weights, "weights", (batch, hops, n), mention="one row of weights a hop"
     )
     q, ms = array(question), [array(m) for m in memories]

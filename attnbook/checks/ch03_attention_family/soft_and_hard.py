@@ -5,13 +5,13 @@ stochastic penalty, the loss of hard attention.
 import numpy as np
 import torch
 
-from ..context import array, softmax
+from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 def _sigmoid(x):
-    return 1 / (1 + np.exp(-x))
+    return 0.5 + 0.5 * np.tanh(x / 2)
 
 
 @exercise("03.one_draw", title="On paper: One draw", difficulty=2, minutes=5)
@@ -41,18 +41,24 @@ def strong_pull(answer, ctx):
 
 @exercise("03.gated_context", title="A gated look at a picture", difficulty=2, minutes=5)
 def gated_context(answer, ctx):
-    for batch, regions, width, d in ((2, 5, 4, 4), (3, ctx.integers(6, 9), 4, 3)):
-        features, scores, state = (
-            ctx.normal(batch, regions, width),
-            2 * ctx.normal(batch, regions),
-            ctx.normal(batch, d),
-        )
+    batch, regions, width, other = ctx.sizes(batch=(1, 3), regions=(1, 6), D=(1, 4), d=(1, 5))
+    for d, (factor, shift) in zip((width, other, other), HARD_SCORES):
+        features = ctx.normal(batch, regions, width)
+        scores = factor * 2 * ctx.normal(batch, regions) + shift
         w, b = parameters = ctx.normal(d), ctx.normal(1)
-        while (state @ w + b).min() * (state @ w + b).max() > 0:  # both signs: a ReLU shows
-            state = ctx.normal(batch, d)
+
+        def both_signs(state):  # a ReLU shows
+            return batch == 1 or (state @ w + b).min() * (state @ w + b).max() < 0
+
+        state = ctx.draw(lambda: factor * ctx.normal(batch, d), both_signs, 50)
         got = ctx.call(answer, features, scores, state, *parameters)
-        got = ctx.tensor(
-            got, "the context", (batch, width), mention="one vector a picture, as wide as a feature"
+        got = ctx.floats(
+            got,
+            "the context",
+            (batch, width),
+            nan="exp overflows for large numbers and is 0 for low ones: torch.softmax and "
+            "torch.sigmoid avoid both",
+            mention="one vector a picture, as wide as a feature",
         )
         a, e, h, w, b = (array(t) for t in (features, scores, state, *parameters))
         gate = _sigmoid(h @ w + b)[:, None]
@@ -91,21 +97,23 @@ def gated_context(answer, ctx):
                 vector * context(alpha)
             )
         ctx.close(got, gate * context(alpha), "the context", wrong)
+        if factor == 1.0:
+            simple = features, scores, state, *parameters
 
     def oracle(a, e, h, w, b):
         return _sigmoid(h @ w + b)[:, None] * np.einsum("bi,bid->bd", softmax(e), a)
 
     at = dict(enumerate(("the features", "the scores", "the state", "w", "b")))
-    check_gradients(ctx, answer, (features, scores, state, *parameters), at, oracle)
+    check_gradients(ctx, answer, simple, at, oracle)
 
 
 @exercise("03.coverage", title="The doubly stochastic penalty", difficulty=2, minutes=5)
 def coverage(answer, ctx):
-    batch, steps, regions = 3, ctx.integers(5, 8), ctx.integers(3, 5)
+    batch, steps, regions = ctx.sizes(batch=(1, 5), T=(1, 9), L=(1, 5))
     weights = ctx.weights(batch, steps, regions)
-    lengths = torch.tensor([steps, 2, ctx.integers(3, steps)])
+    lengths = ctx.lengths(batch, steps)
     got = ctx.call(answer, weights, lengths)
-    got = ctx.tensor(got, "the penalty", (batch,), mention="one number a caption")
+    got = ctx.floats(got, "the penalty", (batch,), mention="one number a caption")
     w, ends = array(weights), np.array(lengths.tolist())
     real = np.arange(steps)[None] < ends[:, None]
     seen = (w * real[..., None]).sum(1)
@@ -158,86 +166,97 @@ def coverage(answer, ctx):
 
 @exercise("03.reinforce", title="A loss for a choice", difficulty=4, minutes=13)
 def reinforce(answer, ctx):
-    batch, steps, regions = ctx.sizes(batch=(1, 3), steps=(1, 4), regions=(2, 4))  # one: no choice
-    rate = ctx.integers(2, 9) / 10
-    scores = (1.5 * ctx.normal(batch, steps, regions)).requires_grad_()
-    chosen = ctx.integers(0, regions, batch, steps)
-    log_p = (ctx.normal(batch) - 3).requires_grad_()
-    baseline = -2 - ctx.normal(1)[0].abs()
-    gradients, reached = {}, {}
+    batch, steps, regions = ctx.sizes(batch=(1, 3), T=(1, 4), L=(1, 5))
+    for factor, what in ((1.5, "the scores"), (1e3, "large scores")):
+        rate = ctx.integers(2, 9) / 10
+        scores = (factor * ctx.normal(batch, steps, regions)).requires_grad_()
+        chosen = ctx.integers(0, regions, batch, steps)
+        log_p = (ctx.normal(batch) - 3).requires_grad_()
+        baseline = -2 - ctx.normal(1)[0].abs()
+        gradients, reached = {}, {}
 
-    def graded(scores, chosen, log_p, baseline, entropy_weight):
-        """The reader's loss, and its gradients, before ctx.tensor detaches it."""
-        loss = answer(scores, chosen, log_p, baseline, entropy_weight)
-        plain = type(loss) is torch.Tensor and loss.requires_grad and loss.numel() == 1
-        if plain:
-            for name, to in (("scores", scores), ("log_p", log_p)):
-                (gradient_at,) = torch.autograd.grad(loss, to, retain_graph=True, allow_unused=True)
-                reached[name] = gradient_at is not None
-                gradients[name] = torch.zeros_like(to) if gradient_at is None else gradient_at
-        return loss
+        def graded(scores, chosen, log_p, baseline, entropy_weight):
+            """The reader's loss, and its gradients, before ctx.tensor detaches it."""
+            loss = answer(scores, chosen, log_p, baseline, entropy_weight)
+            plain = type(loss) is torch.Tensor and loss.requires_grad and loss.numel() == 1
+            if plain:
+                for name, to in (("scores", scores), ("log_p", log_p)):
+                    (gradient_at,) = torch.autograd.grad(
+                        loss, to, retain_graph=True, allow_unused=True
+                    )
+                    reached[name] = gradient_at is not None
+                    gradients[name] = torch.zeros_like(to) if gradient_at is None else gradient_at
+            return loss
 
-    value = ctx.call(graded, scores, chosen, log_p, baseline, rate)
-    value = ctx.tensor(value, "the loss", (), mention="one number: the mean over the captions")
-    e, s, lp, b = array(scores), array(chosen), array(log_p), float(baseline)
-    alpha = softmax(e)
-    picked = np.eye(regions)[s]  # (batch, steps, regions)
-    log_choice = (np.log(alpha) * picked).sum((1, 2))
-    entropy = -(alpha * np.log(alpha)).sum((1, 2))
-    # d log α_s / de = 1[s] − α,   dH / de = −α (log α + H)
-    d_choice = picked - alpha
-    d_entropy = -alpha * (np.log(alpha) - (alpha * np.log(alpha)).sum(-1, keepdims=True))
-
-    def gradient(advantage, sign_entropy=-1.0, choice=d_choice):
-        return (-advantage[:, None, None] * choice + sign_entropy * rate * d_entropy) / batch
-
-    right = gradient(lp - b)
-    if not gradients:
-        ctx.fail(
-            "no gradient can be taken of your loss: it must stay a tensor that depends on scores "
-            "and log_p"
+        value = ctx.call(graded, scores, chosen, log_p, baseline, rate)
+        value = ctx.floats(
+            value,
+            "the loss",
+            (),
+            mention="one number: the mean over the captions",
+            nan="the logarithm of a weight that is 0 is −∞: log_softmax never takes it",
         )
-    if not reached["scores"]:
-        ctx.fail("no gradient reaches the scores: their log-probabilities must not be detached")
-    got = array(gradients["scores"])
-    other = np.eye(regions)[alpha.argmax(-1)]
-    wrong = {
-        "the sign of the baseline is wrong: the advantage is log p − b": gradient(lp + b),
-        "the baseline is not used: the advantage is log p − b": gradient(lp),
-        "the loss pushes the wrong way: a choice that did well must get more probable, so a "
-        "minus belongs before the advantage": gradient(b - lp),
-        "the entropy is punished: its term has a minus, so that looking around is "
-        "rewarded": gradient(lp - b, 1.0),
-        "the entropy term is missing": gradient(lp - b, 0.0),
-        "the log-probability is that of the most probable region: expected that of the chosen "
-        "one": gradient(lp - b, choice=other - alpha),
-        "the log-probabilities of all regions are added up: expected that of the chosen "
-        "one": gradient(lp - b, choice=1 - regions * alpha),
-        "the probability of the chosen region stands where its logarithm should": gradient(
-            lp - b, choice=(alpha * picked).sum(-1, keepdims=True) * d_choice
-        ),
-        "the product of advantage and log p(s) is detached: detach the advantage alone, or the "
-        "choices do not learn": gradient(np.zeros(batch)),
-        "the scores at the chosen regions stand where log α should: a log_softmax is "
-        "missing": gradient(lp - b, choice=picked),
-        "the means over the captions are multiplied: multiply for each caption, then take the "
-        "mean": gradient(np.full(batch, (lp - b).mean())),
-        "log p(s) is averaged over the steps: expected the sum": gradient(
-            lp - b, choice=d_choice / steps
-        ),
-        "the entropy is averaged over the steps: expected the sum": gradient(lp - b, -1.0 / steps),
-        "the advantage is left out: every choice is made more probable alike": gradient(
-            np.ones(batch)
-        ),
-        "the gradient is that of a sum over the captions: expected the mean": batch * right,
-    }
-    ctx.close(got, right, "the gradient at the scores", wrong)
-    got = array(gradients["log_p"])
-    wrong = {
-        "the advantage carries a gradient: detach it, or log p is pushed by how probable the "
-        "choice was": (-1 - log_choice) / batch,
-        "the words do not learn: −log p itself is missing": np.zeros(batch),
-    }
-    ctx.close(got, -np.ones(batch) / batch, "the gradient at log_p", wrong)
-    expected = (-lp - (lp - b) * log_choice - rate * entropy).mean()
-    ctx.close(value, expected, "the loss")
+        e, s, lp, b = array(scores), array(chosen), array(log_p), float(baseline)
+        alpha, log_alpha = softmax(e), e - np.logaddexp.reduce(e, -1, keepdims=True)
+        picked = np.eye(regions)[s]  # (batch, steps, regions)
+        log_choice = (log_alpha * picked).sum((1, 2))
+        entropy = -(alpha * log_alpha).sum((1, 2))
+        # d log α_s / de = 1[s] − α,   dH / de = −α (log α + H)
+        d_choice = picked - alpha
+        d_entropy = -alpha * (log_alpha - (alpha * log_alpha).sum(-1, keepdims=True))
+
+        def gradient(advantage, sign_entropy=-1.0, choice=d_choice):
+            return (-advantage[:, None, None] * choice + sign_entropy * rate * d_entropy) / batch
+
+        right = gradient(lp - b)
+        if not gradients:
+            ctx.fail(
+                "no gradient can be taken of your loss: it must stay a tensor that depends on "
+                "scores and log_p"
+            )
+        if not reached["scores"]:
+            ctx.fail("no gradient reaches the scores: their log-probabilities must not be detached")
+        got = array(gradients["scores"])
+        other = np.eye(regions)[alpha.argmax(-1)]
+        wrong = {
+            "the sign of the baseline is wrong: the advantage is log p − b": gradient(lp + b),
+            "the baseline is not used: the advantage is log p − b": gradient(lp),
+            "the loss pushes the wrong way: a choice that did well must get more probable, so a "
+            "minus belongs before the advantage": gradient(b - lp),
+            "the entropy is punished: its term has a minus, so that looking around is "
+            "rewarded": gradient(lp - b, 1.0),
+            "the entropy term is missing": gradient(lp - b, 0.0),
+            "the log-probability is that of the most probable region: expected that of the chosen "
+            "one": gradient(lp - b, choice=other - alpha),
+            "the log-probabilities of all regions are added up: expected that of the chosen "
+            "one": gradient(lp - b, choice=1 - regions * alpha),
+            "the probability of the chosen region stands where its logarithm should": gradient(
+                lp - b, choice=(alpha * picked).sum(-1, keepdims=True) * d_choice
+            ),
+            "the product of advantage and log p(s) is detached: detach the advantage alone, or the "
+            "choices do not learn": gradient(np.zeros(batch)),
+            "the scores at the chosen regions stand where log α should: a log_softmax is "
+            "missing": gradient(lp - b, choice=picked),
+            "the means over the captions are multiplied: multiply for each caption, then take the "
+            "mean": gradient(np.full(batch, (lp - b).mean())),
+            "log p(s) is averaged over the steps: expected the sum": gradient(
+                lp - b, choice=d_choice / steps
+            ),
+            "the entropy is averaged over the steps: expected the sum": gradient(
+                lp - b, -1.0 / steps
+            ),
+            "the advantage is left out: every choice is made more probable alike": gradient(
+                np.ones(batch)
+            ),
+            "the gradient is that of a sum over the captions: expected the mean": batch * right,
+        }
+        ctx.close(got, right, f"the gradient at {what}", wrong if factor == 1.5 else {})
+        got = array(gradients["log_p"])
+        wrong = {
+            "the advantage carries a gradient: detach it, or log p is pushed by how probable the "
+            "choice was": (-1 - log_choice) / batch,
+            "the words do not learn: −log p itself is missing": np.zeros(batch),
+        }
+        ctx.close(got, -np.ones(batch) / batch, "the gradient at log_p", wrong)
+        expected = (-lp - (lp - b) * log_choice - rate * entropy).mean()
+        ctx.close(value, expected, "the loss")
