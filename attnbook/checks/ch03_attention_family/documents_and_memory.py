@@ -49,8 +49,8 @@ def learned_query(answer, ctx):
     got = ctx.floats(got, "weights", (batch, n), nan=empty)
     if shape_of(got_pooled) == (batch, d_a) != (batch, d):
         ctx.fail(
-            "the keys are added up: they only give the weights, the vector is the weighted sum "
-            "of the annotations"
+            "pooled is as wide as a key: keys only give the weights, the vector is the weighted "
+            "sum of the annotations"
         )
     got_pooled = ctx.floats(
         got_pooled, "pooled", (batch, d), nan=empty, mention="as wide as an annotation"
@@ -137,14 +137,19 @@ def words_look_at_words(answer, ctx):
         lambda: ctx.lengths(batch, max(1, n - 1)), lambda ends: ends[0] < ends.max(), 20
     )
     got = ctx.call(answer, words, *matrices, lengths)
+    there = torch.arange(n) < lengths[:, None]
+    rows_alone = (
+        shape_of(got) == (batch, n, d) and got[there].isfinite().all() and got[~there].isnan().any()
+    )
     got = ctx.floats(
         got,
         "the result",
         (batch, n, d),
         mention="one row a word, as wide as the words",
         nan="a row of nothing but -inf has no softmax, and 0 times NaN is NaN: every sentence "
-        "has a word, so leave out the keys "
-        "(columns) of the padding and not its queries (rows)",
+        "has a word, so leave out the keys (columns) of the padding and not its queries (rows)"
+        if rows_alone
+        else None,
     )
     real = np.arange(n)[None] < array(lengths)[:, None]
     row, column = real[:, :, None], real[:, None, :]
@@ -204,10 +209,10 @@ def words_look_at_words(answer, ctx):
 def longest_first(answer, ctx):
     batch, places, d_f, d = ctx.sizes(batch=(1, 7), places=(1, 6), d_f=(1, 3), d=(1, 4))
 
-    def differ(ends):  # the order, taken once, twice and the other way round
+    def differ(ends):  # the order, taken once, twice and the other way round, or none
         order = np.argsort([-end for end in ends])
-        rows = order, order[order], np.argsort(order), np.arange(batch)
-        return len({row.tobytes() for row in rows}) == 4
+        rows = order, order[order], np.argsort(order), np.arange(batch), np.arange(batch)[::-1]
+        return len({row.tobytes() for row in rows}) == 5
 
     ends = [1 + k for k in ctx.draw(lambda: ctx.order(batch), differ, 50)]
     m = batch + ctx.integers(0, 2)

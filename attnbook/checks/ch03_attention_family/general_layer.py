@@ -38,8 +38,9 @@ def shuffle_cards(answer, ctx):
 @exercise("03.two_heads", title="Two heads by hand", difficulty=3, minutes=10)
 def two_heads(answer, ctx):
     names = ("W_q", "W_k", "W_v", "W_o")
-    for count in (ctx.sizes(numbers=(1, 6)), ctx.integers(30, 40)):
-        tables, cards, d = 40, ctx.integers(6, 9), count + 3
+    small, large = ctx.sizes(numbers=(1, 6)), ctx.integers(30, 40)
+    for count, cards in ((small, ctx.integers(6, 9)), (large, 9)):
+        tables, d = 40, count + 3
         shapes = ((1, 2 * count), (d, 2 * count), (d, 2 * count), (2 * count, 2 * count))
         given = ctx.parts(ctx.call(answer, count), names)
         if [shape_of(w) for w in given] == [shape[::-1] for shape in shapes]:
@@ -72,12 +73,13 @@ def two_heads(answer, ctx):
         at = np.stack([np.where(flags[:, None] == flag, weights, 0).sum(-1) for flag in (1, 2)], -1)
         if np.abs(got - np.concatenate(right[::-1], -1)).max() < 0.01:
             ctx.fail("the numbers of the card B come first: expected those of A, then those of B")
+        equal = np.ptp(weights, -1).max(0) < 1e-6
         if not w_q.any():
             ctx.fail("W_q is 0: then all scores are 0, and every card has the same weight")
-        if np.abs(weights - weights[:, :, :1]).max() < 1e-6:
+        if equal.any():
             ctx.fail(
-                "the scores of all cards are equal: W_k has to make a key out of the three "
-                "places of the flag, rows d - 3 … d - 1"
+                f"to head {1 + equal.argmax()} the scores of all cards are equal: one of its "
+                f"columns needs a query that is not 0, and keys that tell the flags apart"
             )
         moved = np.einsum("how,hdw->hd", q, k)[:, :count]
         if np.abs(moved).max() > 1e-6:

@@ -147,8 +147,10 @@ def gaussian_weights(answer, ctx):
             got,
             "the weights",
             (batch, n),
-            nan="every window has a word in it, and its scores have a softmax: mask the scores, "
-            "not the weights, and subtract the largest score before exp",
+            nan="every window has a word in it, so all weights are finite"
+            if (factor, shift) == HARD_SCORES[0]
+            else "exp overflows for large scores and is 0 for low ones: torch.softmax subtracts "
+            "the largest",
         )
         s, p = array(scores), array(position)
         inside = _window(p, half_width, ends, n)

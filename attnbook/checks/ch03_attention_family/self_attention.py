@@ -55,7 +55,6 @@ def words_before(answer, ctx):
     got = ctx.floats(
         got, "weights", (batch, n, n), nan=hint, mention="one row a word, one column a word"
     )
-    got_context = ctx.floats(got_context, "context", (batch, n, d_a), nan=hint)
     x, (w_q, w_k, w_v) = array(words), [array(matrix) for matrix in matrices]
     query, key, value = x @ w_q.T, x @ w_k.T, x @ w_v.T
     scores = query @ key.transpose(0, 2, 1) / np.sqrt(d_a)
@@ -102,6 +101,7 @@ def words_before(answer, ctx):
         ),
     }
     ctx.close(got, expected, "weights", wrong)
+    got_context = ctx.floats(got_context, "context", (batch, n, d_a), nan=hint)
     wrong = {
         "the context adds up keys: expected values, the words times W_v": expected @ key,
         "the context is made with weights that do not know the mask": unmasked @ value,

@@ -141,8 +141,8 @@ def coverage(answer, ctx):
         "the absolute value stands where the square should": np.abs(1 - seen).sum(-1),
         "the penalty is the mean over the regions: expected the sum": squares(seen) / regions,
         "the weights are averaged over the steps: expected the sum": squares(seen / ends[:, None]),
-        "the weights of all regions are added up before the square: square the shortfall of each "
-        "region, then add up": ((1 - seen.sum(-1)) ** 2),
+        "this is (1 − length)², since all weights of a step add up to 1: square the shortfall of "
+        "each region, then add up": ((1 - seen.sum(-1)) ** 2),
         "the shortfalls are added up before the square: square that of each region first": (
             1 - seen
         ).sum(-1)
@@ -225,7 +225,9 @@ def reinforce(answer, ctx):
             "minus belongs before the advantage": gradient(b - lp),
             "the entropy is punished: its term has a minus, so that looking around is "
             "rewarded": gradient(lp - b, 1.0),
-            "the entropy term is missing": gradient(lp - b, 0.0),
+            "no gradient comes from the entropy: its term is missing or detached": gradient(
+                lp - b, 0.0
+            ),
             "the log-probability is that of the most probable region: expected that of the chosen "
             "one": gradient(lp - b, choice=other - alpha),
             "the log-probabilities of all regions are added up: expected that of the chosen "
@@ -233,8 +235,8 @@ def reinforce(answer, ctx):
             "the probability of the chosen region stands where its logarithm should": gradient(
                 lp - b, choice=(alpha * picked).sum(-1, keepdims=True) * d_choice
             ),
-            "the product of advantage and log p(s) is detached: detach the advantage alone, or the "
-            "choices do not learn": gradient(np.zeros(batch)),
+            "the choices do not learn, since no gradient comes from advantage · log p(s): detach "
+            "the advantage alone": gradient(np.zeros(batch)),
             "the scores at the chosen regions stand where log α should: a log_softmax is "
             "missing": gradient(lp - b, choice=picked),
             "the means over the captions are multiplied: multiply for each caption, then take the "

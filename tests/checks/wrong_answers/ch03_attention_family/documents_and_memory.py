@@ -52,7 +52,7 @@ edit("the query u is not used", "@ u", "@ torch.ones_like(u)")
 edit("equal weights", "@ u", "@ (0 * u)")
 edit("mean of the weighted annotations", ".sum(dim=1)", ".mean(dim=1)")
 edit(
-    "the keys are added up",
+    "as wide as a key",
     "weights.unsqueeze(-1) * annotations",
     "weights.unsqueeze(-1) * torch.tanh(annotations @ W.T + b)",
 )

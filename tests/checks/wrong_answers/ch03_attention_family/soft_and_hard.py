@@ -74,7 +74,7 @@ edit(
 edit("one number a caption", ".sum(dim=-1)", ".sum()")
 edit("and 0 in the padding", "real).sum(dim=1)", "real).sum(dim=2)")
 edit(
-    "square the shortfall of each region",
+    "this is (1 − length)²",
     "real).sum(dim=1)",
     "real).sum(dim=(1, 2))",
     ".square().sum(dim=-1)",
@@ -124,7 +124,7 @@ edit("the baseline is not used", "(log_p - baseline)", "log_p")
 edit("pushes the wrong way", "- advantage *", "+ advantage *")
 edit("the advantage carries a gradient", ".detach()", "")
 edit("the entropy is punished", "- entropy_weight", "+ entropy_weight")
-edit("the entropy term is missing", "- entropy_weight * entropy", "")
+edit("no gradient comes from the entropy", "- entropy_weight * entropy", "")
 edit(
     "that of the most probable region",
     "log_alpha.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)",
