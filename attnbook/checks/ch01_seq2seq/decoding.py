@@ -5,12 +5,11 @@ hypotheses.
 import numpy as np
 import torch
 
-from ...answers.guarded import StudentError
 from ..context import a, array
 from ..registry import exercise
 
 
-def _scripted_model(ctx, script, size):
+def _scripted_model(ctx, bos, script, size):
     """A `step` that says `script` when it is fed its own words and its own state, and something
     else otherwise.
 
@@ -37,55 +36,56 @@ def _scripted_model(ctx, script, size):
         read = (*state, token)
         logits = noise[len(calls) - 1].clone()
         place = len(read) - 1
-        logits[script[place] if place < len(script) else 5] += 12.0
+        if place < len(script) and token == (bos, *script)[place]:
+            logits[script[place]] += 12.0
         return torch.log_softmax(logits, dim=-1), read
 
     return step, calls
 
 
-def _multiplies_by_alpha(answer, ctx, hypotheses):
-    """Whether log p is divided by alpha · length: a negative alpha then turns the order of log p
-    / length round.
-    """
-    try:
-        got = ctx.call(answer, hypotheses, -1.0)
-    except StudentError:
-        return False
-    return type(got) is list and got == min(hypotheses, key=lambda pair: pair[1] / len(pair[0]))[0]
+ALPHAS = (1.0, 0.8, 0.5)
+SCORES = {
+    "": lambda log_p, m, alpha: log_p / m**alpha,
+    "log p is divided by the length, or by alpha times the length: alpha is an exponent, expected "
+    "length ** alpha": lambda log_p, m, alpha: log_p / m,
+    "log p is not normalized: every further token lowers it, so long hypotheses never "
+    "win": lambda log_p, m, alpha: log_p,
+    "log p is multiplied: it is negative, so that punishes length twice": lambda log_p, m, alpha: (
+        log_p * m**alpha
+    ),
+    "the worst hypothesis is picked: log p is negative, the largest is nearest to "
+    "0": lambda log_p, m, alpha: -log_p / m**alpha,
+    "EOS is left out of the length: it counts": lambda log_p, m, alpha: log_p / (m - 1) ** alpha,
+    "log p is divided by ((5 + m) / 6) ** alpha: expected m ** alpha": lambda log_p, m, alpha: (
+        log_p / ((5 + m) / 6) ** alpha
+    ),
+}
+"""What is taken for the score; the first is right."""
 
 
-ALPHAS = (1.0, 0.8, 0.5, 0.0)
+def _picks(score, log_p, length):
+    """Where the best score is for each of the exponents."""
+    return [int(score(log_p, length, alpha).argmax()) for alpha in ALPHAS]
 
 
-def _best(scores):
-    """Where the largest score is; None where the next one is too near to tell."""
-    first, second = np.sort(scores)[:-3:-1]
-    return int(scores.argmax()) if first - second > 5e-3 else None
+def _hypotheses(ctx, count):
+    """Pairs (tokens, log p) of which each mistake picks others."""
 
+    def sample():
+        length = 2.0 + np.array(ctx.order(2 * count)[:count])
+        near = 0.7 * np.log(length) + 0.35 * (np.log(length) - 1.8) ** 2  # each may be the best
+        return -np.exp(near + 0.04 * array(ctx.normal(count))), length
 
-def _telling_hypotheses(ctx):
-    """Hypotheses of which each mistake picks another one, and so do the right choices at the first
-    three alphas.
-    """
-    for _ in range(5000):
-        length = np.array([2, 3, 4, 6, 12, 5]) + ctx.integers(0, 3, 6).numpy()
-        a_token = np.array([1.5, 0.83, 1.7, 0.667, 0.625, 1.1]) * (
-            0.9 + 0.2 * torch.rand(6, generator=ctx.generator).double().numpy()
+    def differ(drawn):
+        picks = [_picks(score, *drawn) for score in SCORES.values()]
+        nearly = [np.sort(SCORES[""](*drawn, alpha))[:-3:-1] for alpha in ALPHAS]
+        return all(one not in picks[:i] for i, one in enumerate(picks)) and all(
+            first - second > 1e-3 for first, second in nearly
         )
-        log_p = -a_token * length
-        right = {_best(log_p / length**alpha) for alpha in ALPHAS[:3]}
-        slips = {_best(log_p / length), _best(log_p), _best(log_p * length), _best(-log_p / length)}
-        if len(set(length)) == 6 and len(right - {None}) == 3 and len(slips - {None}) == 4:
-            break
-    return _hypotheses(ctx, length, log_p)
 
-
-def _hypotheses(ctx, length, log_p):
-    """Pairs (tokens, log p) in any order."""
-    return [
-        ([*ctx.integers(3, 99, int(length[i]) - 1).tolist(), 2], float(log_p[i]))
-        for i in ctx.order(len(length))
-    ]
+    log_p, length = ctx.draw(sample, differ, 500 if count > 1 else 1)
+    tokens = [[*ctx.integers(3, 99, int(m) - 1).tolist(), 2] for m in length]
+    return list(zip(tokens, log_p.tolist()))
 
 
 @exercise("01.beam_by_hand", title="On paper: a beam of two", difficulty=1, minutes=4)
@@ -113,62 +113,43 @@ def sampling(answer, ctx):
 
 @exercise("01.best_hypothesis", title="Long and short hypotheses", difficulty=1, minutes=3)
 def best_hypothesis(answer, ctx):
-    any_length = 2 + np.array(ctx.order(12)[:7])
-    for hypotheses in (
-        _telling_hypotheses(ctx),
-        _hypotheses(ctx, any_length, -np.sqrt(any_length) * (1 + array(ctx.normal(7)) ** 2)),
-    ):
-        _picks_the_best(answer, ctx, hypotheses)
+    hypotheses = _hypotheses(ctx, ctx.sizes(hypotheses=(1, 9)))
+    length = np.array([len(tokens) for tokens, _ in hypotheses], dtype=float)
+    log_p = np.array([log_p for _, log_p in hypotheses])
 
-
-def _picks_the_best(answer, ctx, hypotheses):
-    length, log_p = (
-        np.array([len(tokens) for tokens, _ in hypotheses]),
-        np.array([log_p for _, log_p in hypotheses]),
-    )
-    for alpha in ALPHAS:
-        best = int((log_p / length**alpha).argmax())
+    def pick(alpha):
         got = ctx.call(answer, hypotheses, alpha)
         if type(got) in (tuple, list) and len(got) == 2 and type(got[0]) is list:
             ctx.fail("the whole pair (tokens, log p) came back: return the tokens alone")
         got = ctx.ids(got, "the result")
-        picked = [i for i, (tokens, _) in enumerate(hypotheses) if tokens == got]
-        if not picked:
+        found = [i for i, (tokens, _) in enumerate(hypotheses) if tokens == got]
+        if not found:
             ctx.fail(f"{got} is none of the hypotheses: expected the tokens of the best one")
-        slips = {
-            "log p is divided by the whole length: expected length ** alpha": log_p / length,
-            "log p is not normalized: every further token lowers it, so long hypotheses never "
-            "win": log_p,
-            "log p is multiplied: it is negative, so that punishes length twice": log_p
-            * length**alpha,
-            "the worst hypothesis is picked: log p is negative, the largest is nearest to 0": -log_p
-            / length**alpha,
-        }
-        if picked[0] != best:
-            scores = log_p / length**alpha
-            if picked[0] == int((log_p / length).argmax()) and _multiplies_by_alpha(
-                answer, ctx, hypotheses
-            ):
-                ctx.fail(
-                    f"at alpha = {alpha:g}: log p is divided by alpha · length: alpha is an "
-                    f"exponent, expected length ** alpha"
-                )
-            for message, slip in slips.items():
-                if int(slip.argmax()) == picked[0]:
-                    ctx.fail(f"at alpha = {alpha:g}: {message}")
-            ctx.fail(
-                f"at alpha = {alpha:g} the hypothesis of length {length[picked[0]]} (score "
-                f"{scores[picked[0]]:.3g}) is picked, "
-                f"expected that of length {length[best]} (score {scores[best]:.3g})"
-            )
+        return found[0]
+
+    right, picked = _picks(SCORES[""], log_p, length), [pick(alpha) for alpha in ALPHAS]
+    if picked == right and pick(0.0) != log_p.argmax():
+        ctx.fail("at alpha = 0 not the hypothesis with the largest log p is picked")
+    for message, score in SCORES.items():
+        if picked == _picks(score, log_p, length):
+            return ctx.fail(message) if message else None
+    alpha, got, best = next(case for case in zip(ALPHAS, picked, right) if case[1] != case[2])
+    scores = log_p / length**alpha
+    ctx.fail(
+        f"at alpha = {alpha:g} the hypothesis of length {length[got]:g} (score {scores[got]:.3g}) "
+        f"is picked, expected that of length {length[best]:g} (score {scores[best]:.3g})"
+    )
 
 
 @exercise("01.greedy", title="Greedy decoding", difficulty=2, minutes=8)
 def greedy(answer, ctx):
-    bos, eos, size = 1, 2, 12
-    words = ctx.integers(3, size, 5).tolist()
-    step, calls = _scripted_model(ctx, [*words, eos], size)
-    got = ctx.ids(ctx.call(answer, step, (), bos, eos, 10), "the result")
+    size = 12
+    bos, eos, *others = ctx.order(size)
+    length = ctx.sizes(length=(0, 6))  # before eos
+    words = [others[i] for i in ctx.integers(0, len(others), length).tolist()] if length else []
+    step, calls = _scripted_model(ctx, bos, [*words, eos], size)
+    limit = length + ctx.integers(2, 6)
+    got = ctx.ids(ctx.call(answer, step, (), bos, eos, limit), "the result")
     if calls and calls[0][0] != bos:
         ctx.fail(f"the first token that the decoder reads is {calls[0][0]}, expected bos")
     if len(calls) > 1 and all(read == 0 for _, read in calls):
@@ -188,30 +169,42 @@ def greedy(answer, ctx):
         )
     if got != words:
         ctx.fail(f"the result is {got}, expected {words}: the most likely token of each step")
-    step, calls = _scripted_model(ctx, words * 2, size)
-    got = ctx.ids(ctx.call(answer, step, (), bos, eos, 7), "the result")
-    if len(got) != 7:
-        ctx.fail(f"without an eos the result has {len(got)} tokens, expected max_length = 7")
-    if got != (words * 2)[:7]:
+    limit = ctx.sizes(max_length=(1, 8))
+    words = [others[i] for i in ctx.integers(0, len(others), 12).tolist()]
+    step, calls = _scripted_model(ctx, bos, words, size)
+    got = ctx.ids(ctx.call(answer, step, (), bos, eos, limit), "the result")
+    if len(got) != limit:
+        ctx.fail(f"without an eos the result has {len(got)} tokens, expected max_length = {limit}")
+    if got != words[:limit]:
         ctx.fail(
-            f"the result is {got}, expected {(words * 2)[:7]}: the most likely token of each step"
+            f"the result is {got}, expected {words[:limit]}: the most likely token of each step"
         )
 
 
 @exercise("01.beam_step", title="One step of a beam", difficulty=4, minutes=12)
 def beam_step(answer, ctx):
     names = ("scores", "parents", "tokens")
-    for beam, size, k in ((3, 8, 3), (ctx.integers(2, 5), 7, 4), (1, 9, 4)):
-        so_far = -3 * torch.rand(beam, generator=ctx.generator) - 0.5
-        if beam == k:
-            # nothing that continues the last one is good enough
-            so_far[:3] = torch.tensor([-0.5, -0.6, -20.0])
-        following = torch.log_softmax(2 * ctx.normal(beam, size), dim=-1)
+    for shift in (0, ctx.integers(200, 400)):  # after many steps exp(so_far) is 0
+        beam, size, k = ctx.sizes(beam=(1, 4), vocabulary=(1, 9), beam_size=(1, 4))
+        k = min(k, beam * size)
+
+        def sample():
+            so_far = -3 * torch.rand(beam, generator=ctx.generator) - 0.5
+            following = torch.log_softmax(2 * ctx.normal(beam, size), dim=-1)
+            return [(256 * part).round() / 256 for part in (so_far - shift, following)]
+
+        def telling(drawn):  # exact sums, no two alike, and a parent has two of the best
+            total = drawn[0][:, None] + drawn[1]
+            parents = total.flatten().topk(k).indices // size
+            shared = min(beam, size, k) == 1 or len(parents.unique()) < min(beam, k)
+            return shared and len(total.unique()) == beam * size
+
+        so_far, following = ctx.draw(sample, telling, 100)
         total = array(so_far)[:, None] + array(following)
         order = np.argsort(-total, axis=None)[:k]
         right = (total.reshape(-1)[order], order // size, order % size)
         got = ctx.parts(ctx.call(answer, so_far, following, k), names)
-        scores = ctx.tensor(
+        scores = ctx.floats(
             got[0], "scores", (k,), mention="the beam_size best of all continuations together"
         )
         parents = ctx.tensor(got[1], "parents", (k,), dtype=torch.long)

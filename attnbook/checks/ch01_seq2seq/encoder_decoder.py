@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ...answers.guarded import StudentError
-from ..context import array, softmax
+from ..context import HARD_SCORES, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
@@ -19,6 +19,10 @@ def _padded(rows, width, pad):
 
 def _padded_left(rows, width, pad):
     return np.array([[pad] * (width - len(row)) + row for row in rows])
+
+
+def _sigmoid(x):
+    return (1 + np.tanh(x / 2)) / 2
 
 
 def _gru(
@@ -39,8 +43,8 @@ def _gru(
     size = h.shape[-1]
     from_x, from_h = x @ w_x.T + b_x, h @ w_h.T + (b_h if bias else 0.0)
     part = {name: slice(i * size, (i + 1) * size) for i, name in enumerate(order)}
-    r = 1 / (1 + np.exp(-(from_x[:, part["r"]] + from_h[:, part["r"]])))
-    z = 1 / (1 + np.exp(-(from_x[:, part["z"]] + from_h[:, part["z"]])))
+    r = _sigmoid(from_x[:, part["r"]] + from_h[:, part["r"]])
+    z = _sigmoid(from_x[:, part["z"]] + from_h[:, part["z"]])
     inner = {
         "product": r * from_h[:, part["n"]],
         "matrix": r * (h @ w_h[part["n"]].T) + (b_h[part["n"]] if bias else 0.0),
@@ -81,10 +85,11 @@ def eight_digits(answer, ctx):
     "01.teacher_forcing", title="What the decoder reads, what it must say", difficulty=1, minutes=5
 )
 def teacher_forcing(answer, ctx):
-    for bos, eos, pad in ((1, 2, 0), tuple(3 + i for i in ctx.order(5)[:3])):
-        lengths = [2, 4, 1, ctx.integers(1, 5)]
+    for bos, eos, pad in ((1, 2, 0), ctx.order(8)[:3]):
+        batch, longest = ctx.sizes(batch=(1, 4), longest=(1, 6))
+        lengths = ctx.lengths(batch, longest).tolist()
         targets = [ctx.integers(8, 20, k).tolist() for k in lengths]
-        shape = (len(targets), max(lengths) + 1)
+        shape = (batch, max(lengths) + 1)
         got_in, got_out = ctx.parts(
             ctx.call(answer, targets, bos, eos, pad), ("target_in", "target_out")
         )
@@ -141,11 +146,10 @@ def teacher_forcing(answer, ctx):
 
 @exercise("01.last_states", title="The last real state", difficulty=2, minutes=5)
 def last_states(answer, ctx):
-    for shortest in (2, 1):
-        batch, n, width = 4, ctx.integers(6, 9), 3
-        outputs = ctx.normal(batch, n, width)
-        lengths = torch.tensor([3, n, shortest, ctx.integers(4, n)])
-        h, ends = array(outputs), np.array(lengths.tolist())
+    for shortest in (3, 1):
+        batch, n, width = ctx.sizes(batch=(1, 4), n=(1, 8), width=(1, 4))
+        outputs, lengths = ctx.normal(batch, n, width), ctx.lengths(batch, n, min(shortest, n))
+        h, ends = array(outputs), array(lengths)
         try:
             got = ctx.call(answer, outputs, lengths)
         except StudentError as error:
@@ -155,7 +159,7 @@ def last_states(answer, ctx):
                 f"{error}. This is one step after the last token: positions count from 0, so it "
                 f"stands at length - 1"
             )
-        got = ctx.tensor(got, "the states", (batch, width), mention="one state a source")
+        got = ctx.floats(got, "the states", (batch, width), mention="one state a source")
         rows = np.arange(batch)
         real = np.arange(n)[None, :, None] < ends[:, None, None]
         wrong = {
@@ -167,11 +171,11 @@ def last_states(answer, ctx):
             "these are the states one step after the last token, cut off at the end: positions "
             "count from 0": h[rows, np.minimum(ends, n - 1)],
             "these are the states one step before the last token": h[rows, ends - 2],
-            "all sources are cut at the length of the shortest: each has its own length": h[
-                :, shortest - 1
-            ],
             "these are the first states": h[:, 0],
-            "the length of the first source is used for all": h[:, ends[0] - 1],
+            **{
+                f"all sources are read up to position {k}: each has its own length": h[:, k]
+                for k in range(1, n - 1)
+            },
             "these are means over the source: expected the state after the last token": (
                 h * real
             ).sum(1)
@@ -181,32 +185,37 @@ def last_states(answer, ctx):
             ).max(1),
         }
         ctx.close(got, h[rows, ends - 1], "the states", wrong)
-    one = ctx.normal(1, 5, 3)
-    got = ctx.tensor(ctx.call(answer, one, torch.tensor([4])), "the state of one source", (1, 3))
-    ctx.close(got, array(one)[:, 3], "the state of one source")
     check_gradients(ctx, answer, (outputs, lengths), {0: "outputs"}, lambda h: h[rows, ends - 1])
 
 
 @exercise("01.sequence_log_prob", title="How likely is this target?", difficulty=2, minutes=5)
 def sequence_log_prob(answer, ctx):
-    for pad in (0, 3):
-        batch, m, size = 3, ctx.integers(4, 7), 6
-        logits = 2 * ctx.normal(batch, m, size)
-        # 1, 2, 4 or 5
-        targets = 1 + ctx.integers(0, 2, batch, m) + 3 * ctx.integers(0, 2, batch, m)
-        lengths = [m, 2, ctx.integers(1, m)]
-        for row, length in enumerate(lengths):
-            targets[row, length:] = pad
+    for first, (factor, shift) in zip((True, False, False), HARD_SCORES):
+        batch, m, size = ctx.sizes(batch=(1, 4), m=(1, 6), vocabulary=(2, 6))  # pad and a token
+        pad = ctx.integers(1, size) if first else 0
+        logits = factor * 2 * ctx.normal(batch, m, size) + shift
+        targets = (pad + ctx.integers(1, size, batch, m)) % size
         targets[0, 0] = 0 if pad else 1  # where 0 is not padding, it is a token like others
-        got = ctx.call(answer, logits, targets, pad)
-        got = ctx.tensor(
-            got, "log p", (batch,), mention="one number a sequence: add up over its steps"
-        )
+        lengths = ctx.lengths(batch, m)
+        targets[torch.arange(m) >= lengths[:, None]] = pad
         raw, ids = array(logits), array(targets)[..., None]
         real = array(targets) != pad
-        steps = np.take_along_axis(np.log(softmax(raw)), ids, -1)[..., 0]
-        columns = np.take_along_axis(np.log(softmax(raw, 1)), ids, -1)[..., 0]
+        name = "log p" if first else f"where a logit is {raw.max():.0f} log p"
+        got = ctx.call(answer, logits, targets, pad)
+        got = ctx.floats(
+            got, name, (batch,), mention="one number a sequence: add up over its steps"
+        )
+
+        def log_p(raw, axis=-1):
+            raw = raw - raw.max(axis, keepdims=True)
+            raw = raw - np.log(np.exp(raw).sum(axis, keepdims=True))
+            return np.take_along_axis(raw, ids, -1)[..., 0]
+
+        steps = log_p(raw)
         expected = (steps * real).sum(-1)
+        if not first:
+            ctx.close(got, expected, name)
+            continue
         wrong = {
             "the padding is counted: what comes after EOS is not part of the sequence": steps.sum(
                 -1
@@ -219,7 +228,7 @@ def sequence_log_prob(answer, ctx):
                 np.exp(steps) * real
             ).sum(-1),
             "the softmax runs over the steps (dim=1): expected over the vocabulary (dim=-1)": (
-                columns * real
+                log_p(raw, 1) * real
             ).sum(-1),
             "the logits are added up as if they were log-probabilities: a softmax is missing": (
                 np.take_along_axis(raw, ids, -1)[..., 0] * real
@@ -228,31 +237,28 @@ def sequence_log_prob(answer, ctx):
                 steps * (array(targets) != 0)
             ).sum(-1),
         }
-        ctx.close(got, expected, "log p", wrong)
-    unlikely = torch.tensor([[[0.0, 90.0, 0.0]], [[0.0, 0.0, 50.0]]])
-    got = ctx.call(answer, unlikely, torch.tensor([[2], [1]]), 0)
-    got = ctx.tensor(got, "log p of unlikely targets of one token", (2,))
-    ctx.close(got, np.array([-90.0, -50.0]), "log p of unlikely targets of one token")
+        ctx.close(got, expected, name, wrong)
 
-    def oracle(raw):
-        return (np.take_along_axis(np.log(softmax(raw)), ids, -1)[..., 0] * real).sum(-1)
+        def oracle(raw):
+            return (log_p(raw) * real).sum(-1)
 
-    check_gradients(ctx, answer, (logits, targets, pad), {0: "logits"}, oracle)
+        check_gradients(ctx, answer, (logits, targets, pad), {0: "logits"}, oracle)
 
 
 @exercise("01.gru_step", title="One step of a GRU", difficulty=3, minutes=10)
 def gru_step(answer, ctx):
-    for batch in (2, 3):
-        d, size = ctx.integers(3, 6), ctx.integers(2, 5)
-        x, h = ctx.normal(batch, d), torch.tanh(ctx.normal(batch, size))
-        w_x, w_h, b_x, b_h = (
-            ctx.normal(3 * size, d),
-            ctx.normal(3 * size, size),
-            ctx.normal(3 * size),
-            ctx.normal(3 * size),
-        )
-        got = ctx.tensor(ctx.call(answer, x, h, w_x, w_h, b_x, b_h), "the new state", (batch, size))
+    for factor in (1.0, 100.0):
+        batch, d, size = ctx.sizes(batch=(1, 4), d=(1, 5), size=(1, 4))
+        x, h = factor * ctx.normal(batch, d), torch.tanh(ctx.normal(batch, size))
+        w_x, w_h = ctx.normal(3 * size, d), ctx.normal(3 * size, size)
+        b_x, b_h = ctx.normal(3 * size), ctx.normal(3 * size)
+        nan = "the exponentials of a sigmoid or a tanh overflow where their arguments are large"
+        got = ctx.call(answer, x, h, w_x, w_h, b_x, b_h)
+        got = ctx.floats(got, "the new state", (batch, size), nan=nan if factor > 1 else None)
         inputs = [array(t) for t in (x, h, w_x, w_h, b_x, b_h)]
+        if factor > 1:
+            ctx.close(got, _gru(*inputs), "where the gates are saturated the new state")
+            continue
         result = partial(_gru, *inputs)
         wrong = {
             "the update gate is the wrong way round: z keeps the old state, 1 - z takes the "
@@ -262,9 +268,7 @@ def gru_step(answer, ctx):
             "the candidate goes through a ReLU: expected tanh": result(
                 candidate=lambda a: np.maximum(a, 0)
             ),
-            "the candidate goes through a sigmoid: expected tanh": result(
-                candidate=lambda a: 1 / (1 + np.exp(-a))
-            ),
+            "the candidate goes through a sigmoid: expected tanh": result(candidate=_sigmoid),
             "the reset gate multiplies the state before the matrix: here it multiplies U h + b', "
             "after the matrix": result(reset="state"),
             "the bias of h stands outside the reset gate: r multiplies U h + b', the bias "
@@ -273,5 +277,5 @@ def gru_step(answer, ctx):
             "bias_hh is not added": result(bias=False),
         }
         ctx.close(got, _gru(*inputs), "the new state", wrong)
-    at = dict(enumerate(("x", "h", "weight_ih", "weight_hh", "bias_ih", "bias_hh")))
-    check_gradients(ctx, answer, (x, h, w_x, w_h, b_x, b_h), at, _gru)
+        at = dict(enumerate(("x", "h", "weight_ih", "weight_hh", "bias_ih", "bias_hh")))
+        check_gradients(ctx, answer, (x, h, w_x, w_h, b_x, b_h), at, _gru)

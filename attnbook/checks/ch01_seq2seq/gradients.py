@@ -5,7 +5,7 @@ global norm, one step from several batches.
 import numpy as np
 import torch
 
-from ..context import a, array
+from ..context import HARD_SCORES, a, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
@@ -33,7 +33,9 @@ def more_updates(answer, ctx):
 
 @exercise("01.clip_gradients", title="Clip by the global norm", difficulty=2, minutes=5)
 def clip_gradients(answer, ctx):
-    gradients = [3 * ctx.normal(2, 3), 0.5 * ctx.normal(4), 2 * ctx.normal(1)]
+    count, size = ctx.sizes(tensors=(1, 4), size=(1, 3))
+    shapes = [(size,) * (2, 1, 0, 3)[i] for i in range(count)]
+    gradients = [scale * ctx.normal(*shape) for scale, shape in zip((3.0, 0.5, 2.0, 1.0), shapes)]
     g = [array(one) for one in gradients]
     norms = np.array([np.sqrt((one**2).sum()) for one in g])
     norm = np.sqrt((norms**2).sum())
@@ -47,7 +49,7 @@ def clip_gradients(answer, ctx):
             ctx.fail(f"your function returns {a(result)}, expected a list of {len(inputs)} tensors")
         return flat(
             [
-                array(ctx.tensor(one, f"gradient {i}", tuple(was.shape), **texts))
+                array(ctx.floats(one, f"gradient {i}", was.shape, **texts))
                 for i, (one, was) in enumerate(zip(result, inputs))
             ]
         )
@@ -75,19 +77,18 @@ def clip_gradients(answer, ctx):
         "gradients below max_norm are scaled up: leave them alone": flat([one * 2 for one in g])
     }
     ctx.close(run(gradients, 2.0 * float(norm)), flat(g), "small gradients: entry", wrong)
-    zeros = [torch.zeros(3), torch.zeros(2)]
-    ctx.close(
-        run(zeros, 1.0, nan="gradients of 0 have norm 0: do not divide by it"),
-        np.zeros(5),
-        "zero gradients: entry",
-    )
+    zeros, nan = [torch.zeros(3), torch.zeros(2)], "gradients of 0 have norm 0: do not divide by it"
+    for limit in (1.0, 0.0):
+        ctx.close(run(zeros, limit, nan=nan), np.zeros(5), "zero gradients: entry")
 
 
 @exercise("01.jacobian_norms", title="What is left of the gradient", difficulty=4, minutes=12)
 def jacobian_norms(answer, ctx):
-    for steps in (3, ctx.integers(4, 7)):
-        size = ctx.integers(3, 5)
+    for saturated in (False, True):
+        steps, size = ctx.sizes(steps=(1, 6), size=(1, 4))
         weight, states = ctx.normal(size, size), torch.tanh(ctx.normal(steps, size))
+        if saturated:
+            states[-1] = states[-1].sign()
         w, h = array(weight), array(states)
 
         def norms(
@@ -110,7 +111,7 @@ def jacobian_norms(answer, ctx):
             return np.array(results)
 
         each = np.array([np.linalg.norm(np.diag(1 - state**2) @ w, 2) for state in h])
-        got = ctx.tensor(
+        got = ctx.floats(
             ctx.call(answer, weight, states), "the norms", (steps,), mention="one norm a step"
         )
         wrong = {
@@ -142,80 +143,90 @@ def jacobian_norms(answer, ctx):
     "01.loss_of_a_step", title="Find the bug: one step, several batches", difficulty=3, minutes=8
 )
 def loss_of_a_step(answer, ctx):
-    words, pad = ctx.integers(5, 8), 0
-    ends = [[6, 5], [1, 2, 1], [4]]
-    batches = []
-    for lengths in ends:
-        m = max(lengths) + 1
-        targets = ctx.integers(1, words, len(lengths), m)
-        targets[torch.arange(m) >= torch.tensor(lengths)[:, None]] = pad
-        batches.append((2 * ctx.normal(len(lengths), m, words), targets))
-    labels = [array(targets) for _, targets in batches]
-    real = [label != pad for label in labels]
-
-    def costs(*logits):
-        """-log p of every target, (B, m) a batch."""
-        results = []
-        for z, label in zip(logits, labels):
-            top = z.max(-1, keepdims=True)
-            log_p = z - top - np.log(np.exp(z - top).sum(-1, keepdims=True))
-            results.append(-np.take_along_axis(log_p, label[..., None], -1)[..., 0])
-        return results
-
-    def right(*logits):
-        return sum((cost * there).sum() for cost, there in zip(costs(*logits), real)) / sum(
-            there.sum() for there in real
-        )
-
-    cost = costs(*(array(logits) for logits, _ in batches))
-    sums = np.array([(c * there).sum() for c, there in zip(cost, real)])
-    counts, places = (
-        np.array([there.sum() for there in real]),
-        np.array([there.size for there in real]),
+    count, batch, m, words = ctx.sizes(
+        batches=(1, 4),
+        batch=(1, 3),
+        m=(1, 6),
+        vocabulary=(2, 7),  # pad and a word
     )
-    rows, totals = np.array([len(there) for there in real]), np.array([c.sum() for c in cost])
-    sentences = np.concatenate([(c * there).sum(1) / there.sum(1) for c, there in zip(cost, real)])
+
+    def sample():
+        pad, batches = ctx.integers(0, words), []
+        for last in range(count):
+            rows, most = (
+                (ctx.integers(1, batch + 1), ctx.integers(1, m + 1)) if last else (batch, m)
+            )
+            ends = ctx.lengths(rows, most)
+            targets = (pad + ctx.integers(1, words, rows, most)) % words
+            targets[torch.arange(most) >= ends[:, None]] = pad
+            batches.append((2 * ctx.normal(rows, most, words), targets))
+        return pad, batches
+
+    def differ(drawn):
+        right, wrong = _losses(*drawn)
+        values = [right, *wrong.values()]
+        return count == 1 or np.diff(np.sort(values)).min() > 1e-3
+
+    pad, batches = ctx.draw(sample, differ, 50)
+    right, wrong = _losses(pad, batches)
     got = ctx.call(answer, batches, pad)
-    got = ctx.tensor(got, "the loss", (), mention="one number, the mean over all words")
-    ctx.close(
-        got,
-        np.array(sums.sum() / counts.sum()),
-        "the loss",
-        {
-            "this is a mean of the batches' means: each batch counts alike, so a word weighs "
-            "more in a batch of few words. Divide the sum of "
-            "all losses by the number of all words": (sums / counts).mean(),
-            "the means of the batches are added up: divide the sum of all losses by the number "
-            "of all words": (sums / counts).sum(),
-            "the batches' means are weighted by their numbers of sentences: expected by their "
-            "numbers of words": (sums / counts * rows).sum() / rows.sum(),
-            "the batches' means are weighted by their numbers of places, padding included: "
-            "expected by their numbers of words": (sums / counts * places).sum() / places.sum(),
-            "this is a mean of the sentences' means: a word weighs more in a short "
-            "sentence": sentences.mean(),
-            "the padding counts as words in what you divide by": sums.sum() / places.sum(),
-            "each batch is divided by its number of places, padding included": (
-                sums / places
-            ).mean(),
-            "the padding counts as a word that has to be said": totals.sum() / places.sum(),
-            "the loss of the padding is added up: what you divide by is right": totals.sum()
-            / counts.sum(),
-            "the loss is the sum over the words: expected their mean": sums.sum(),
-            "the sum is divided by the number of batches: expected the number of words": sums.sum()
-            / len(batches),
-            "the sum is divided by the number of sentences: expected the number of "
-            "words": sums.sum() / rows.sum(),
-            "only the last batch counts: add up over the loop": sums[-1] / counts[-1],
-            "only the first batch counts: return after the loop": sums[0] / counts[0],
-            "the sums of all batches are divided by the number of words of the last one": sums.sum()
-            / counts[-1],
-        },
-    )
-    at = {k: f"the logits of batch {k}" for k in range(len(batches))}
+    got = ctx.floats(got, "the loss", (), mention="one number, the mean over all words")
+    ctx.close(got, np.array(right), "the loss", wrong)
+    at = {k: f"the logits of batch {k}" for k in range(count)}
+    labels = [targets for _, targets in batches]
     check_gradients(
         ctx,
-        lambda *logits: answer([(z, targets) for z, (_, targets) in zip(logits, batches)], pad),
+        lambda *logits: answer(list(zip(logits, labels)), pad),
         [logits for logits, _ in batches],
         at,
-        right,
+        lambda *logits: _losses(pad, list(zip(logits, labels)))[0],
     )
+    for factor, shift in HARD_SCORES[1:]:
+        hard = [(factor * logits + shift, targets) for logits, targets in batches]
+        got = ctx.floats(ctx.call(answer, hard, pad), "the loss", ())
+        size = max(float(logits.abs().max()) for logits, _ in hard)
+        name = f"where a logit is {size:.0f} in size the loss"
+        ctx.close(got, np.array(_losses(pad, hard)[0]), name)
+
+
+def _losses(pad, batches):
+    """The right loss, and those of known mistakes, by message."""
+    cost, real = [], []  # -log p of every target, and whether it is a word, (B, m) a batch
+    for logits, targets in batches:
+        z, label = np.asarray(logits, dtype=float), array(targets)
+        z = z - z.max(-1, keepdims=True)
+        log_p = z - np.log(np.exp(z).sum(-1, keepdims=True))
+        cost.append(-np.take_along_axis(log_p, label[..., None], -1)[..., 0])
+        real.append(label != pad)
+    sums = np.array([(c * there).sum() for c, there in zip(cost, real)])
+    counts = np.array([there.sum() for there in real])
+    places = np.array([there.size for there in real])
+    rows, totals = np.array([len(there) for there in real]), np.array([c.sum() for c in cost])
+    sentences = np.concatenate([(c * there).sum(1) / there.sum(1) for c, there in zip(cost, real)])
+    return sums.sum() / counts.sum(), {
+        "this is a mean of the batches' means: each batch counts alike, so a word weighs "
+        "more in a batch of few words. Divide the sum of "
+        "all losses by the number of all words": (sums / counts).mean(),
+        "the means of the batches are added up: divide the sum of all losses by the number "
+        "of all words": (sums / counts).sum(),
+        "the batches' means are weighted by their numbers of sentences: expected by their "
+        "numbers of words": (sums / counts * rows).sum() / rows.sum(),
+        "the batches' means are weighted by their numbers of places, padding included: "
+        "expected by their numbers of words": (sums / counts * places).sum() / places.sum(),
+        "this is a mean of the sentences' means: a word weighs more in a short "
+        "sentence": sentences.mean(),
+        "the padding counts as words in what you divide by": sums.sum() / places.sum(),
+        "each batch is divided by its number of places, padding included": (sums / places).mean(),
+        "the padding counts as a word that has to be said": totals.sum() / places.sum(),
+        "the loss of the padding is added up: what you divide by is right": totals.sum()
+        / counts.sum(),
+        "the loss is the sum over the words: expected their mean": sums.sum(),
+        "the sum is divided by the number of batches: expected the number of words": sums.sum()
+        / len(batches),
+        "the sum is divided by the number of sentences: expected the number of words": sums.sum()
+        / rows.sum(),
+        "only the last batch counts: add up over the loop": sums[-1] / counts[-1],
+        "only the first batch counts: return after the loop": sums[0] / counts[0],
+        "the sums of all batches are divided by the number of words of the last one": sums.sum()
+        / counts[-1],
+    }

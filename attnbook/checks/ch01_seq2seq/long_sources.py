@@ -1,5 +1,6 @@
 """Checks of the section on long sources: lags, reversing each source within its own length."""
 
+import numpy as np
 import torch
 
 from ..context import array
@@ -38,8 +39,8 @@ def every_step(answer, ctx):
 )
 def reverse_padded(answer, ctx):
     for pad in (0, ctx.integers(1, 4)):
-        batch, n = 4, ctx.integers(6, 9)
-        lengths = torch.tensor([3, n, 1, ctx.integers(2, n)])
+        batch, n = ctx.sizes(batch=(1, 4), n=(1, 8))
+        lengths = ctx.lengths(batch, n)
         source = torch.arange(10, 10 + batch * n).reshape(batch, n) + ctx.integers(0, 50)
         for row, length in enumerate(lengths.tolist()):
             source[row, length:] = pad
@@ -57,15 +58,17 @@ def reverse_padded(answer, ctx):
                     row[length:] = fill
             return rows
 
-        first_only = ids.copy()
-        first_only[:, : ends[0]] = ids[:, : ends[0]][:, ::-1]
         wrong = {
             "the whole row is reversed: the padding comes first now, and the encoder reads it "
             "before the words": ids[:, ::-1],
             "nothing is reversed": ids,
             "the reversed part is one too long: it takes a padding position along": reverse(+1),
             "the reversed part is one too short: the last word stays where it was": reverse(-1),
-            "the length of the first source is used for all": first_only,
+            **{
+                f"every source is reversed as if it had {k} words: each has its own "
+                "length": np.concatenate((ids[:, k - 1 :: -1], ids[:, k:]), 1)
+                for k in range(2, n)
+            },
             "the batch is reversed, not the words": ids[::-1],
             "the padding is filled with 0: leave it as it is": reverse(fill=0),
         }

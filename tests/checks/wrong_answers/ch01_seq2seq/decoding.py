@@ -38,8 +38,9 @@ edit(
 )
 edit("every step starts from the first state", "log_probs, state", "log_probs, _")
 edit("bos is in the result", "bos, []", "bos, [bos]")
-edit("stop at eos, or after max_length tokens", "for _ in range(max_length)", "while True")
-edit("expected max_length = 7", "range(max_length)", "range(max_length - 1)")
+edit("expected max_length", "for _ in range(max_length)", "while True")
+edit("stop at eos, or after", "for _ in range(max_length)", "while True", "break", "pass")
+edit("expected max_length", "range(max_length)", "range(max_length - 1)")
 edit("the most likely token of each step", "range(max_length)", "range(5)", "argmax", "argmin")
 
 
@@ -51,11 +52,14 @@ def no_first_token(step, state, bos, eos, max_length):
 edit = edits("01.best_hypothesis")
 edit("that punishes length twice", "pair[1] /", "pair[1] *")
 edit("not normalized", "/ len(pair[0]) ** alpha", "")
-edit("divided by the whole length", "** alpha", "")
+edit("alpha is an exponent", "** alpha", "")
 edit("the worst hypothesis is picked", "max(", "min(")
 edit("is a tuple, expected a whole number", "tokens, _ = max", "tokens = sorted")
-edit("divided by alpha · length", "len(pair[0]) ** alpha", "(alpha * len(pair[0]))")
+edit("or by alpha times the length", "len(pair[0]) ** alpha", "(alpha * len(pair[0]))")
 edit("return the tokens alone", "tokens, _ =", "tokens =")
+edit("EOS is left out of the length", "len(pair[0])", "(len(pair[0]) - 1)")
+edit("expected m ** alpha", "len(pair[0])", "((5 + len(pair[0])) / 6)")
+edit("largest log p is picked", "alpha)", "(alpha or 0.5))")
 
 
 @wrong("01.beam_step", "may share a parent")

@@ -78,14 +78,10 @@ edit(
     "lengths - 1",
     "lengths.clamp(max=outputs.shape[1] - 1)",
 )
-edit(
-    "the length of the shortest", "torch.arange(len(outputs)), lengths - 1", ":, lengths.min() - 1"
-)
-edit(
-    "the length of the first source", "torch.arange(len(outputs)), lengths - 1", ":, lengths[0] - 1"
-)
+edit("read up to position 2", "torch.arange(len(outputs)), lengths - 1", ":, lengths.min() - 1")
+edit("read up to position 1", "torch.arange(len(outputs)), lengths - 1", ":, 1")
 edit("one state a source", "torch.arange(len(outputs))", ":")
-edit("the state of one source: the shape is", "lengths - 1]", "lengths - 1].squeeze()")
+edit("with batch = 1: the states: the shape is", "lengths - 1]", "lengths - 1].squeeze()")
 edit("no gradient goes back", "lengths - 1]", "lengths - 1].detach()")
 
 
@@ -127,9 +123,9 @@ edit("over the vocabulary (dim=-1)", "logits, dim=-1", "logits, dim=1")
 edit("expected their logarithm", ".sum(dim=-1)", ".sum(dim=-1).exp()")
 edit("id 0 are left out", "targets == pad", "targets == 0")
 edit("one number a sequence", ".sum(dim=-1)", ".sum()")
-edit("unlikely targets of one token", ".squeeze(-1)", ".squeeze()")
+edit("right for other sizes, but with", ".squeeze(-1)", ".squeeze()")
 edit(
-    "unlikely targets of one token",
+    "where a logit is",
     "torch.log_softmax(logits, dim=-1)",
     "(torch.softmax(logits, dim=-1) + 1e-8).log()",
 )

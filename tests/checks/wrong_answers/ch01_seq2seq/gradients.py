@@ -61,7 +61,7 @@ edit(
 )
 edit("changes its argument gradients in place", "gradient * scale", "gradient.mul_(scale)")
 edit(
-    "expected a list of 3 tensors",
+    "expected a list of",
     "return [gradient * scale for gradient in gradients]",
     "return norm",
 )

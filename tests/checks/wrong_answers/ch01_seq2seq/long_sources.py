@@ -41,7 +41,7 @@ edit(
     "return source.gather(1, torch.where(mirrored >= 0, mirrored, position))",
     "return source.gather(1, mirrored.clamp(min=0)) * (mirrored >= 0)",
 )
-edit("the length of the first source", "lengths.unsqueeze(-1)", "lengths[0]")
+edit("as if it had 2 words", "lengths.unsqueeze(-1)", "2")
 
 
 @wrong("01.reverse_padded", "the batch is reversed")
