@@ -234,10 +234,11 @@ def longest_first(answer, ctx):
     nan = (
         "exp overflows for large scores and is 0 for low ones: torch.softmax subtracts the largest"
     )
-    got = ctx.floats(
-        ctx.call(answer, features, states, lengths, 100 * w), name, (batch, m, d_f), nan=nan
-    )
-    ctx.close(got, oracle(array(features), array(states), 100 * array(w)), name)
+    # small whole numbers, so that no score is rounded
+    whole = [ctx.integers(-3, 4, *tensor.shape).float() for tensor in (features, states, w)]
+    got = ctx.call(answer, *whole[:2], lengths, 100 * whole[2])
+    got = ctx.floats(got, name, (batch, m, d_f), nan=nan)
+    ctx.close(got, oracle(*map(array, whole[:2]), 100 * array(whole[2])), name)
 
 
 def _contexts(features, states, w, axis=-1, bilinear=True):

@@ -129,7 +129,7 @@ def multi_head(answer, ctx):
     )
     d = heads * width
     query, source = ctx.normal(batch, m, d), ctx.normal(batch, n, d)
-    w_q, w_k, w_v, w_o = (ctx.normal(d, d) for _ in range(4))
+    w_q, w_k, w_v, w_o = (ctx.normal(d, d) / d**0.5 for _ in range(4))
     mask = ctx.integers(0, 2, batch, m, n).bool()
     keys = ctx.order(n)
     mask[:, :, keys[1:2]], mask[:, :, keys[0]] = False, True  # every row has both, if it can

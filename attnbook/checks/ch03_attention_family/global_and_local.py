@@ -304,9 +304,10 @@ def input_feeding(answer, ctx):
     nan = (
         "exp overflows for large scores and is 0 for low ones: torch.softmax subtracts the largest"
     )
-    got = ctx.call(answer, cell, embedded[:1], start, annotations, 200 * w, w_c)
-    got = ctx.floats(got, name, (1, batch, d), nan=nan)
-    e, s_0, h, a, a_c = given
-    ctx.close(got, decode(e[:1], s_0, h, 200 * a, a_c), name)
+    # a state of 1 and -1, and whole numbers elsewhere: no score is rounded
+    whole, large = ctx.integers(-3, 4, batch, n, d).float(), 100.0 * ctx.integers(-3, 4, d, d)
+    hard = 1e3 * embedded[:1], start, whole, large, w_c
+    got = ctx.floats(ctx.call(answer, cell, *hard), name, (1, batch, d), nan=nan)
+    ctx.close(got, decode(*map(array, hard)), name)
     at = dict(enumerate(("embedded", "start", "annotations", "W", "W_c"), 1))
     check_gradients(ctx, answer, (cell, embedded, start, annotations, w, w_c), at, decode)
