@@ -218,6 +218,7 @@ def _step(
     forgotten=False,
     candidate=np.tanh,
     early=False,
+    late=False,
     third="summary",
 ):
     """(h_t, c_t, h̃_t), with options for known mistakes."""
@@ -238,7 +239,8 @@ def _step(
     if t:
         h_tilde = h_tape[:, -1] if last_h else h_tilde
         c_tilde = c_tape[:, -1] if last_c else c_tape.mean(1) if flat_c else c_tilde
-    joined = np.concatenate((x, h_tilde) if turned else (h_tilde, x), -1)
+    met = summary if late else h_tilde
+    joined = np.concatenate((x, met) if turned else (met, x), -1)
     parts = dict(zip(order, np.split(joined @ w.T + (0 if no_b else b), 4, -1)))
     i, f, o = (0.5 + 0.5 * np.tanh(parts[name] / 2) for name in "ifo")
     c = (0 if forgotten else f) * c_tilde + i * candidate(parts["c"])
@@ -281,6 +283,9 @@ def _variants(given, known, t):
             "over the rows": dict(early=True),
             "the third result is the summary that came in: expected the one of this step, "
             "h̃_t": dict(third="old"),
+            "the gates read the summary that came in: expected the one of this step, h̃_t": dict(
+                late=True
+            ),
             "the score does not use x_t": dict(no_x=True),
             "the score does not use the summary h̃_{t-1}": dict(no_s=True),
             "the forget gate is not used": dict(forgotten=True),

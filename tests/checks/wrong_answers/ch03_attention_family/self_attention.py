@@ -162,6 +162,13 @@ edit(
 edit("the gradient at x is not", "h.unsqueeze", "h.detach().unsqueeze")
 edit("the gradient at c_tape is not", "* c_tape", "* c_tape.detach()")
 edit("the third result is the new state", "c_tape, summary", "c_tape, h")
+edit(
+    "the gates read the summary that came in",
+    "summary = (weights",
+    "old, summary = summary, (weights",
+    "torch.cat((summary, x)",
+    "torch.cat((old, x)",
+)
 edit("goes through a sigmoid", "torch.tanh(new)", "torch.sigmoid(new)")
 edit(
     "the softmax comes before v",
