@@ -95,17 +95,17 @@ def _from_middle(n):
     return (torch.arange(n) - (n - 1) / 2).abs()
 
 
-def _translations(ctx):
+def _translations(ctx, bins):
     """Predictions, references, source lengths and edges.
 
     One bin is empty, the others hold their lower edge and two sources more.
     """
     edges = [ctx.integers(1, 4)]
-    for gap in ctx.integers(3, 9, 5).tolist():
+    for gap in ctx.integers(3, 9, bins).tolist():
         edges.append(edges[-1] + gap)
-    empty = ctx.integers(0, 5)
+    empty = ctx.integers(0, bins)
     lengths = [edge for edge in edges if edge != edges[empty]]
-    for i in range(5):
+    for i in range(bins):
         if i != empty:
             lengths += ctx.integers(edges[i] + 1, edges[i + 1], 2).tolist()
     lengths = [lengths[i] for i in ctx.order(len(lengths))]
@@ -138,29 +138,34 @@ def _accuracies(predictions, references, lengths, edges):
         return [sum(entries) / (count or len(entries)) if entries else None for entries in bins]
 
     return means(right), {
-        f"both edges of a bin are inside: a source of length {edges[1]} counts in [{edges[0]}, "
-        f"{edges[1]}) and in [{edges[1]}, {edges[2]}). "
-        "Leave the upper edge out": means(upper),
-        f"the lower edge is left out: the bin [{edges[1]}, {edges[2]}) holds length {edges[1]} "
-        f"and not {edges[2]}": means(lower),
+        f"both edges of a bin are inside: leave {edges[1]} out of [{edges[0]}, {edges[1]})": means(
+            upper
+        ),
+        f"the lower edge is left out: the bin [{edges[0]}, {edges[1]}) holds length {edges[0]} "
+        f"and not {edges[1]}": means(lower),
         f"the last bin holds its upper edge, {edges[-1]}: leave it out there, too": means(closed),
         "single tokens are counted: a prediction is right if all of its tokens are": means(tokens),
         "a prediction that stops too early counts as right: compare whole lists": means(prefix),
         "the bins are divided by the number of all sources: expected by that of the bin": means(
             right, len(lengths)
         ),
+        "every prediction counts as right: compare it with its reference": [
+            1.0 if entries else None for entries in right
+        ],
         "these are counts: divide by the number of sources in the bin": means(right, 1),
     }
 
 
 @exercise("02.accuracy_by_length", title="Accuracy by source length", difficulty=2, minutes=8)
 def accuracy_by_length(answer, ctx):
+    bins = ctx.sizes(bins=(1, 6))
+
     def differ(drawn):  # the results of all mistakes
         right, slips = _accuracies(*drawn)
         results = [right, [entry or 0.0 for entry in right], *slips.values()]
         return all(one not in results[:i] for i, one in enumerate(results))
 
-    given = ctx.draw(lambda: _translations(ctx), differ, 1000)
+    given = ctx.draw(lambda: _translations(ctx, bins), differ, 1000 if bins > 1 else 1)
     predictions, references, lengths, edges = given
     right, slips = _accuracies(*given)
     got = ctx.call(answer, predictions, references, lengths, edges)
@@ -217,9 +222,10 @@ def accuracy_by_length(answer, ctx):
 
 @exercise("02.reads_a_set", title="Write the test: does it read a set?", difficulty=3, minutes=10)
 def reads_a_set(answer, ctx):
-    batch, n, d = 2, 7, 4
+    # seven words at least, which a random order hardly ever leaves in place
+    batch, n, d = ctx.sizes(batch=(1, 3), n=(7, 10), d=(1, 4))
     states = ctx.normal(batch, n, d)
-    mask = torch.arange(n) < torch.tensor([[n], [n - 3]])
+    mask = torch.arange(n) < ctx.lengths(batch, n, 4)[:, None]
     seen = []
 
     def watch(attention):
@@ -232,7 +238,13 @@ def reads_a_set(answer, ctx):
     for name, attention, expected in _subjects(ctx, d):
         seen.clear()
         got = ctx.truth(ctx.call(answer, watch(attention), states, mask), f"your test of {name}")
-        if not any(h.shape == states.shape and not torch.equal(h, states) for h, _ in seen):
+        for h, _ in seen:
+            if h.shape[-2:] != states.shape[-2:]:
+                ctx.fail(
+                    f"attention got states of shape {tuple(h.shape)}: a shuffle keeps all words, "
+                    f"here {n}"
+                )
+        if all(torch.equal(h, states) for h, _ in seen):
             ctx.fail(
                 "the states are never shuffled: call attention a second time, with their order "
                 "changed"
@@ -243,13 +255,19 @@ def reads_a_set(answer, ctx):
             verdict = f"your test says that {name} does not read a set, but it does"
             if all(torch.equal(m, mask) for _, m in seen):
                 ctx.fail(f"{verdict}: the mask must be shuffled with the states")
-            if any(_rows(h, m) != _rows(states, mask) for h, m in seen):
+            known = _rows(states, mask)
+            read = [_rows(h, m) for h, m in seen]  # all rows of the batch, or one at a time
+            if any(rows != known and (rows[1:] or rows[0] not in known) for rows in read):
                 ctx.fail(
                     f"{verdict}: states and mask have to be shuffled together, in one order, along "
                     f"the words (dim 1)"
                 )
             if not ctx.truth(ctx.call(answer, _largest, states, mask), "your test of the maximum"):
-                ctx.fail(f"{verdict}. Is True returned where the contexts differ?")
+                if ctx.truth(
+                    ctx.call(answer, _first, states, mask), "your test of the first state"
+                ):
+                    ctx.fail(f"{verdict}. Is True returned where the contexts differ?")
+                ctx.fail(f"{verdict}, and neither a maximum, which is the same in any order")
             ctx.fail(
                 f"{verdict}: compare up to rounding, with torch.allclose(…, atol=1e-4); its own "
                 f"tolerance is too small near 0"
@@ -265,10 +283,14 @@ def _largest(states, mask):
     return states.masked_fill(~mask[..., None], float("-inf")).amax(-2)
 
 
+def _first(states, mask):
+    return states[:, 0]
+
+
 def _rows(states, mask):
     """For each row of the batch its words, each with its place in the mask, in an order of their
     own.
     """
     if states.dim() != 3 or states.shape[:2] != mask.shape:
-        return None
+        return [None]
     return [sorted((*h, m) for h, m in zip(*row)) for row in zip(states.tolist(), mask.tolist())]

@@ -5,7 +5,7 @@ between words, a look by content.
 import numpy as np
 import torch
 
-from ..context import array, softmax
+from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
@@ -38,10 +38,12 @@ def words_in_reverse(answer, ctx):
 
 @exercise("02.merge_subwords", title="From pieces to words", difficulty=3, minutes=10)
 def merge_subwords(answer, ctx):
-    for target_words, source_words in (
-        ([0, 0, 1, 2, 2, 2], [0, 1, 1, 2, 3, 3, 3]),
-        ([0, 1, 1, 2], [0, 0, 0, 1, 2, 2]),
-    ):
+    for _ in range(2):
+        sizes = ctx.sizes(target_words=(1, 5), source_words=(1, 5))
+        target_words, source_words = (  # of one, of two and of three pieces
+            np.repeat(np.arange(k), np.add(ctx.order(3) + ctx.order(3), 1)[:k]).tolist()
+            for k in sizes
+        )
         weights = ctx.weights(len(target_words), len(source_words))
         w = array(weights)
         rows = np.array(target_words)[None] == np.arange(max(target_words) + 1)[:, None]
@@ -51,7 +53,7 @@ def merge_subwords(answer, ctx):
             columns / columns.sum(-1, keepdims=True),
         )
         got = ctx.call(answer, weights, target_words, source_words)
-        got = ctx.tensor(
+        got = ctx.floats(
             got,
             "weights",
             (len(rows), len(columns)),
@@ -88,33 +90,28 @@ def merge_subwords(answer, ctx):
     "02.look_by_content", title="Find the bug: a decoder that looks away", difficulty=2, minutes=8
 )
 def look_by_content(answer, ctx):
-    batch, n, d_e, d, d_h = 3, ctx.integers(5, 8), 3, 4, 8
-    embedded, state, annotations = (
-        ctx.normal(batch, d_e),
-        ctx.normal(batch, d),
-        ctx.normal(batch, n, d_h),
-    )
-    W = 0.5 * ctx.normal(d_e + d, d_h)
-    real = torch.arange(n) < torch.tensor([n, 3, n - 1])[:, None]
-    got_context, got = ctx.parts(
-        ctx.call(answer, embedded, state, annotations, W, real),
-        ("context", "weights"),
-        ((batch, d_h), (batch, n)),
-    )
-    got = ctx.tensor(
-        got,
-        "weights",
-        (batch, n),
-        nan="each source has a word",
-        mention="one row per sentence, one column per source word",
-    )
-    got_context = ctx.tensor(
-        got_context,
-        "context",
-        (batch, d_h),
-        mention="one row per sentence, as wide as an annotation",
-    )
-    e, s, h, w, there = (array(t) for t in (embedded, state, annotations, W, real))
+    for factor, shift in HARD_SCORES:
+        batch, n, d_e, d, more = ctx.sizes(
+            batch=(1, 4), n=(1, 7), d_e=(1, 3), d=(1, 4), more=(0, 3)
+        )
+        d_h = n + more
+        embedded, state = ctx.normal(batch, d_e), ctx.normal(batch, d)
+        annotations, W = ctx.normal(batch, n, d_h), 0.5 * ctx.normal(d_e + d, d_h)
+        real = torch.arange(n) < ctx.lengths(batch, n)[:, None]
+        ordinary = (factor, shift) == HARD_SCORES[0]
+        if not ordinary:  # quarters, whose products are exact; one entry is for the shift
+            embedded, state, annotations, W = (
+                (4 * part).round() / 4 for part in (embedded, state, annotations, W)
+            )
+            embedded[:, 0], annotations[..., 0], W[:, 0] = 1.0, 1.0, 0.0
+            W *= factor
+            W[0, 0] = shift
+        _look(answer, ctx, (embedded, state, annotations, W, real), ordinary)
+
+
+def _look(answer, ctx, given, ordinary):
+    e, s, h, w, there = (array(t) for t in given)
+    batch, n, d_h = h.shape
 
     def weigh(scores, axis=-1):
         return softmax(np.where(there, scores, -np.inf), axis)
@@ -123,8 +120,30 @@ def look_by_content(answer, ctx):
         return np.einsum("bd,bnd->bn", np.concatenate((e, s), -1) @ w, h)
 
     concatenated, right = np.concatenate((e, s), -1) @ w, scores(e, s, h, w)
+    where = "" if ordinary else f"where a score is {right.flat[np.abs(right).argmax()]:.0f} "
+    got_context, got = ctx.parts(
+        ctx.call(answer, *given), ("context", "weights"), ((batch, d_h), (batch, n))
+    )
+    got = ctx.floats(
+        got,
+        where + "weights",
+        (batch, n),
+        nan=None if ordinary else "exp overflows or is 0 at every word: subtract the largest first",
+        mention="one row per sentence, one column per source word",
+    )
+    got_context = ctx.floats(
+        got_context,
+        where + "context",
+        (batch, d_h),
+        mention="one row per sentence, as wide as an annotation",
+    )
     expected = weigh(right)
     shifted = np.stack([row[there[b].sum() - 1 - np.arange(n)] for b, row in enumerate(right)])
+    context = np.einsum("bn,bnd->bd", expected, h)
+    if not ordinary:
+        ctx.close(got, expected, where + "weights")
+        ctx.close(got_context, context, where + "context")
+        return
     ctx.close(
         got,
         expected,
@@ -139,8 +158,6 @@ def look_by_content(answer, ctx):
             ),
             "the weights are equal: the question is not asked of each annotation": there
             / there.sum(-1, keepdims=True),
-            "all words of a sentence are compared with the mean annotation, or the question is "
-            "asked of nothing": weigh(0 * right),
             "the padding is not masked: it gets weight": softmax(right),
             "the mask comes after the softmax: the weights no longer add up to 1": softmax(right)
             * there,
@@ -174,7 +191,6 @@ def look_by_content(answer, ctx):
             "the places stand in reverse order": weigh(shifted),
         },
     )
-    context = np.einsum("bn,bnd->bd", expected, h)
     ctx.close(
         got_context,
         context,
@@ -194,4 +210,4 @@ def look_by_content(answer, ctx):
         return np.einsum("bn,bnd->bd", weigh(scores(e, s, h, w)), h)
 
     at = dict(enumerate(("embedded", "state", "annotations", "W")))
-    check_gradients(ctx, answer, (embedded, state, annotations, W, real), at, oracle, part=0)
+    check_gradients(ctx, answer, given, at, oracle, part=0)

@@ -60,11 +60,7 @@ edit(
     "torch.clamp(torch.where(norm > 0, max_norm / norm, torch.nan), max=1.0)",
 )
 edit("changes its argument gradients in place", "gradient * scale", "gradient.mul_(scale)")
-edit(
-    "expected a list of",
-    "return [gradient * scale for gradient in gradients]",
-    "return norm",
-)
+edit("expected a list of", "return [gradient * scale for gradient in gradients]", "return norm")
 
 
 def _losses(logits, targets, pad):

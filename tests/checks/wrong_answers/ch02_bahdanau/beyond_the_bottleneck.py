@@ -21,6 +21,7 @@ edit("None came back", 'return "the square"', "pass")
 
 edit = edits("02.reads_a_set")
 edit("the mask must be shuffled with the states", "mask[:, order]", "mask")
+edit("a shuffle keeps all words", "n = states.shape[1]", "n = states.shape[1] - 1")
 edit("the states are never shuffled", "states[:, order], mask[:, order]", "states.clone(), mask")
 edit(
     "compare up to rounding",
@@ -67,6 +68,7 @@ edit(
 edit("single tokens are counted", "p == r for", "sum(a == b for a, b in zip(p, r)) / len(r) for")
 edit("stops too early counts as right", "p == r for", "all(a == b for a, b in zip(p, r)) for")
 edit("expected None", "else None", "else 0.0")
+edit("every prediction counts as right", "p == r for", "True for")
 edit("the number of all sources", "/ len(hits)", "/ len(lengths)")
 edit("ZeroDivisionError", "if hits else None", "")
 
