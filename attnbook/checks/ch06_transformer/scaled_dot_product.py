@@ -48,8 +48,9 @@ def forgotten_padding(answer, ctx):
     "06.left_padded_mask", title="A mask for texts padded on the left", difficulty=2, minutes=5
 )
 def left_padded_mask(answer, ctx):
-    for n in (ctx.integers(5, 8), 3):
-        lengths = torch.tensor([n, 2, 1, n - 1, *ctx.integers(1, n + 1, 2).tolist()])[ctx.order(6)]
+    for _ in range(2):
+        batch, n = ctx.sizes(batch=(1, 8), n=(1, 9))
+        lengths = ctx.lengths(batch, n)
         got = ctx.call(answer, lengths, n)
         if type(got) is torch.Tensor and got.dtype != torch.bool:
             ctx.fail(
@@ -57,10 +58,10 @@ def left_padded_mask(answer, ctx):
                 f"book is boolean, True = may attend"
             )
         mention = "one matrix of queries and keys for each text"
-        got = array(ctx.tensor(got, "the mask", (6, n, n), dtype=torch.bool, mention=mention))
+        got = array(ctx.tensor(got, "the mask", (batch, n, n), dtype=torch.bool, mention=mention))
         causal, strict = np.tri(n, dtype=bool)[None], np.tri(n, k=-1, dtype=bool)[None]
         count, place = array(lengths)[:, None, None], np.arange(n)
-        left, right = place >= n - count, place < count  # (6, 1, n)
+        left, right = place >= n - count, place < count  # (batch, 1, n)
         expected = causal & left
         wrong = {
             "the mask is upside down: True means may attend": ~expected,
@@ -94,52 +95,59 @@ def left_padded_mask(answer, ctx):
 
 @exercise("06.empty_rows", title="Attention that survives an empty row", difficulty=3, minutes=10)
 def empty_rows(answer, ctx):
-    batch, m, n, d, d_v = 2, 4, ctx.integers(5, 7), 3, 7
-    mask = ctx.integers(0, 2, batch, m, n).bool()
-    mask[:, :, ctx.integers(0, n)] = True
-    empty = [(0, ctx.integers(0, m)), (1, ctx.integers(0, m))]
-    for row in empty:
-        mask[row] = False
-    given = ctx.normal(batch, m, d), ctx.normal(batch, n, d), ctx.normal(batch, n, d_v)
-    _attends(answer, ctx, given, mask, empty)
-    q, k, v = given
-    # Until exp underflows in a row whose largest score is a forbidden one, and no two scores are so
-    # close that the weights depend on the rounding of float32.
-    while True:
-        scores = 400 * q @ k.mT / np.sqrt(d)
-        forbidden = scores.masked_fill(mask, -1e9).amax(-1)[mask.any(-1)]
-        best, second = scores.masked_fill(~mask, -1e9)[mask.any(-1)].topk(2).values.unbind(-1)
-        if (forbidden - best).max() > 120 and (best - second).min() > 15:
-            break
-        q = ctx.normal(batch, m, d)
-    _attends(answer, ctx, (40 * q, 10 * k, v), mask, empty)
+    batch, m, n, d, d_v = ctx.sizes(batch=(1, 4), m=(1, 5), n=(1, 7), d=(1, 4), d_v=(1, 9))
+    mask = ctx.integers(0, 2, batch * m, n).bool()
+    mask[:, ctx.integers(0, n)] = True
+    empty = ctx.order(batch * m)[: max(1, batch * m // 4)]
+    mask[empty] = False
+    q, k, v = ctx.normal(batch, m, d), ctx.normal(batch, n, d), ctx.normal(batch, n, d_v)
+    _attends(answer, ctx, (q, k, v), mask.view(batch, m, n))
+
+    # Where exp overflows, and underflows in a row whose largest score is a forbidden one.
+    large = 300 / (q @ k.mT / d**0.5).abs().max() * q
+    scores = (large @ k.mT).view(batch * m, n)
+    rows = [row for row in ctx.order(batch * m) if row not in empty]
+    for row in rows[: len(rows) // 2]:
+        mask[row] = scores[row] == scores[row].min()
+    mask = mask.view(batch, m, n)
+    _attends(answer, ctx, (large, k, v), mask)
 
     def oracle(q, k, v):
         return _weights(q @ k.swapaxes(1, 2) / np.sqrt(d), mask.numpy()) @ v
 
     at = dict(enumerate(("query", "key", "value")))
     nan = (
-        "a row without any key leaves NaN behind: 0 times NaN is NaN, so do not make one, not "
-        "even where it is replaced later"
+        "a row without any key, or an exp that overflows, leaves NaN behind: 0 times NaN is NaN, "
+        "so do not make one, not even where it is replaced later"
     )
-    check_gradients(ctx, answer, (*given, mask), at, oracle, part=0, nan=nan)
+    check_gradients(ctx, answer, (q, k, v, mask), at, oracle, part=0, nan=nan)
+
+    def finite(result, copies):
+        gradients = torch.autograd.grad(result[0].sum(), copies[:3])
+        for name, gradient in zip(at.values(), gradients):
+            if not torch.isfinite(gradient).all():
+                ctx.fail(f"for scores of a few hundred the gradient at {name} is not finite: {nan}")
+
+    leaves = (x.clone().requires_grad_() for x in (large, k, v))
+    ctx.call(answer, *leaves, mask, then=finite)
 
 
 def _weights(scores, allowed, axis=-1):
     return softmax(np.where(allowed, scores, -np.inf), axis)
 
 
-def _attends(answer, ctx, given, mask, empty):
+def _attends(answer, ctx, given, mask):
     (batch, m, d), (_, n, _), (_, _, d_v) = (x.shape for x in given)
     q, k, v = (array(x) for x in given)
     scores, allowed = q @ k.swapaxes(1, 2) / np.sqrt(d), mask.numpy()
+    some = allowed.any(-1)
     got_context, got = ctx.parts(
         ctx.call(answer, *given, mask), ("context", "weights"), ((batch, m, d_v), (batch, m, n))
     )
     complete = (
         type(got) is torch.Tensor
         and got.shape == (batch, m, n)
-        and bool(torch.isfinite(got[mask.any(-1)]).all())
+        and bool(torch.isfinite(got[some]).all())
     )
     if np.abs(scores).max() > 60 and not complete:
         ctx.fail(
@@ -148,32 +156,31 @@ def _attends(answer, ctx, given, mask, empty):
             "of a row first; torch.softmax does, if the mask comes before it"
         )
     nan = (
-        f"row {list(empty[0])} may attend to nothing, and a softmax over nothing but -inf is 0/0"
+        f"row {np.argwhere(~some)[0].tolist()} may attend to nothing, and a softmax over "
+        f"nothing but -inf is 0/0"
         if complete
         else "rows that may attend to something must not hold it"
     )
-    got_context = ctx.tensor(
+    got_context = ctx.floats(
         got_context,
         "context",
         (batch, m, d_v),
         nan=nan,
         mention="one row a query, as wide as the values",
     )
-    got = ctx.tensor(
+    got = ctx.floats(
         got, "weights", (batch, m, n), nan=nan, mention="one row a query, one column a key"
     )
     expected = _weights(scores, allowed)
-    lost = np.argwhere((array(got).sum(-1) < 0.5) & allowed.any(-1))
+    lost = np.argwhere((array(got).sum(-1) < 0.5) & some)
     if np.abs(scores).max() > 60 and len(lost):  # smaller scores were weighted rightly
         ctx.fail(
-            f"scores of a few hundred leave row {lost[0].tolist()} without its weight: exp "
-            f"underflows where a forbidden score is the "
-            "largest by far. Subtract the largest allowed score of a row"
+            f"scores of a few hundred leave row {lost[0].tolist()} without its weight, where they "
+            f"lie far below 0 or below a forbidden one: put −∞ at forbidden keys and subtract the "
+            f"largest score that is left"
         )
-    flat, unmasked = expected.copy(), softmax(scores)
-    bare = expected.copy()
-    for row in empty:
-        flat[row], bare[row] = 1 / n, unmasked[row]
+    unmasked = softmax(scores)
+    flat, bare = (np.where(some[..., None], expected, other) for other in (1 / n, unmasked))
     wrong = {
         "a row that may attend to nothing spreads its weight over all keys, forbidden ones too: "
         "expected zeros": flat,
@@ -219,7 +226,7 @@ def _attends(answer, ctx, given, mask, empty):
 
 @exercise("06.leaks", title="A detector of leaks", difficulty=3, minutes=15)
 def leaks(answer, ctx):
-    n, d = ctx.integers(5, 8), 6
+    n, d = ctx.sizes(n=(1, 7), d=(1, 8))
     # small: with scores far apart a weight, and with it a leak, would be lost in rounding
     x = 0.4 * ctx.normal(n, d)
     matrices = [ctx.normal(d, d) / d**0.5 for _ in range(3)]
@@ -277,10 +284,10 @@ def _why(got, expected, what):
             ": adding one number to a whole row is taken out again by the norm, so change its "
             "entries by different numbers"
         )
-    near = np.eye(len(got), k=1, dtype=bool)
-    if (got == (expected & near)).all():
+    near = expected & np.eye(len(got), k=1, dtype=bool)
+    if near.any() and (got == near).all():
         return ": look at all later rows, not only at the next one"
-    if not got.any():
+    if "adds up all words" in what and not got.any():
         return ": is the change you make too small to be seen, or the bound too high?"
     return ""
 
@@ -290,9 +297,9 @@ def _layers(n, d, matrices, ctx):
     w_q, w_k, w_v = matrices
     causal = torch.ones(n, n, dtype=torch.bool).tril()
     # not every place, so that no fixed matrix is right
-    leaky = torch.tensor(ctx.order(n - 2)[: ctx.integers(1, n - 2)])
+    leaky = ctx.order(n - 2)[: ctx.integers(1, n - 2)] if n > 2 else []
     ahead = causal.clone()
-    ahead[leaky, leaky + 2] = True
+    ahead[leaky, [t + 2 for t in leaky]] = True
     triangle, none = ~np.tri(n, dtype=bool), np.zeros((n, n), dtype=bool)
     skipped = (ahead & ~causal).numpy()
 
@@ -319,7 +326,20 @@ def _layers(n, d, matrices, ctx):
     def before(mask):
         return lambda e: e.masked_fill(~mask, float("-inf")).softmax(-1)
 
+    shares = (0.5 + torch.rand(n, n, generator=ctx.generator)) * ctx.normal(n, n).sign()
+
+    def mix(mask):
+        return layer(lambda e: (shares * mask).to(e))
+
+    of_any_width = (
+        (mix(torch.ones_like(causal)), triangle, "in a layer that adds up all words"),
+        (mix(causal), none, "in a layer that adds up the words up to each"),
+        (mix(ahead), skipped, "in a layer that adds up words, in some places two words ahead"),
+    )
+    if d == 1:  # a row of one number has no direction, and one slope may be 0
+        return of_any_width
     return (
+        *of_any_width,
         (layer(before(causal)), none, "in a layer with the right mask"),
         (layer(before(torch.ones_like(causal))), triangle, "in a layer without a mask"),
         (layer(before(ahead)), skipped, "in a layer that sees two words ahead in some places"),

@@ -115,7 +115,7 @@ edit(
     "scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)",
 )
 edit(
-    "a forbidden score is the largest by far",
+    "or below a forbidden one",
     'scores.masked_fill(~mask & some, float("-inf"))',
     "torch.exp(scores - scores.amax(-1, keepdim=True).detach()) * mask",
     "torch.softmax(scores, dim=-1) * some",
