@@ -193,11 +193,11 @@ def beam_step(answer, ctx):
             following = torch.log_softmax(2 * ctx.normal(beam, size), dim=-1)
             return [(256 * part).round() / 256 for part in (so_far - shift, following)]
 
-        def telling(drawn):  # exact sums, no two alike, and a parent has two of the best
+        def telling(drawn):  # exact sums, no two alike; a parent has several of the best
             total = drawn[0][:, None] + drawn[1]
             parents = total.flatten().topk(k).indices // size
-            shared = min(beam, size, k) == 1 or len(parents.unique()) < min(beam, k)
-            return shared and len(total.unique()) == beam * size
+            shared = 0 < parents.max() and len(parents.unique()) < min(beam, k)
+            return (shared or min(beam, size, k) == 1) and len(total.unique()) == beam * size
 
         so_far, following = ctx.draw(sample, telling, 100)
         total = array(so_far)[:, None] + array(following)

@@ -85,7 +85,7 @@ def eight_digits(answer, ctx):
     "01.teacher_forcing", title="What the decoder reads, what it must say", difficulty=1, minutes=5
 )
 def teacher_forcing(answer, ctx):
-    for bos, eos, pad in ((1, 2, 0), ctx.order(8)[:3]):
+    for bos, eos, pad in ((1, 2, 0), (1 + i for i in ctx.order(7)[:3])):
         batch, longest = ctx.sizes(batch=(1, 4), longest=(1, 6))
         lengths = ctx.lengths(batch, longest).tolist()
         targets = [ctx.integers(8, 20, k).tolist() for k in lengths]

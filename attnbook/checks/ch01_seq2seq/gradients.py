@@ -144,8 +144,8 @@ def jacobian_norms(answer, ctx):
 )
 def loss_of_a_step(answer, ctx):
     count, batch, m, words = ctx.sizes(
-        batches=(1, 4),
-        batch=(1, 3),
+        batches=(1, 5),
+        batch=(1, 4),
         m=(1, 6),
         vocabulary=(2, 7),  # pad and a word
     )
@@ -167,7 +167,7 @@ def loss_of_a_step(answer, ctx):
         values = [right, *wrong.values()]
         return count == 1 or np.diff(np.sort(values)).min() > 1e-3
 
-    pad, batches = ctx.draw(sample, differ, 50)
+    pad, batches = ctx.draw(sample, differ, 200 if batch > 1 and m > 1 else 1)
     right, wrong = _losses(pad, batches)
     got = ctx.call(answer, batches, pad)
     got = ctx.floats(got, "the loss", (), mention="one number, the mean over all words")

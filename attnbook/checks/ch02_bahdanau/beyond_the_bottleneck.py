@@ -225,7 +225,8 @@ def reads_a_set(answer, ctx):
     # seven words at least, which a random order hardly ever leaves in place
     batch, n, d = ctx.sizes(batch=(1, 3), n=(7, 10), d=(1, 4))
     states = ctx.normal(batch, n, d)
-    mask = torch.arange(n) < ctx.lengths(batch, n, 4)[:, None]
+    lengths = ctx.lengths(batch, n, 4) if batch > 1 else torch.tensor([n])
+    mask = torch.arange(n) < lengths[:, None]  # a full row, whose last state every order moves
     seen = []
 
     def watch(attention):

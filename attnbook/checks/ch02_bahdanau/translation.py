@@ -92,11 +92,11 @@ def merge_subwords(answer, ctx):
 def look_by_content(answer, ctx):
     for factor, shift in HARD_SCORES:
         batch, n, d_e, d, more = ctx.sizes(
-            batch=(1, 4), n=(1, 7), d_e=(1, 3), d=(1, 4), more=(0, 3)
+            batch=(1, 5), n=(1, 7), d_e=(1, 3), d=(1, 4), more=(0, 3)
         )
         d_h = n + more
         embedded, state = ctx.normal(batch, d_e), ctx.normal(batch, d)
-        annotations, W = ctx.normal(batch, n, d_h), 0.5 * ctx.normal(d_e + d, d_h)
+        annotations, W = ctx.normal(batch, n, d_h), 0.25 * ctx.normal(d_e + d, d_h)
         real = torch.arange(n) < ctx.lengths(batch, n)[:, None]
         ordinary = (factor, shift) == HARD_SCORES[0]
         if not ordinary:  # quarters, whose products are exact; one entry is for the shift

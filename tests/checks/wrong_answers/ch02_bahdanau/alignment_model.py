@@ -48,17 +48,18 @@ edit(
 edit("no gradient reaches v", "@ v", "@ v.detach()")
 
 
+@wrong("02.masked_context", "set to 0 after the softmax")
+def masked_afterwards(scores, annotations, lengths):
+    words = torch.arange(scores.shape[-1]) < lengths[:, None]
+    weights = torch.softmax(scores, -1) * words
+    return (weights[..., None] * annotations).sum(1), weights
+
+
 edit = edits("02.masked_context")
-edit("the lengths are not used", '.masked_fill(~words, float("-inf"))', "")
-edit(
-    "set to 0 after the softmax",
-    'scores.masked_fill(~words, float("-inf")), dim=-1)',
-    "scores, dim=-1) * words",
-)
-edit("exp(0) is 1", 'scores.masked_fill(~words, float("-inf"))', "scores * words")
-edit("one padding position is left in", "< lengths.unsqueeze", "<= lengths.unsqueeze")
-edit("the mask is upside down", "~words", "words")
-edit("the mask is upside down", '~words, float("-inf")', "words, -1e9")
+edit("the lengths are not used", "< lengths", "< 99 + lengths")
+edit("exp(0) is 1", 'float("-inf")', "0.0")
+edit("one padding position is left in", "< lengths", "<= lengths")
+edit("the mask is upside down", "< lengths", ">= lengths", 'float("-inf")', "-1e9")
 edit("expected exactly 0", 'float("-inf")', "-6.0")
 edit(
     "weights that do not know the padding",
