@@ -69,7 +69,7 @@ def cut_by_merges(answer, ctx):
 
 
 def _words(ctx):
-    yield "abc", [("a", "b"), ("b", "c"), ("ab", "c")]
+    yield "abcab", [("a", "b"), ("b", "c"), ("ab", "c")]
     yield "bananas", [("a", "n"), ("an", "a"), ("b", "an")]
     yield "lower", []
     yield "aaaaa", [("a", "a"), ("aa", "aa")]
@@ -120,46 +120,42 @@ def _first(word, merges):
     "09.right_with_one_head", title="Find the bug: right with one head", difficulty=2, minutes=8
 )
 def right_with_one_head(answer, ctx):
-    for h, width, n in ((1, 4, 4), (2, 3, 4), (3, 2, 5), (4, 3, 1), (2, 1, 3)):
-        d = h * width
-        given = ctx.normal(n, d), ctx.normal(d, 3 * d), ctx.normal(3 * d)
-        got = ctx.parts(ctx.call(answer, *given, h), ("Q", "K", "V"))
-        made = array(given[0]) @ array(given[1]) + array(given[2])
-        wrong = {
-            "the columns of a head are taken to stand together: first come all queries, then all "
-            "keys, then all values": made.reshape(n, h, 3, width).transpose(2, 1, 0, 3),
-            "neighbouring columns are taken to be a query, a key and a value": made.reshape(
-                n, h, width, 3
-            ).transpose(3, 1, 0, 2),
-            "the columns of a head stand together, not every h-th column": made.reshape(
-                n, 3, width, h
-            ).transpose(1, 3, 0, 2),
-            "the biases are not added": (made - array(given[2]))
-            .reshape(n, 3, h, width)
-            .transpose(1, 2, 0, 3),
-            "tokens and heads are mixed: exchange two dimensions, do not reshape": made.reshape(
-                n, 3, d
-            )
-            .transpose(1, 0, 2)
-            .reshape(3, h, n, width),
-        }
-        for k, name in enumerate("QKV"):
-            where = f"with {h} heads: {name}"
-            ctx.close(
-                ctx.tensor(got[k], where, (h, n, width)),
-                _heads(made, n, h, width)[k],
-                where,
-                {words: value[k] for words, value in wrong.items()},
-            )
-    n = 4
-    given = ctx.normal(n, 4), ctx.normal(4, 12), ctx.normal(12), 2
+    n, h, width = ctx.sizes(n=(1, 5), h=(1, 4), width=(1, 4))
+    d = h * width
+    given = ctx.normal(n, d), ctx.normal(d, 3 * d), ctx.normal(3 * d), h
+    got = ctx.parts(ctx.call(answer, *given), ("Q", "K", "V"))
+    made = array(given[0]) @ array(given[1]) + array(given[2])
+    wrong = {
+        "the columns of a head are taken to stand together: first come all queries, then all "
+        "keys, then all values": made.reshape(n, h, 3, width).transpose(2, 1, 0, 3),
+        "neighbouring columns are taken to be a query, a key and a value": made.reshape(
+            n, h, width, 3
+        ).transpose(3, 1, 0, 2),
+        "the columns of a head stand together, not every h-th column": made.reshape(
+            n, 3, width, h
+        ).transpose(1, 3, 0, 2),
+        "the biases are not added": (made - array(given[2]))
+        .reshape(n, 3, h, width)
+        .transpose(1, 2, 0, 3),
+        "tokens and heads are mixed: exchange two dimensions, do not reshape": made.reshape(n, 3, d)
+        .transpose(1, 0, 2)
+        .reshape(3, h, n, width),
+    }
+    for k, name in enumerate("QKV"):
+        where = f"with {h} heads: {name}"
+        ctx.close(
+            ctx.floats(got[k], where, (h, n, width)),
+            _heads(made, n, h, width)[k],
+            where,
+            {words: value[k] for words, value in wrong.items()},
+        )
     for k in range(3):
         check_gradients(
             ctx,
             answer,
             given,
             {0: "x", 1: "W", 2: "b"},
-            lambda x, W, b: _heads(x @ W + b, n, 2, 2)[k],
+            lambda x, W, b: _heads(x @ W + b, n, h, width)[k],
             part=k,
         )
 

@@ -58,7 +58,7 @@ def _merged(context_a, log_a, context_b, log_b):
 
 @exercise("09.merge_by_log_sums", title="Merge what kernels hand back", difficulty=2, minutes=8)
 def merge_by_log_sums(answer, ctx):
-    m, d_v = ctx.integers(7, 10), 3
+    m, d_v = ctx.sizes(m=(1, 9), d_v=(1, 4))
     contexts = [ctx.normal(m, d_v) for _ in range(2)]
     logs = [2 * ctx.normal(m) for _ in range(2)]
     _merge_once(answer, ctx, contexts, logs, "for scores of ordinary size: ")
@@ -70,25 +70,32 @@ def merge_by_log_sums(answer, ctx):
             [part + shift for part in logs],
             f"for logarithms near {shift:g} (measure the exponentials from the larger one): ",
         )
-    apart = [logs[0] + 300.0, logs[1] - 300.0]
-    _merge_once(answer, ctx, contexts, apart, "for two parts of which one is far larger: ")
-    inf = float("inf")
-    for row, unseen in enumerate([(0,), (1,), (0, 1)]):
+    for sign in (1, -1):
+        far = 300.0 * sign * (-1) ** torch.arange(m)
+        apart = [logs[0] + far, logs[1] - far]
+        _merge_once(answer, ctx, contexts, apart, "where one part is far larger: ")
+    for row, unseen in zip(range(m), [(0, 1), (0,), (1,)]):
         for part in unseen:
             contexts[part][row] = 0.0
-            logs[part][row] = -inf
+            logs[part][row] = -torch.inf
+    logs[0][3:4] += 300.0  # the others remain of ordinary size
     given = _merge_once(
         answer, ctx, contexts, logs, "where a query sees nothing in a part, or in both: "
     )
-    check_gradients(
-        ctx,
-        answer,
-        given,
-        {0: "context_a", 1: "L_a", 2: "context_b", 3: "L_b"},
-        lambda *parts: _merged(*parts)[0],
-        part=0,
-        nan="a query that sees nothing in either part divides 0 by 0, or subtracts -inf from -inf",
-    )
+
+    nan = "a query that sees nothing in either part divides 0 by 0, or subtracts -inf from -inf"
+    names = dict(enumerate(("context_a", "L_a", "context_b", "L_b")))
+    check_gradients(ctx, answer, given, names, lambda *parts: _merged(*parts)[0], part=0, nan=nan)
+
+    def log_where_finite(context_a, L_a, context_b, L_b):
+        _, L = answer(context_a, L_a, context_b, L_b)
+        return torch.where(L > -torch.inf, L, 0.0)
+
+    def right(L_a, L_b):
+        _, L = _merged(array(given[0]), L_a, array(given[2]), L_b)
+        return np.where(L > -np.inf, L, 0.0)
+
+    check_gradients(ctx, log_where_finite, given, {1: "L_a", 3: "L_b"}, right, nan=nan)
 
 
 def _merge_once(answer, ctx, contexts, logs, where):
@@ -96,7 +103,7 @@ def _merge_once(answer, ctx, contexts, logs, where):
     m, d_v = contexts[0].shape
     got = ctx.parts(ctx.call(answer, *given), ("context", "L"), ((m, d_v), (m,)))
     nan = "is a -inf subtracted from a -inf, a 0 divided by 0, or does an exponential overflow?"
-    context = ctx.tensor(got[0], f"{where}the context", (m, d_v), nan=nan)
+    context = ctx.floats(got[0], f"{where}the context", (m, d_v), nan=nan)
     expected, log = _merged(*(array(part) for part in given))
     a, b = array(contexts[0]), array(contexts[1])
     la, lb = (np.where(np.isfinite(array(part)), array(part), -1e3)[:, None] for part in logs)
@@ -136,7 +143,7 @@ def _merge_once(answer, ctx, contexts, logs, where):
                 "there"
             )
         value = torch.where(torch.tensor(nothing), 0.0, value)
-    value = ctx.tensor(value, f"{where}L", (m,))
+    value = ctx.floats(value, f"{where}L", (m,))
     safe_a, safe_b = (array(part) for part in logs)
     top = np.maximum(safe_a, safe_b)
     with np.errstate(invalid="ignore"):
@@ -165,26 +172,33 @@ def _merge_once(answer, ctx, contexts, logs, where):
     minutes=10,
 )
 def worked_yesterday(answer, ctx):
-    d, size, blocks = 4, 3, ctx.integers(3, 5)
-    m, n = 3, size * blocks
-    V = ctx.normal(n, 2)
-    for level, words in (
-        (0.0, "on random queries and keys"),
-        (-200.0, "where all scores of a query are near -200"),
-        (200.0, "where all scores of a query are near 200"),
-        (-20.0, "where all scores of a query are near -20"),
+    m, d, size, blocks, d_v = ctx.sizes(m=(1, 4), d=(1, 5), size=(1, 4), blocks=(1, 6), d_v=(1, 3))
+    n = size * blocks
+    V = ctx.normal(n, d_v)
+    even, signs = torch.ones(n), 1.0 - 2 * ctx.integers(0, 2, n)
+    for level, keys, words in (
+        (0.0, even, "on random queries and keys"),
+        (-200.0, even, "where all scores of a query are near -200"),
+        (200.0, even, "where all scores of a query are near 200"),
+        (-20.0, even, "where all scores of a query are near -20"),
+        (200.0, signs, "where the scores of a query are near 200 and near -200"),
+        (
+            200.0 * (-1) ** torch.arange(m),
+            even,
+            "where one query has scores near 200, the next one near -200",
+        ),
     ):
         # the first number of queries and keys makes the level, the others what is on top of it
         Q, K = ctx.normal(m, d), ctx.normal(n, d)
-        K[:, 0] = 1.0
+        K[:, 0] = keys
         Q[:, 0] = level * d**0.5
         ours = array(
             ctx.floats(
                 ctx.call(answer, Q, K, V, size),
                 f"{words}: the context",
-                (m, 2),
-                nan="a sum of exponentials that are all 0 divides it: from which score are they "
-                "measured?",
+                (m, d_v),
+                nan="is a sum of exponentials that are all 0 the divisor, or does one overflow? "
+                "from which score are they measured?",
             )
         )
         scores = array(Q) @ array(K).T / d**0.5
@@ -213,16 +227,22 @@ def worked_yesterday(answer, ctx):
                 ),
             },
         )
+    check_gradients(
+        ctx,
+        answer,
+        (Q, K, V, size),
+        {0: "Q", 1: "K", 2: "V"},
+        lambda Q, K, V: softmax(Q @ K.T / d**0.5) @ V,
+    )
 
 
-_ENDS = (10, 21), (2, 6), (2, 6), (2, 12)  # of n, rows, columns and w
 _CASES = (12, 4, 2, 5), (16, 4, 4, 6), (13, 5, 3, 4), (11, 3, 4, 1), (20, 3, 4, 20), (17, 2, 5, 9)
 
 
 @exercise("09.tiles_of_a_window", title="The tiles of a window", difficulty=3, minutes=12)
 def tiles_of_a_window(answer, ctx):
-    drawn = [tuple(ctx.integers(*ends) for ends in _ENDS) for _ in range(3)]
-    for n, rows, columns, w in [*drawn, *_CASES]:
+    drawn = ctx.sizes(n=(1, 20), rows=(1, 5), columns=(1, 5), w=(1, 11))
+    for n, rows, columns, w in [drawn, *_CASES]:
         where = f"for n = {n}, rows = {rows}, columns = {columns}, w = {w}"
         got = ctx.call(answer, n, rows, columns, w)
         if type(got) not in (list, tuple):

@@ -41,13 +41,17 @@ def a_draft_without_a_clue(answer, ctx):
 
 @exercise("09.nucleus", title="The nucleus", difficulty=2, minutes=7)
 def nucleus(answer, ctx):
-    rows = [(torch.tensor([0.07, 0.5, 0.15, 0.25, 0.03]), share) for share in (0.8, 0.6, 0.45)]
-    rows += [(ctx.weights((5, 7, 3)[k % 3]), (0.3, 0.5, 0.7, 0.9)[k % 4]) for k in range(8)]
-    rows += [(torch.ones(1), 0.5), (ctx.weights(4), 1.0)]
-    for p, share in rows:
+    size = ctx.sizes(size=(1, 9))
+    shares = [ctx.integers(5, 100) / 100 for _ in range(8)]
+    uneven = torch.tensor([0.5, 0.25, 0.15, 0.07, 0.03])[ctx.order(5)]
+    rows = [(uneven, 0.3), (uneven, 0.8), *((ctx.weights(size), share) for share in [*shares, 1.0])]
+    # the first tokens have these shares exactly
+    exact = torch.tensor([0.5, 0.25, 0.125, 0.125])[ctx.order(4)]
+    for p, share in [*rows, (exact, 0.5), (exact, 0.75)]:
         shown = ", ".join(f"{x:.2f}" for x in p.tolist())
         where = f"p = ({shown}), share {share}: the distribution"
-        got = ctx.tensor(ctx.call(answer, p, share), where, (len(p),))
+        nan = "is nothing kept? the token that reaches the share belongs to the nucleus, too"
+        got = ctx.floats(ctx.call(answer, p, share), where, (len(p),), nan=nan)
         values = array(p)
         order = np.argsort(-values, kind="stable")
         total = np.cumsum(values[order])
@@ -65,6 +69,7 @@ def nucleus(answer, ctx):
             right,
             where,
             {
+                "all tokens are kept": values,
                 "what is kept is not divided by its sum": kept(before < share - slack, False),
                 "the token that reaches the share belongs to the nucleus, too": kept(
                     total <= share + slack
@@ -86,15 +91,18 @@ def nucleus(answer, ctx):
     "09.guesses_checked", title="Find the bug: a draft that does not draw", difficulty=3, minutes=10
 )
 def guesses_checked(answer, ctx):
-    cases = ((3, 4, 3), (1, 3, 0), (2, 4, 1), (3, 5, 0), (4, 3, 2), (2, 5, 2), (1, 4, 1), (3, 3, 1))
-    for case, (gamma, size, kept) in enumerate(cases):
+    gamma, size = ctx.sizes(gamma=(1, 5), size=(1, 5))
+    order = ctx.order(gamma)
+    cases = [(kept, lets) for lets in (False, True) for kept in [gamma, *order]]
+    # of a single token every guess is kept
+    for kept, lets in cases if size > 1 else cases[:1]:
         P, Q = ctx.weights(gamma + 1, size), ctx.weights(gamma, size)
         x = Q.argmax(-1)
         p, q, guesses = array(P), array(Q), x.tolist()
         share = np.array([p[k, t] for k, t in enumerate(guesses)])
         chance = share * 0.5  # such a guess fits
-        if kept < gamma:  # and this one does not, though in each second case p / q would let it
-            most = min(1, share[kept] / q[kept, guesses[kept]]) if case % 2 else 1
+        if kept < gamma:  # and this one does not, though in the second half p / q would let it
+            most = min(1, share[kept] / q[kept, guesses[kept]]) if lets else 1
             chance[kept] = (share[kept] + most) / 2
         if gamma - kept > 2:  # nor does the last one
             chance[-1] = (share[-1] + 1) / 2
@@ -111,11 +119,11 @@ def guesses_checked(answer, ctx):
             fits = chance < share / np.array([q[k, t] for k, t in enumerate(guesses)])
             if number == (gamma if fits.all() else np.argmin(fits)):
                 ctx.fail(
-                    f"{where}: the chance is p / q as for a guess that was drawn, but x was not "
-                    "drawn from Q: the draft says it each time"
+                    f"{where}: a guess is kept with u above p. Is its chance p / q, as for one "
+                    "that was drawn? x was not drawn from Q: the draft says it each time"
                 )
             ctx.fail(f"{where}: kept is {number:g}")
-        following = ctx.tensor(got[1], f"{where}: the distribution that follows", (size,))
+        following = ctx.floats(got[1], f"{where}: the distribution that follows", (size,))
         if kept == gamma:
             right = p[gamma]
             wrong = {
@@ -138,11 +146,17 @@ def guesses_checked(answer, ctx):
                 "only the guess itself is drawn again": np.eye(size)[token],
             }
         ctx.close(following, right, f"{where}: the distribution that follows", wrong)
+    certain = torch.eye(2)[[0, 1, 0]], torch.eye(2)[[0, 0]], torch.zeros(2).long(), torch.zeros(2)
+    kept, following = ctx.parts(ctx.call(answer, *certain), ("kept", "following"))
+    words = "where p is 1 for the first guess and 0 for the second, and u is 0"
+    ctx.close(np.array(ctx.number(kept, f"{words}: kept")), np.array(1.0), f"{words}: kept")
+    following = ctx.floats(following, f"{words}: the distribution that follows", (2,))
+    ctx.close(following, np.array([0.0, 1.0]), f"{words}: the distribution that follows")
 
 
 @exercise("09.pages_given_back", title="Give pages back", difficulty=3, minutes=12)
 def pages_given_back(answer, ctx):
-    for pages, length, readers, number, size in _cases(ctx):
+    for pages, length, readers, number, size in _cases(ctx, *ctx.sizes(size=(1, 5), need=(1, 5))):
         free = [k for k, n in enumerate(readers) if n == 0]
         given = list(pages), length, list(readers), list(free), size, number
         where = f"{length} tokens in pages {pages} of {size}, {number} taken back"
@@ -179,14 +193,13 @@ def pages_given_back(answer, ctx):
             ctx.fail(f"{where}: free are {got[2]}, expected {sorted(free + freed)} in any order")
 
 
-def _cases(ctx):
+def _cases(ctx, size, need):
     """(pages, length, readers, number, size), by hand and drawn."""
     yield [0, 1, 2], 10, [1, 1, 1, 0, 0], 6, 4
     yield [0, 1, 2], 10, [3, 3, 1, 0, 0], 1, 4
     yield [0, 1, 2], 9, [3, 3, 3, 0], 1, 4
     yield [4, 0, 3, 1], 13, [2, 1, 0, 1, 2, 0], 13, 4
     for _ in range(5):
-        size, need = ctx.integers(2, 5), ctx.integers(2, 5)
         length = size * (need - 1) + ctx.integers(1, size + 1)
         order = ctx.order(7)
         readers = [0] * 7

@@ -50,14 +50,23 @@ def _matching(weights, tokens, *, shift=1, over="repeated", which="all"):
     return total / {"repeated": repeated, "all": n, "pairs": pairs}[over]
 
 
+def _repeating(ctx, symbols, n):
+    tokens = 7 * ctx.integers(0, symbols, n)
+    tokens[n // 2] = tokens[0]
+    return tokens
+
+
+def _pairs_differ(tokens):
+    """Whether there are not as many pairs of alike tokens as positions."""
+    return int((tokens[:, None] == tokens).tril(-1).sum()) != len(tokens)
+
+
 @exercise("09.prefix_matching", title="A score for induction heads", difficulty=2, minutes=10)
 def prefix_matching(answer, ctx):
-    for n, symbols in ((9, 3), (12, 5)):
-        tokens = ctx.draw(
-            lambda: ctx.integers(0, symbols, n),
-            lambda t: len(set(array(t).tolist())) > 2 and array(t)[0] in array(t)[1:],
-            50,
-        )
+    # two tokens at least: one of them comes twice
+    n, symbols = ctx.sizes(n=(2, 14), symbols=(1, 5))
+    for _ in range(2):
+        tokens = ctx.draw(lambda: _repeating(ctx, symbols, n), _pairs_differ, 50)
         future = np.triu(np.ones((n, n), bool), 1)
         weights = softmax(np.where(future, -np.inf, array(ctx.normal(n, n))))
         given = torch.tensor(weights, dtype=torch.float32), tokens
@@ -104,10 +113,14 @@ def _copied(x, c, note="before", mask=True):
     "09.note_from_nowhere", title="Find the bug: a note from nowhere", difficulty=3, minutes=8
 )
 def note_from_nowhere(answer, ctx):
-    for tokens in ([0, 1, 2, 0, 1], [2, 0, 1, 3, 0], [0, 1, 2, 3, 4]):
-        x = torch.eye(5)[tokens] + 0.1 * ctx.normal(len(tokens), 5)
-        c = 4.0
-        got = ctx.tensor(ctx.call(answer, x, c), "what is copied", x.shape)
+    n, d = ctx.sizes(n=(1, 7), d=(1, 5))
+    c = ctx.integers(3, 9) / 2
+    for last in (1.0, 1e6):
+        x = ctx.normal(n, d)
+        x[-1] *= last  # exponentials of its scores overflow, and the least weight on it shows
+        got = ctx.floats(
+            ctx.call(answer, x, c), "what is copied", x.shape, nan="does an exponential overflow?"
+        )
         plain = array(x)
         ctx.close(
             got,

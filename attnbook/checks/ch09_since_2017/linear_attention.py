@@ -53,17 +53,23 @@ def _step(S, q, k, v, alpha, beta, *, erases=True, decays=True, first=False, lat
 
 @exercise("09.gated_delta_step", title="One step of gated DeltaNet", difficulty=2, minutes=8)
 def gated_delta_step(answer, ctx):
-    h, d_k, d_v = 2, ctx.integers(3, 5), ctx.integers(5, 7)
+    h, d_k, d_v = ctx.sizes(h=(1, 4), d_k=(1, 4), d_v=(1, 6))
+    gates = torch.sigmoid(ctx.normal(2, h))
+    for alpha, beta in (gates, (gates > 0.5).float()):
+        _gated_delta_step(answer, ctx, d_k, d_v, alpha, beta)
+
+
+def _gated_delta_step(answer, ctx, d_k, d_v, alpha, beta):
+    h = len(alpha)
     S = ctx.normal(h, d_k, d_v)
     q, k = ctx.normal(h, d_k), ctx.normal(h, d_k)
     k = k / k.norm(dim=-1, keepdim=True)
     v = ctx.normal(h, d_v)
-    alpha, beta = (torch.sigmoid(ctx.normal(h)) for _ in range(2))
     given = (S, q, k, v, alpha, beta)
     arrays = [array(t) for t in given]
     shapes = ((h, d_v), (h, d_k, d_v))
     got = ctx.parts(ctx.call(answer, *given), ("o", "S"), shapes)
-    o, state = (ctx.tensor(part, name, shape) for part, name, shape in zip(got, ("o", "S"), shapes))
+    o, state = (ctx.floats(part, name, shape) for part, name, shape in zip(got, ("o", "S"), shapes))
     expected = _step(*arrays)
     swapped = [*arrays[:4], arrays[5], arrays[4]]
     a, b = arrays[4][:, None, None], arrays[5][:, None, None]
@@ -108,6 +114,16 @@ def gated_delta_step(answer, ctx):
     )
     names = dict(enumerate(("S", "q", "k", "v", "alpha", "beta")))
     check_gradients(ctx, answer, given, names, lambda *given: _step(*given)[0], part=0)
+    del names[1]  # the query does not change the state
+    q = arrays[1]
+    check_gradients(
+        ctx,
+        answer,
+        given,
+        names,
+        lambda S, k, v, alpha, beta: _step(S, q, k, v, alpha, beta)[1],
+        part=1,
+    )
 
 
 def _products(alpha, *, own=False, early=False):
@@ -123,13 +139,13 @@ def _products(alpha, *, own=False, early=False):
 
 @exercise("09.decays_as_a_matrix", title="The matrix behind a decay", difficulty=3, minutes=10)
 def decays_as_a_matrix(answer, ctx):
-    n, d = ctx.integers(6, 9), 3
+    n, d = ctx.sizes(n=(1, 9), d=(1, 4))
     Q, K = ctx.normal(n, d), ctx.normal(n, d)
     alpha = torch.sigmoid(ctx.normal(n))
     ended = alpha.clone()
-    ended[n // 2], ended[1] = 0.0, 1.0
+    ended[n // 2 - 1], ended[n // 2], ended[-1] = 1.0, 0.0, 0.0
     for decay, words in ((alpha, ""), (ended, "where a decay is 0 and another 1: ")):
-        got = ctx.tensor(
+        got = ctx.floats(
             ctx.call(answer, Q, K, decay),
             f"{words}A",
             (n, n),
@@ -186,14 +202,15 @@ def _retention(Q, K, V, gamma):
     minutes=10,
 )
 def after_the_prompt(answer, ctx):
-    d, d_v, gamma = 3, 2, 0.8
-    for n, size in ((8, 4), (10, 4), (13, 5), (3, 4), (4, 1), (7, 16)):
+    full, size, d, d_v = ctx.sizes(full=(0, 4), size=(1, 6), d=(1, 4), d_v=(1, 3))
+    gamma = ctx.integers(5, 10) / 10
+    for n in (full * size + ctx.integers(1, max(2, size)), (full + 1) * size):
         Q, K, V = ctx.normal(n, d), ctx.normal(n, d), ctx.normal(n, d_v)
         where = f"for {n} tokens in chunks of {size}: "
         shapes = ((n, d_v), (d, d_v))
         got = ctx.parts(ctx.call(answer, Q, K, V, gamma, size), ("context", "state"), shapes)
-        context = ctx.tensor(got[0], f"{where}the context", (n, d_v))
-        state = ctx.tensor(got[1], f"{where}the state", (d, d_v))
+        context = ctx.floats(got[0], f"{where}the context", (n, d_v))
+        state = ctx.floats(got[1], f"{where}the state", (d, d_v))
         q, k, v = (array(t) for t in (Q, K, V))
         expected = _retention(q, k, v, gamma)
         last = n % size or size
@@ -223,3 +240,11 @@ def after_the_prompt(answer, ctx):
                 "divided": expected[1] / gamma**size,
             },
         )
+    check_gradients(
+        ctx,
+        answer,
+        (Q, K, V, gamma, size),
+        {0: "Q", 1: "K", 2: "V"},
+        lambda *given: _retention(*given, gamma)[0],
+        part=0,
+    )

@@ -61,63 +61,45 @@ def _joined(rows, C, P, across, wrong=""):
 
 @exercise("09.squares_back", title="Put the squares back", difficulty=2, minutes=7)
 def squares_back(answer, ctx):
-    for B, C, P, down, across in ((2, 3, 2, 2, 3), (1, 2, 3, 3, 2), (2, 1, 2, 1, 4)):
-        where = f"{down * across} patches of {P} × {P}, {across} side by side: the pictures"
-        rows = ctx.normal(B, down * across, C * P * P)
-        shape = (B, C, down * P, across * P)
-        got = ctx.tensor(ctx.call(answer, rows, C, P, across), where, shape)
-        plain = array(rows)
-        wrong = {
-            "the numbers stand in the order of the patches, each of which should be a square": (
-                _joined(plain, C, P, across, "reshaped")
-            ),
-            "in a patch the colours come first, then rows, then columns": (
-                _joined(plain, C, P, across, "colours last")
-            ),
-            "the patches stand column by column: they come row by row": (
-                _joined(plain, C, P, across, "column by column")
-            ),
-            "each patch is turned over: its rows have become columns": (
-                _joined(plain, C, P, across, "turned")
-            ),
-            "the patches have become strips: the rows of pixels of a patch stand one below the "
-            "other, beside those of its neighbour": _joined(plain, C, P, across, "strips"),
-        }
-        right = _joined(plain, C, P, across)
-        ctx.close(
-            got, right, where, {k: v for k, v in wrong.items() if not np.array_equal(v, right)}
-        )
-    rows = ctx.normal(1, 6, 8)
-    check_gradients(
-        ctx,
-        lambda rows: answer(rows, 2, 2, 3),
-        (rows,),
-        {0: "patches"},
-        lambda rows: _joined(rows, 2, 2, 3),
-    )
+    B, C, P, down, across = ctx.sizes(B=(1, 3), C=(1, 3), P=(1, 3), down=(1, 4), across=(1, 4))
+    where = f"{down * across} patches of {P} × {P}, {across} side by side: the pictures"
+    given = ctx.normal(B, down * across, C * P * P), C, P, across
+    got = ctx.floats(ctx.call(answer, *given), where, (B, C, down * P, across * P))
+    slips = {
+        "the numbers stand in the order of the patches, each of which should be a "
+        "square": "reshaped",
+        "in a patch the colours come first, then rows, then columns": "colours last",
+        "the patches stand column by column: they come row by row": "column by column",
+        "each patch is turned over: its rows have become columns": "turned",
+        "the patches have become strips: the rows of pixels of a patch stand one below the "
+        "other, beside those of its neighbour": "strips",
+    }
+    plain = array(given[0])
+    wrong = {words: _joined(plain, C, P, across, slip) for words, slip in slips.items()}
+    ctx.close(got, _joined(plain, C, P, across), where, wrong)
+    check_gradients(ctx, answer, given, {0: "patches"}, lambda rows: _joined(rows, C, P, across))
 
 
 @exercise("09.one_opinion", title="Find the bug: what a loss curve hides", difficulty=3, minutes=8)
 def one_opinion(answer, ctx):
-    for M, d in ((8, 32), (64, 16), (3, 200)):
-        where = f"{M} latents of width {d}"
-        got = array(ctx.tensor(ctx.call(answer, M, d), where, (M, d)))
-        if (got == got[:1]).all():
-            ctx.fail(
-                "all latents are alike: they ask the same, get the same gradient, and stay alike "
-                "for ever"
-            )
-        gap = np.sqrt(((got[:, None] - got[None]) ** 2).mean(-1))[~np.eye(M, dtype=bool)]
-        if gap.min() < 1e-4:
-            ctx.fail("two latents are alike, and stay so: expected all of them to differ")
-        if np.linalg.matrix_rank(got - got.mean(0)) < min(M - 1, d):
-            ctx.fail(
-                "the latents lie on a line or in a plane: let each number of each of them be "
-                "drawn by itself"
-            )
-        size = np.sqrt((got**2).mean())
-        if size > 0.5:
-            ctx.fail(
-                f"numbers of about {size:.2g} are large for a start: what is read should count "
-                "beside the latents, so begin near zero"
-            )
+    M, d = ctx.sizes(M=(1, 64), d=(1, 32))
+    got = array(ctx.floats(ctx.call(answer, M, d), f"{M} latents of width {d}", (M, d)))
+    if M > 1 and (got == got[:1]).all():
+        ctx.fail(
+            "all latents are alike: they ask the same, get the same gradient, and stay alike "
+            "for ever"
+        )
+    gap = np.sqrt(((got[:, None] - got[None]) ** 2).mean(-1))[~np.eye(M, dtype=bool)]
+    if (gap == 0).any():
+        ctx.fail("two latents are alike, and stay so: expected all of them to differ")
+    if np.linalg.matrix_rank(got - got.mean(0)) < min(M - 1, d):
+        ctx.fail(
+            "the latents lie on a line or in a plane: let each number of each of them be drawn "
+            "by itself"
+        )
+    size = np.sqrt((got**2).mean())
+    if size > 0.5:
+        ctx.fail(
+            f"numbers of about {size:.2g} are large for a start: what is read should count "
+            "beside the latents, so begin near zero"
+        )

@@ -48,11 +48,11 @@ def all_it_took(answer, ctx):
     names = [f"{letter}{number}" for number in (1, 2) for letter in "pqrstu"]
     took = {names[0]: [], names[1]: []}
     for place in range(2, len(names)):
-        order = ctx.integers(0, place, 2).tolist()
+        order = place - ctx.integers(2, min(4, place + 1)), ctx.integers(0, place)
         took[names[place]] = [names[k] for k in sorted(set(order))]
     took[names[7]] = [names[2], names[6]]
     took[names[6]] = [names[2]]
-    for name in (names[-1], names[7], names[6], names[0]):
+    for name in (names[6], names[7], names[-1], names[0]):
         got = ctx.call(answer, dict(took), name)
         if not isinstance(got, (set, frozenset)):
             ctx.fail(f"a set of names was expected, got {type(got).__name__}")
@@ -67,7 +67,7 @@ def all_it_took(answer, ctx):
             "that is who took something from it: go the other way": _all(took, name, down=True),
         }
         for words, slip in slips.items():
-            if got == slip:
+            if got and got == slip:
                 ctx.fail(words)
         missing, over = sorted(right - got), sorted(map(str, got - right))
         ctx.fail(f"for {name!r} these are missing: {missing}, and these too many: {over}")

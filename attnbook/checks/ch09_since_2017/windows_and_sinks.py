@@ -55,7 +55,7 @@ def _share(L, s):
 
 @exercise("09.sink_afterwards", title="A sink for a kernel that has none", difficulty=2, minutes=7)
 def sink_afterwards(answer, ctx):
-    m, n, d_v = ctx.integers(5, 8), 6, 3
+    m, n, d_v = ctx.sizes(m=(1, 8), n=(1, 6), d_v=(1, 4))
     for level, sink, words in (
         (0.0, 0.7, "for scores of ordinary size"),
         (0.0, -1.3, "for scores of ordinary size"),
@@ -70,7 +70,7 @@ def sink_afterwards(answer, ctx):
         context, L = (torch.tensor(part, dtype=torch.float32) for part in (contexts, logs))
         s = torch.tensor(sink)
         where = f"{words}: the context"
-        got = ctx.tensor(
+        got = ctx.floats(
             ctx.call(answer, context, L, s),
             where,
             (m, d_v),
@@ -94,49 +94,39 @@ def sink_afterwards(answer, ctx):
         }
         ctx.close(got, context * _share(L, sink)[:, None], where, wrong)
 
-    inf = float("inf")
     context, L, s = ctx.normal(m, d_v), ctx.normal(m), torch.tensor(0.4)
-    context[1], L[1] = 0.0, -inf
+    context[0], L[0] = 0.0, -torch.inf
+    L[1:3] += torch.tensor([300.0, -300.0])[: m - 1]
     where = "where a query sees nothing: the context"
-    nan = "a -inf is subtracted from a -inf, or a 0 is divided by 0"
-    got = ctx.tensor(ctx.call(answer, context, L, s), where, (m, d_v), nan=nan)
-    seen = np.where(np.isfinite(array(L)), array(L), -1e3)
-    ctx.close(got, array(context) * _share(seen, 0.4)[:, None], where)
-    check_gradients(
-        ctx,
-        answer,
-        (context, L, s),
-        {0: "context", 2: "s"},
-        lambda context, s: context * _share(seen, s)[:, None],
-        nan=nan,
-    )
-    L = ctx.normal(m)
+    nan = "a -inf is subtracted from a -inf, a 0 is divided by 0, or an exponential overflows"
+    got = ctx.floats(ctx.call(answer, context, L, s), where, (m, d_v), nan=nan)
+    ctx.close(got, array(context) * _share(array(L), 0.4)[:, None], where)
     check_gradients(
         ctx,
         answer,
         (context, L, s),
         {0: "context", 1: "L", 2: "s"},
         lambda context, L, s: context * _share(L, s)[:, None],
+        nan=nan,
     )
 
 
 def _attended(Q, K, V, seen, scale=None):
     """Attention of all tokens at once, under a mask (n, n); zeros where nothing is seen."""
     scores = Q @ K.T * (Q.shape[1] ** -0.5 if scale is None else scale)
-    weights = np.exp(scores - scores.max(1, keepdims=True)) * seen
-    total = weights.sum(1, keepdims=True)
-    return (weights / np.where(total == 0, 1, total)) @ V
+    return softmax(np.where(seen, scores, -np.inf)) @ V
 
 
 @exercise(
     "09.second_round", title="Find the bug: a cache that rolls and keeps", difficulty=3, minutes=9
 )
 def second_round(answer, ctx):
-    d, d_v = 4, 3
-    for n, sinks, window in ((6, 2, 5), (14, 0, 4), (8, 1, 2), (23, 4, 3), (17, 2, 6), (9, 3, 1)):
+    n, few, window, d, d_v = ctx.sizes(n=(1, 26), few=(0, 5), window=(1, 6), d=(1, 5), d_v=(1, 4))
+    # exponentials of scores a hundred times as large overflow
+    for factor, sinks in ((1.0, few), (100.0, few + 1)):
         where = f"for {n} tokens, sinks = {sinks}, window = {window}: the contexts"
-        given = ctx.normal(n, d), ctx.normal(n, d), ctx.normal(n, d_v)
-        got = ctx.tensor(ctx.call(answer, *given, sinks, window), where, (n, d_v))
+        given = factor * ctx.normal(n, d), ctx.normal(n, d), ctx.normal(n, d_v)
+        got = ctx.floats(ctx.call(answer, *given, sinks, window), where, (n, d_v))
         Q, K, V = (array(part) for part in given)
         token = np.arange(n)
         distance = token[:, None] - token

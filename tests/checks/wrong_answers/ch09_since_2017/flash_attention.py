@@ -77,8 +77,8 @@ edit(
 edit(
     "only the last block counts", "shrink * total + p.sum", "0 * total + p.sum", "shrink * out", "0"
 )
-edit("on random queries and keys", "out = shrink * out", "out = out")
-edit("on random queries and keys", "total = shrink * total", "total = total")
+edit("context[", "out = shrink * out", "out = out")
+edit("context[", "total = shrink * total", "total = total")
 edit("on random queries and keys", "(top - top_new).exp()", "(top_new - top).exp()")
 edit(
     "on random queries and keys",

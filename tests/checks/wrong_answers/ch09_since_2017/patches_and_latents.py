@@ -40,7 +40,7 @@ edit("all latents are alike", "torch.randn(M, d)", "torch.ones(M, d)")
 edit("all latents are alike", "torch.randn(M, d)", "torch.randn(1, d).expand(M, d)")
 edit("large for a start", "0.02 * ", "")
 edit("a line or in a plane", "torch.randn(M, d)", "torch.randn(M, 1).expand(M, d)")
-edit("the shape is (32, 9)", "torch.randn(M, d)", "torch.randn(d, M + 1)")
+edit("the shape is", "torch.randn(M, d)", "torch.randn(d, M + 1)")
 
 
 @wrong("09.one_opinion", "two latents are alike")

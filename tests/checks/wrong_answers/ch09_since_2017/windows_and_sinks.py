@@ -52,7 +52,7 @@ edit(
     "min(t + 1, size)",
     "min(t + 1, window)",
 )
-edit("for 6 tokens", "(t - sinks) % window", "t % window")
+edit("contexts[", "(t - sinks) % window", "t % window")
 edit("not divided by the root", " / K.shape[1] ** 0.5", "")
 edit("None came back", "return torch", "torch")
 
