@@ -45,13 +45,14 @@ def turned(answer, ctx):
 
 @exercise("07.interval", title="How sure is a mean", difficulty=1, minutes=5)
 def interval(answer, ctx):
-    for count in (25, ctx.integers(30, 90), 4):
-        shares = (ctx.integers(0, 6, count) / 5).float()
-        shares[:2] = torch.tensor([0.2, 1.0])  # never all equal
+    n = ctx.sizes(n=(2, 90))  # one episode has no spread
+    drawn = ctx.integers(0, 6, n) / 5
+    drawn[:2] = torch.tensor([0.2, 1.0])  # never all equal
+    for shares in (drawn, torch.full((n,), 0.6)):
         got = ctx.parts(ctx.call(answer, shares), ("mean", "half"))
         got = [ctx.number(g, name) for g, name in zip(got, ("mean", "half"))]
         x = array(shares)
-        mean, s, n = x.mean(), x.std(ddof=1), len(x)
+        mean, s = x.mean(), x.std(ddof=1)
         half, note = 1.96 * s / np.sqrt(n), f"({n} episodes)"
         if ctx.same(got[0], half) and ctx.same(got[1], mean):
             ctx.fail(f"your function returns (half, mean): expected the mean first {note}")
@@ -104,11 +105,13 @@ def interval(answer, ctx):
 
 @exercise("07.sequences", title="What the network reads", difficulty=3, minutes=10)
 def sequences(answer, ctx):
-    batch, d = 2, 3
-    for shots, queries, ways, shown in ((1, 2, 4, 4), (2, 3, 3, 3), (1, 1, 5, 5), (2, 2, 5, 4)):
-        examples = shown * shots
+    batch, examples, queries, d, ways = ctx.sizes(
+        batch=(1, 3), examples=(1, 8), queries=(1, 4), d=(1, 4), ways=(1, 6)
+    )
+    for shown in sorted({ways, max(1, ways - 1)}, reverse=True):
         support, query = ctx.normal(batch, examples, d), ctx.normal(batch, queries, d)
-        labels = torch.tensor([[k % shown for k in ctx.order(examples)] for _ in range(batch)])
+        labels = ctx.integers(0, shown, batch, examples)
+        labels[-1, 0] = shown - 1
         given = (support, labels, query, ways)
         note = (
             f"{ways} classes, {examples} examples, {queries} quer{'y' if queries == 1 else 'ies'}"
@@ -132,21 +135,20 @@ def sequences(answer, ctx):
                 d + 1,
             ): "the label is one number: expected a one-hot vector, since classes have no order",
             (batch, queries, examples, d + ways): "the query is missing, or an example",
-            (
-                batch * queries,
-                examples + 1,
-                d + ways,
-            ): "batch and queries are one dimension: expected two",
             (queries, batch, examples + 1, d + ways): "batch and queries change places",
             (batch, examples + 1, d + ways): "there is no dimension for the queries",
         }
+        if batch > 1:
+            hints[batch * queries, examples + 1, d + ways] = (
+                "batch and queries are one dimension: expected two"
+            )
         if shown < ways:
             hints[batch, queries, examples + 1, d + shown] = (
                 "one_hot makes as many columns as the largest label needs: tell it how many "
                 "classes there are"
             )
         got = array(
-            ctx.tensor(raw, f"the sequences ({note})", expected_shape, mention=hints.get(shape))
+            ctx.floats(raw, f"the sequences ({note})", expected_shape, mention=hints.get(shape))
         )
         arrays = (array(support), array(query))
         hot = np.eye(ways)[labels.numpy()]
@@ -206,5 +208,4 @@ def sequences(answer, ctx):
             ),
         }
         ctx.close(got, build(*arrays), f"the sequences ({note})", wrong)
-        if queries == 3:
-            check_gradients(ctx, answer, given, {0: "support", 2: "query"}, build)
+    check_gradients(ctx, answer, given, {0: "support", 2: "query"}, build)
