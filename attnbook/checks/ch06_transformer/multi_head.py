@@ -12,7 +12,7 @@ from ..registry import exercise
 def head_parameters(answer, ctx):
     drawn = (10 * ctx.integers(3, 9), ctx.integers(2, 6), ctx.integers(5, 20), ctx.integers(21, 40))
     # the first tells most mistakes apart
-    sizes = ((96, 3, 7, 11), drawn, (12, 1, 5, 3), (64, 4, 16, 16))
+    sizes = ((96, 5, 7, 12), drawn, (12, 1, 5, 3), (64, 4, 16, 16))
     for d, h, key, value in sizes:
         for bias in (False, True):
             got = ctx.number(ctx.call(answer, d, h, key, value, bias), "the number of parameters")
@@ -26,11 +26,10 @@ def head_parameters(answer, ctx):
                 f"{'with' if bias else 'without'} biases)"
             )
             wrong = {
-                "W_o is missing: the joined heads go through one more matrix": sides
-                + into
-                + bias * (biases - d),
-                "W_o is missing, its bias is there: the joined heads go through one more "
-                "matrix": sides + into + bias * biases,
+                "W_v or W_o is missing: values come from the inputs, and the joined heads go "
+                "through one more matrix": sides + into + bias * (biases - d),
+                "W_v or W_o is missing, its bias is there: values come from the inputs, and the "
+                "joined heads go through one more matrix": sides + into + bias * biases,
                 "there is one matrix for queries and keys: each side has its own": d * h * key
                 + into
                 + out
@@ -115,12 +114,13 @@ def one_noun_twice(answer, ctx):
 
 @exercise("06.take_heads_out", title="Take heads out", difficulty=3, minutes=10)
 def take_heads_out(answer, ctx):
-    for heads, width, keep in (
-        (4, 3, [0, 2]),
-        (5, 2, sorted(ctx.order(5)[:3])),
-        (4, 2, [3]),
-        (3, 2, [0, 1, 2]),
-    ):
+    half, width = ctx.sizes(half=(1, 4), width=(1, 3))
+    # half of them, with the last two: neither the first ones nor the neighbours of those that go
+    keep = [*sorted(ctx.order(2 * half - 2)[: half - 2]), 2 * half - 2, 2 * half - 1][-half:]
+    _take(answer, ctx, 2 * half, width, keep)
+    for every in (False, True):
+        heads, width = ctx.sizes(heads=(1, 5), width=(1, 4))
+        keep = sorted(ctx.order(heads)[: heads if every else 1])
         _take(answer, ctx, heads, width, keep)
 
 

@@ -57,13 +57,13 @@ def moved_text(answer, ctx):
 
 @exercise("06.sinusoid_rows", title="Sinusoids of any places", difficulty=2, minutes=6)
 def sinusoid_rows(answer, ctx):
-    for d in (2 * ctx.integers(3, 6), 2):
-        places = torch.cat((torch.tensor([0.0, 1.0]), 30 * ctx.normal(5)))
+    for _ in range(2):
+        n, pairs = ctx.sizes(n=(1, 9), pairs=(1, 5))
+        d, places = 2 * pairs, 30 * ctx.normal(n)
+        if n > 1:
+            places[:2] = torch.tensor([0.0, 1.0])
         got = ctx.call(answer, places, d)
-        # computed in more digits: as good
-        if type(got) is torch.Tensor and got.dtype == torch.float64:
-            got = got.float()
-        got = ctx.tensor(got, "the rows", (7, d), mention="one row a place, d columns")
+        got = ctx.floats(got, "the rows", (n, d), mention="one row a place, d columns")
         p = array(places)
         expected = _waves(p, d)
         wrong = {
@@ -86,7 +86,7 @@ def sinusoid_rows(answer, ctx):
                 np.trunc(p), d
             ),
             "the rows are those of places 0, 1, 2, …: expected those that were given": _waves(
-                np.arange(7.0), d
+                np.arange(1.0 * n), d
             ),
             "the base is 1000: expected 10000": _waves(p, d, base=1000.0),
             "the exponent of column c is c/d for odd c too: a pair shares its frequency": np.where(
@@ -145,14 +145,16 @@ def _relative(
     minutes=12,
 )
 def relative_scores(answer, ctx):
-    for n, clip in ((ctx.integers(6, 9), 2), (4, 6), (1, 3)):
-        batch, d = 2, 5
+    above = True  # whether every size is above its least
+    for most, furthest in ((10, 4), (5, 12)):
+        batch, n, d, clip = ctx.sizes(batch=(1, 3), n=(1, most), d=(1, 6), K=(0, furthest))
+        above = above and min(batch, n, d, clip + 1) > 1
         q, k, table = (
             ctx.normal(batch, n, d),
             ctx.normal(batch, n, d),
             ctx.normal(2 * clip + 1, d),
         )
-        got = ctx.tensor(
+        got = ctx.floats(
             ctx.call(answer, q, k, table),
             "the scores",
             (batch, n, n),
@@ -189,17 +191,16 @@ def relative_scores(answer, ctx):
             "the vectors meet the keys, and those at i: expected the queries, q_i·(k_j + "
             "a)": relative(query_key=True),
         }
-        if n > 1:
-            ctx.close(got, expected, "the scores", wrong)
-        ctx.close(got, expected, "the scores")
-        if n > 4:
-            check_gradients(
-                ctx,
-                answer,
-                (q, k, table),
-                {0: "q", 1: "k", 2: "table"},
-                lambda q, k, a: _relative(q, k, a, clip),
-            )
+        ctx.close(got, expected, "the scores", wrong)
+        check_gradients(
+            ctx,
+            answer,
+            (q, k, table),
+            {0: "q", 1: "k", 2: "table"},
+            lambda q, k, a: _relative(q, k, a, clip),
+        )
+    if not above:
+        return  # one run with a long text is enough
     n, d, clip = 24, 32, 3
     watch = largest()
 
@@ -219,7 +220,7 @@ def relative_scores(answer, ctx):
     # GB, which a sandbox does not have.
     n, d = 2048, 256
     q, k, table = ctx.normal(1, n, d), ctx.normal(1, n, d), ctx.normal(2 * clip + 1, d)
-    got = ctx.tensor(ctx.call(answer, q, k, table), "the scores of a long text", (1, n, n))
+    got = ctx.floats(ctx.call(answer, q, k, table), "the scores of a long text", (1, n, n))
     rows = ctx.integers(0, n, 8)
     index = np.clip(np.arange(n)[None] - array(rows)[:, None], -clip, clip) + clip
     q, k, table = array(q)[0, rows], array(k)[0], array(table)
@@ -251,14 +252,17 @@ def _without_itself(depth, above):
 
 @exercise("06.tree_distance", title="Distances in a tree", difficulty=3, minutes=10)
 def tree_distance(answer, ctx):
-    for n, chain in ((ctx.integers(9, 13), 4), (6, 4), (12, 12), (2, 4), (1, 4)):
+    for whole in (False, True):
+        n, chain = ctx.sizes(n=(1, 40 if whole else 14), chain=(1, 5))
+        chain = n if whole else chain
         order, heads = ctx.order(n), [-1] * n
         if n > 2:  # the last word is no child of the root: an edge between the two shows
             last = order.index(n - 1)
             order[2], order[last] = order[last], order[2]
-        # the first word of the order is the root, a chain hangs on it, the rest anywhere
+        # the first word of the order is the root, on it hang a chain and two more, the rest anywhere
         for k in range(1, n):
-            heads[order[k]] = order[k - 1 if k < chain else ctx.integers(0, k)]
+            above = k - 1 if k < chain + 2 else ctx.integers(0, k)
+            heads[order[k]] = order[0 if k == chain else above]
         root, distance = heads.index(-1), _tree(heads)
         got = ctx.call(answer, torch.tensor(heads))
         got = ctx.tensor(

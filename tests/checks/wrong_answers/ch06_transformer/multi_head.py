@@ -70,7 +70,7 @@ edit(
     "i * width, (i + 1) * width) for i in keep",
     "i * width, (i + 1) * width) for i in [(i - 1) % num_heads for i in keep]",
 )
-edit("holds the heads [0, 1], expected [0, 2]", "for i in keep", "for i in range(len(keep))")
+edit("W_q holds the heads [0, 1", "for i in keep", "for i in range(len(keep))")
 edit(
     "every num_heads-th column",
     "torch.arange(i * width, (i + 1) * width)",
