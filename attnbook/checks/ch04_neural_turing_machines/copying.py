@@ -41,100 +41,100 @@ def no_delimiter(answer, ctx):
 
 @exercise("04.copy_task", title="Write down the copy task", difficulty=1, minutes=5)
 def copy_task(answer, ctx):
-    for batch, n, bits in ((2, ctx.integers(3, 6), 4), (1, 1, 3)):
-        vectors = ctx.integers(0, 2, batch, n, bits).float()
-        if n > 1:
-            vectors[0, -1] = 0  # a vector like any other
-        inputs, targets, mask = ctx.parts(ctx.call(answer, vectors), ("inputs", "targets", "mask"))
-        steps = 2 * n + 1
-        inputs = ctx.tensor(
-            inputs,
-            "inputs",
-            (batch, steps, bits + 1),
-            mention="n vectors, the delimiter, n steps of zeros; one channel more",
-        )
-        targets = ctx.tensor(
-            targets, "targets", (batch, steps, bits), mention="as many steps as inputs"
-        )
-        mask = ctx.tensor(mask, "mask", (batch, steps), dtype=torch.bool)
-        given, nothing = array(vectors), np.zeros((batch, n, bits))
-        gap = np.zeros((batch, 1, bits))
-        plain = np.concatenate((given, gap, nothing), 1)
-        lead, delimiter = np.zeros((batch, steps, 1)), np.zeros((batch, steps, 1))
-        delimiter[:, n] = 1
-        lead[:, n - 1] = 1
+    batch, n, bits = ctx.sizes(batch=(1, 3), n=(1, 6), bits=(1, 5))
+    vectors = ctx.integers(0, 2, batch, n, bits).float()
+    if n > 1:
+        vectors[0, -1] = 0  # a vector like any other
+    inputs, targets, mask = ctx.parts(ctx.call(answer, vectors), ("inputs", "targets", "mask"))
+    steps = 2 * n + 1
+    inputs = ctx.tensor(
+        inputs,
+        "inputs",
+        (batch, steps, bits + 1),
+        mention="n vectors, the delimiter, n steps of zeros; one channel more",
+    )
+    targets = ctx.tensor(
+        targets, "targets", (batch, steps, bits), mention="as many steps as inputs"
+    )
+    mask = ctx.tensor(mask, "mask", (batch, steps), dtype=torch.bool)
+    given, nothing = array(vectors), np.zeros((batch, n, bits))
+    gap = np.zeros((batch, 1, bits))
+    plain = np.concatenate((given, gap, nothing), 1)
+    lead, delimiter = np.zeros((batch, steps, 1)), np.zeros((batch, steps, 1))
+    delimiter[:, n] = 1
+    lead[:, n - 1] = 1
 
-        def join(values, channel):
-            return np.concatenate((values, channel), -1)
+    def join(values, channel):
+        return np.concatenate((values, channel), -1)
 
-        shown = np.concatenate((given, gap, given), 1)
-        rest = delimiter.copy()
-        rest[:, n:] = 1
-        expected = join(plain, delimiter)
-        ctx.close(
-            inputs,
-            expected,
-            "inputs",
-            {
-                "the vectors are shown again while they are to be said: the inputs after the "
-                "delimiter are zeros": join(shown, delimiter),
-                "there is no delimiter: expected a 1 on the last channel at step n": join(
-                    plain, 0 * delimiter
-                ),
-                "the delimiter comes together with the last vector: expected a step of its own, "
-                "step n": join(plain, lead),
-                "the delimiter is the first channel: expected the last one": np.concatenate(
-                    (delimiter, plain), -1
-                ),
-                "the delimiter stays on while the vectors are to be said: expected a 1 at step n "
-                "alone": join(plain, rest),
-                "the vectors come after the delimiter: expected before it": join(
-                    np.concatenate((nothing, gap, given), 1), delimiter
-                ),
-            },
-        )
-        expected = np.concatenate((nothing, gap, given), 1)
-        ctx.close(
-            targets,
-            expected,
-            "targets",
-            {
-                "the targets stand beside the inputs: they are due after the delimiter": plain,
-                "the targets begin at the delimiter: expected at the step after it": np.concatenate(
-                    (nothing, given, gap), 1
-                ),
-                "the targets run backwards: the same order was asked for": expected[:, ::-1]
-                if n == 1
-                else np.concatenate((nothing, gap, given[:, ::-1]), 1),
-                "the targets are there before the delimiter, too: those steps have none": shown,
-            },
-        )
-        expected = np.broadcast_to(np.arange(steps) > n, (batch, steps))
-        ctx.close(
-            mask,
-            expected,
-            "mask",
-            {
-                "all steps count: only those after the delimiter should": np.ones(
-                    (batch, steps), bool
-                ),
-                "the step of the delimiter counts: expected from the step after it "
-                "on": np.broadcast_to(np.arange(steps) >= n, (batch, steps)),
-                "the mask is the wrong way round: True at the steps that count": ~expected,
-                "the mask is read off the targets: a vector of zeros has to be said, too, and "
-                "counts": array(targets).any(-1),
-            },
-        )
+    shown = np.concatenate((given, gap, given), 1)
+    rest = delimiter.copy()
+    rest[:, n:] = 1
+    expected = join(plain, delimiter)
+    ctx.close(
+        inputs,
+        expected,
+        "inputs",
+        {
+            "the vectors are shown again while they are to be said: the inputs after the "
+            "delimiter are zeros": join(shown, delimiter),
+            "there is no delimiter: expected a 1 on the last channel at step n": join(
+                plain, 0 * delimiter
+            ),
+            "the delimiter comes together with the last vector: expected a step of its own, "
+            "step n": join(plain, lead),
+            "the delimiter is the first channel: expected the last one": np.concatenate(
+                (delimiter, plain), -1
+            ),
+            "the delimiter stays on while the vectors are to be said: expected a 1 at step n "
+            "alone": join(plain, rest),
+            "the vectors come after the delimiter: expected before it": join(
+                np.concatenate((nothing, gap, given), 1), delimiter
+            ),
+        },
+    )
+    expected = np.concatenate((nothing, gap, given), 1)
+    ctx.close(
+        targets,
+        expected,
+        "targets",
+        {
+            "the targets stand beside the inputs: they are due after the delimiter": plain,
+            "the targets begin at the delimiter: expected at the step after it": np.concatenate(
+                (nothing, given, gap), 1
+            ),
+            "the targets run backwards: the same order was asked for": np.concatenate(
+                (nothing, gap, given[:, ::-1]), 1
+            ),
+            "the targets are there before the delimiter, too: those steps have none": shown,
+        },
+    )
+    expected = np.broadcast_to(np.arange(steps) > n, (batch, steps))
+    ctx.close(
+        mask,
+        expected,
+        "mask",
+        {
+            "all steps count: only those after the delimiter should": np.ones((batch, steps), bool),
+            "the step of the delimiter counts: expected from the step after it on": np.broadcast_to(
+                np.arange(steps) >= n, (batch, steps)
+            ),
+            "the mask is the wrong way round: True at the steps that count": ~expected,
+            "the mask is read off the targets: a vector of zeros has to be said, too, and "
+            "counts": array(targets).any(-1),
+        },
+    )
 
 
 @exercise("04.bits", title="What a sequence costs in bits", difficulty=2, minutes=8)
 def bits(answer, ctx):
-    batch, steps, width = 3, 5, 4
+    batch, steps, width = ctx.sizes(batch=(1, 3), T=(1, 6), bits=(1, 5))
     for size in (1.5, 12.0, 300.0):
         logits = size * ctx.normal(batch, steps, width)
         targets = ctx.integers(0, 2, batch, steps, width).float()
         mask = ctx.integers(0, 2, batch, steps).bool()
-        mask[:, 0], mask[:, -1] = True, False
+        mask[:, -1] = False
+        mask[:, 0] = True
         # at 24 the sigmoid is 1 in float32, while e^24 is an ordinary number
         logits[0, 0, 0], targets[0, 0, 0] = 2 * size, 0
         large = size > 10
@@ -310,7 +310,7 @@ def _delays(written, read, beyond=False):
     "04.best_predictor", title="The best predictor of a hidden source", difficulty=3, minutes=12
 )
 def best_predictor(answer, ctx):
-    for n, length in ((3, 40), (1, 12), (4, 3)):
+    for n, length in ((3, 40), (1, 12), (4, 3), (1, 1)):
         row = ctx.integers(0, 2, length)
         got = ctx.floats(
             ctx.call(answer, row, n),
@@ -371,10 +371,10 @@ def _predict(bits, n, prior=0.5, *, peek=False, short=False, below=None):
 
 @exercise("04.program", title="Program the machine by hand", difficulty=4, minutes=15)
 def program(answer, ctx):
-    bits, slots = 4, 6
-    for n in (ctx.integers(3, 5), 1, slots):
-        # all different, none of them zeros
-        numbers = torch.tensor(ctx.order(2**bits - 1)[:n]) + 1
+    bits, slots = ctx.sizes(bits=(1, 6), slots=(1, 7))
+    for n in (max(1, slots - 1), 1, slots):
+        # all different, none of them zeros, as far as the bits allow that
+        numbers = torch.tensor(ctx.order(max(2**bits - 1, n))[:n]) + 1
         vectors = (numbers[:, None] >> torch.arange(bits) & 1).float()
         memory = ctx.normal(slots, bits)
 

@@ -43,13 +43,18 @@ def backwards_question(answer, ctx):
 
 @exercise("04.repeat_number", title="The number of repeats", difficulty=1, minutes=5)
 def repeat_number(answer, ctx):
-    for least, most in ((1, 10), (2, 5), (1, 3 + ctx.integers(1, 4))):
-        repeats = ctx.integers(least, most + 1, 6)
+    rows, least, half = ctx.sizes(rows=(1, 6), least=(0, 4), half=(1, 5))
+
+    def spread(numbers, less=0):
+        return max(numbers.std() * (len(numbers) / max(len(numbers) - less, 1)) ** 0.5, 1e-9)
+
+    for most in (least + 2 * half, least + 2 * half - 1):
+        repeats = ctx.integers(least, most + 1, rows)
         repeats[0], repeats[-1] = most + 4, least  # a test may go beyond the range of training
         got = ctx.tensor(
             ctx.call(answer, repeats, least, most),
             "numbers",
-            (6,),
+            (rows,),
             nan="the deviation is never 0: most > least",
             mention="one number a row",
         )
@@ -65,13 +70,13 @@ def repeat_number(answer, ctx):
                 "divided by the variance: expected the deviation, its root": (r - mean)
                 / deviation**2,
                 "the deviation is that of a sample, divided by one less than the count: here all "
-                "numbers are known, divide by their count": (r - mean) / numbers.std(ddof=1),
+                "numbers are known, divide by their count": (r - mean) / spread(numbers, 1),
                 "the deviation is that of a continuous range, (most − least) / √12: r is a whole "
                 "number": (r - mean) * 12**0.5 / (most - least),
                 "mean and deviation are those of the batch: the same r would be another number "
-                "in another batch": (r - r.mean()) / r.std(),
+                "in another batch": (r - r.mean()) / spread(r),
                 "mean and deviation are those of the batch: the same r would be another number "
-                "in another batch, and of a sample": (r - r.mean()) / r.std(ddof=1),
+                "in another batch, and of a sample": (r - r.mean()) / spread(r, 1),
                 "the numbers are scaled to 0 … 1: expected mean 0 and deviation 1": (r - least)
                 / (most - least),
                 "the numbers are scaled to −1 … 1: expected mean 0 and deviation 1": 2
@@ -85,9 +90,9 @@ def repeat_number(answer, ctx):
                 )
                 / deviation,
                 "the range starts at 1 for you: it starts at `least`": (r - (1 + most) / 2)
-                / np.arange(1, most + 1).std(),
+                / spread(np.arange(1, most + 1)),
                 "the range ends at most − 1 for you: most is included": (r - numbers[:-1].mean())
-                / max(numbers[:-1].std(), 1e-9),
+                / spread(numbers[:-1]),
                 "repeats beyond the range are cut off: they go on, so that a test beyond it "
                 "shows another number": (np.clip(r, least, most) - mean) / deviation,
                 "the sign is turned: more repeats are a larger number": (mean - r) / deviation,
@@ -198,7 +203,8 @@ def _items(ctx, batch, k, item, bits):
 
 @exercise("04.several_heads", title="Find the bug: several heads", difficulty=3, minutes=10)
 def several_heads(answer, ctx):
-    batch, heads, slots, width = 2, 3, ctx.integers(5, 8), 4
+    # of a single column the cosine is a sign, and its gradient all rounding
+    batch, heads, slots, width = ctx.sizes(batch=(1, 3), heads=(1, 4), slots=(1, 8), d=(2, 5))
     memory, previous, key = (
         ctx.normal(batch, slots, width),
         ctx.weights(batch, heads, slots),
@@ -246,13 +252,12 @@ def several_heads(answer, ctx):
         ),
     }
     ctx.close(got, _addressed(*arrays), "the weights", wrong)
-    single = [array(t) if t is memory else array(t)[:, :1] for t in given]
-    one = ctx.call(answer, *(t if t is memory else t[:, :1] for t in given))
-    ctx.close(
-        ctx.tensor(one, "the weights of a single head", (batch, 1, slots)),
-        _addressed(*single),
-        "the weights of a single head",
-    )
+    sure = list(given)  # each head looks for the first slot
+    sure[2], sure[3] = memory[:, :1].expand(-1, heads, -1), 100 + 0 * strength
+    name = "the weights for a strength of 100"
+    nan = "exp overflows for a large strength: use softmax, which takes the largest score off"
+    got = ctx.tensor(ctx.call(answer, *sure), name, (batch, heads, slots), nan=nan)
+    ctx.close(got, _addressed(*(array(t) for t in sure)), name)
     names = dict(enumerate(("memory", "previous", "key", "strength", "gate", "kernel")))
     check_gradients(ctx, answer, given, names, _addressed)
 

@@ -53,9 +53,11 @@ def longer_list(answer, ctx):
 
 @exercise("04.erase_and_add", title="Erase, then add", difficulty=1, minutes=5)
 def erase_and_add(answer, ctx):
-    batch, heads, n, m = 2, ctx.integers(2, 4), 5, 3
+    batch, heads, n, m = ctx.sizes(batch=(1, 3), heads=(1, 4), n=(1, 6), d=(1, 4))
     memory, weights = ctx.normal(batch, n, m), ctx.weights(batch, heads, n)
     erase, add = ctx.weights(batch, heads, m) ** 0.3, ctx.normal(batch, heads, m)
+    # one head wipes one slot, and nothing else
+    weights[0, 0], erase[0, 0] = torch.eye(n)[ctx.integers(0, n)], 1.0
     got = ctx.tensor(
         ctx.call(answer, memory, weights, erase, add),
         "memory",
@@ -103,7 +105,8 @@ def erase_and_add(answer, ctx):
 
 @exercise("04.shift", title="Move along the slots", difficulty=2, minutes=10)
 def shift(answer, ctx):
-    batch, heads, n, reach = 2, 2, ctx.integers(7, 10), ctx.integers(1, 4)
+    # as many slots as the longest shift, or a circular padding is too short
+    batch, heads, n, reach = ctx.sizes(batch=(1, 3), heads=(1, 3), n=(3, 9), R=(0, 3))
     weights, kernel = ctx.weights(batch, heads, n), ctx.weights(batch, heads, 2 * reach + 1)
     got = ctx.tensor(
         ctx.call(answer, weights, kernel),
@@ -148,9 +151,9 @@ def shift(answer, ctx):
 
 @exercise("04.scalar_shift", title="A shift from one number", difficulty=2, minutes=10)
 def scalar_shift(answer, ctx):
-    reach, count = ctx.integers(2, 4), 7
+    reach, count = ctx.sizes(R=(1, 4), count=(1, 11))
     u = (2 * reach - 0.2) * (ctx.weights(count, 2)[:, 0] - 0.5)
-    u[0], u[1], u[2], u[3] = 1.7, -0.3, float(-reach), float(reach)
+    u[:4] = torch.tensor([reach - 0.3, -0.3, -reach, reach])[:count]
     got = ctx.tensor(
         ctx.call(answer, u, reach),
         "kernel",
@@ -198,12 +201,11 @@ def scalar_shift(answer, ctx):
 
 @exercise("04.sharpen", title="Sharpen without NaN", difficulty=2, minutes=15)
 def sharpen(answer, ctx):
-    batch, heads, n = 2, 3, 6
+    # two slots at least: one that is 0, one that is not
+    batch, heads, n = ctx.sizes(batch=(1, 3), heads=(1, 4), n=(2, 7))
     weights, gamma = ctx.weights(batch, heads, n), 1 + ctx.weights(batch, heads) * 4
-    # two heads with exact zeros
-    weights[0, 0] = weights[0, 0] * (weights[0, 0] < weights[0, 0].max())
-    weights[1, 2, 1:] = 0
-    gamma[0, 1] = 1.0
+    weights[0, 0, -1], weights[-1, -1, 1:] = 0, 0
+    gamma[0, -1] = 1.0
 
     def compare(weights, gamma, name, nan=None):
         got = ctx.tensor(ctx.call(answer, weights, gamma), name, (batch, heads, n), nan=nan)
@@ -281,7 +283,9 @@ def sharpen(answer, ctx):
 
 @exercise("04.address", title="All four stages", difficulty=3, minutes=20)
 def address(answer, ctx):
-    batch, heads, n, m, reach = 2, 2, 6, 4, 1
+    # as many slots as the longest shift, or a circular padding is too short; of a single column the
+    # cosine is a sign, and its gradient all rounding
+    batch, heads, n, m, reach = ctx.sizes(batch=(1, 3), heads=(1, 3), n=(2, 6), d=(2, 5), R=(0, 2))
     given = [
         ctx.normal(batch, n, m),
         ctx.weights(batch, heads, n),
@@ -325,12 +329,10 @@ def address(answer, ctx):
         {message: _address(*numbers, **one) for message, one in mistakes.items()},
     )
     given[0] = given[0].clone()
-    given[0][:, [1, 4]] *= 1e-6  # two slots that nobody has written to
+    given[0][:, 1::2] *= 1e-6  # slots that nobody has written to
     numbers = [array(part) for part in given]
     got = ctx.tensor(
-        ctx.call(answer, *given),
-        "weights for a memory with two nearly empty slots",
-        (batch, heads, n),
+        ctx.call(answer, *given), "weights for a memory with nearly empty slots", (batch, heads, n)
     )
     placed = {
         "nearly empty slots have a cosine of full size: add 1e-8 under the root, to both "
@@ -343,7 +345,7 @@ def address(answer, ctx):
     ctx.close(
         got,
         _address(*numbers),
-        "weights for a memory with two nearly empty slots",
+        "weights for a memory with nearly empty slots",
         {message: _address(*numbers, **one) for message, one in placed.items()},
     )
     names = {
@@ -357,12 +359,26 @@ def address(answer, ctx):
     }
     given[0] = ctx.normal(batch, n, m)
     check_gradients(ctx, answer, given, names, _address)
-    shut = list(given)  # each head stands on one slot, does not look, and goes one slot on or back
-    shut[1] = torch.eye(n)[torch.tensor([[0, 2], [3, 5]])]
-    shut[4], shut[5] = 0 * given[4], torch.eye(3)[torch.tensor([[0, 2], [2, 0]])]
+    sure = list(given)  # each head looks for the first slot, and takes nothing else
+    sure[2] = given[0][:, :1].expand(-1, heads, -1)
+    sure[3] = 100 + 0 * given[3]
+    name = "weights for a strength of 100 and a key that a slot holds"
+    nan = "exp overflows for a large strength: use softmax, which takes the largest score off"
+    got = ctx.tensor(ctx.call(answer, *sure), name, (batch, heads, n), nan=nan)
+    ctx.close(got, _address(*(array(part) for part in sure)), name)
+    shut = list(given)  # each head stands on one slot, does not look, and makes one whole move
+    shut[1] = torch.eye(n)[ctx.integers(0, n, batch, heads)]
+    shut[4] = 0 * given[4]
+    shut[5] = torch.eye(2 * reach + 1)[ctx.integers(0, 2 * reach + 1, batch, heads)]
+    even = list(shut)  # each head is everywhere alike
+    even[1], even[6] = torch.full((batch, heads, n), 1 / n), 200 + 0 * given[6]
     numbers, zeros = [array(part) for part in shut], "weights for a gate of 0 and a whole move"
     got = ctx.tensor(ctx.call(answer, *shut), zeros, (batch, heads, n))
     ctx.close(got, _address(*numbers), zeros)
+    nan = "all powers have become 0, and 0/0 is NaN: stay with γ log w until the softmax"
+    name = "weights that are all equal, for γ = 200,"
+    got = ctx.tensor(ctx.call(answer, *even), name, (batch, heads, n), nan=nan)
+    ctx.close(got, np.full((batch, heads, n), 1 / n), name)
     memory, previous, key, _, gate, kernel, _ = numbers
     check_gradients(
         ctx,

@@ -37,14 +37,16 @@ def no_contexts(answer, ctx):
 
 @exercise("04.highest_first", title="The highest first", difficulty=2, minutes=8)
 def highest_first(answer, ctx):
-    # they need not fill −1 to 1
-    for batch, n, bits, wanted, spread in ((2, 7, 5, 4, 0.01), (3, 5, 4, 5, 3), (1, 6, 3, 1, 1)):
+    batch, wanted, others, bits = ctx.sizes(batch=(1, 3), wanted=(1, 5), others=(0, 4), bits=(1, 7))
+    n = wanted + others
+    for spread in (0.01, 3.0, 1e12):  # they need not fill −1 to 1
         priorities = (
             torch.stack([torch.tensor(ctx.order(n)) for _ in range(batch)]) * (2 / n) - 0.97
         )
         priorities = (priorities + 0.02 * ctx.weights(batch, n)) * spread
-        # all different
-        numbers = torch.stack([torch.tensor(ctx.order(2**bits)[:n]) for _ in range(batch)])
+        # all different, as far as the bits allow that
+        every = max(2**bits, n)
+        numbers = torch.stack([torch.tensor(ctx.order(every)[:n]) for _ in range(batch)])
         vectors = (numbers[..., None] >> torch.arange(bits) & 1).float()
         got = ctx.call(answer, vectors, priorities, wanted)
         if type(got) is torch.Tensor and tuple(got.shape) == (batch, n, bits) and wanted < n:
@@ -111,7 +113,7 @@ def highest_first(answer, ctx):
 
 @exercise("04.reliability", title="Does it happen as often as it says?", difficulty=3, minutes=10)
 def reliability(answer, ctx):
-    for bins in (5, 4, 3):
+    for bins in (5, 4, 3, 1, 2):
         stated = torch.cat(
             [ctx.normal(60).mul(1.2).sigmoid(), torch.tensor([0.0, 0.2, 0.5, 0.75, 0.999999, 1.0])]
         )
@@ -122,6 +124,8 @@ def reliability(answer, ctx):
         )
         if bins == 3:  # not all of 0 to 1 is there
             stated = 0.4 + 0.55 * stated
+        if bins == 2:  # a single prediction, and the last part empty
+            stated = 0.4 * stated[:1]
         outcomes = (stated * 0.6 + 0.3 * ctx.normal(len(stated)) > 0.35).float()
         predicted, share, count = ctx.parts(
             ctx.call(answer, stated, outcomes, bins), ("said", "share", "count")
@@ -136,7 +140,7 @@ def reliability(answer, ctx):
         rounded = np.bincount(np.minimum(np.round(p * bins).astype(int), bins - 1), minlength=bins)
         ranked = np.array([len(part) for part in np.array_split(p, bins)])
         upper = np.maximum(np.ceil(p.astype(np.float32) * np.float32(bins)).astype(int) - 1, 0)
-        rescaled = (p - p.min()) / (p.max() - p.min())
+        rescaled = (p - p.min()) / max(p.max() - p.min(), 1e-9)
         turned = np.maximum(p.astype(np.float32), np.float32(1) - p.astype(np.float32))
         ctx.close(
             count,

@@ -45,7 +45,7 @@ edit("nothing is done", "(repeats - numbers.mean()) / numbers.std(correction=0)"
 edit("without brackets", "(repeats - numbers.mean())", "repeats - numbers.mean()")
 edit("the mean is rounded down", "numbers.mean()", "(least + most) // 2")
 edit("it starts at `least`", "arange(least", "arange(1")
-edit("numbers[", "least, most + 1", "1, 11")
+edit("numbers[", "least, most + 1", "1, 21")
 edit("changes its argument repeats in place", "(repeats -", "(repeats.mul_(2) / 2 -")
 
 

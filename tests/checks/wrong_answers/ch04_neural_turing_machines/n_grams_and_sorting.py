@@ -65,7 +65,7 @@ edit(
     "priorities.argsort(dim=1, descending=True)",
     "(priorities * 10).round().argsort(dim=1, descending=True, stable=True)",
 )
-edit("expected (1, 1, 3)", ", order]", ", order].squeeze()")
+edit("with batch = 1: targets: the shape", ", order]", ", order].squeeze()")
 
 
 def _one_by_one(vectors, priorities, wanted, blank):
