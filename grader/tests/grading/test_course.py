@@ -165,11 +165,11 @@ def test_a_course_is_laid_out(autumn):
         "scores",
     ]
     assert made.assignments[0].points == {
-        "00.three_keys": (1, 1),
-        "00.far_away": (1, 1),
-        "00.weighted_sum": (1, 1),
-        "00.temperature": (2, 2),
-        "00.masked_softmax": (3, 3),
+        "00.three_keys": (0, 2),
+        "00.far_away": (0, 2),
+        "00.weighted_sum": (0, 2),
+        "00.temperature": (0, 4),
+        "00.masked_softmax": (0, 6),
     }
     student = (autumn / "student" / "soft_lookup.ipynb").read_text(encoding="utf-8")
     assert (
@@ -205,7 +205,7 @@ CHANGES = {
         "points: the book has no exercise '00.temperatur'",
     ),
     "points": (
-        '"00.temperature" = [2, 2]',
+        '"00.temperature" = [0, 4]',
         '"00.temperature" = [2]',
         "00.temperature: got [2], expected [visible, hidden]",
     ),
@@ -237,7 +237,7 @@ CHANGES = {
     ),
     "list as a limit": ("memory = 2048", "memory = [1]", "memory: got [1], expected a number"),
     "endless points": (
-        '"00.temperature" = [2, 2]',
+        '"00.temperature" = [0, 4]',
         '"00.temperature" = [inf, 1]',
         "00.temperature: got [inf, 1], expected [visible, hidden], two numbers",
     ),

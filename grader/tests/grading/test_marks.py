@@ -57,8 +57,10 @@ def hand_in(sha, late=timedelta(), student="ann"):
 def test_each_check_has_its_points(assignment):
     one, other = assignment.tasks
     found = {"a": outcomes(assignment, right=[one.id], half=[other.id])}
-    assert points(assignment, [hand_in("a")], found) == [(2.0, ""), (2.0, "wrong")]
-    assert sum(assignment.points[other.id]) == 4.0
+    assert points(assignment, [hand_in("a")], found) == [(2.0, ""), (0.0, "wrong")]
+    assert assignment.points[other.id] == (0.0, 4.0)
+    shared = replace(assignment, points={one.id: (1.0, 2.0), other.id: (3.0, 5.0)})
+    assert points(shared, [hand_in("a")], found) == [(3.0, ""), (3.0, "wrong")]
 
 
 @pytest.mark.parametrize(
