@@ -75,7 +75,7 @@ def listed_anew(answer, ctx):
 
 @exercise("05.left_of", title="Left of the line", difficulty=1, minutes=4)
 def left_of(answer, ctx):
-    rows = ctx.integers(30, 40)
+    rows = ctx.sizes(rows=(1, 40))
     p, q, r = (ctx.normal(rows, 2) for _ in range(3))
     grid = [ctx.integers(-2, 3, rows, 2).float() for _ in range(2)]
     step = ctx.integers(-2, 3, rows, 1)
@@ -121,62 +121,57 @@ def left_of(answer, ctx):
 
 @exercise("05.code_answers", title="Answers as targets", difficulty=1, minutes=4)
 def code_answers(answer, ctx):
-    for used in (2, 0):  # first, the last two points are in no walk
-        n = ctx.integers(9, 13)
-        sizes = [ctx.integers(3, 5), n - 2, ctx.integers(4, 7), ctx.integers(3, 6)]
-        walks = [ctx.order(n - used)[:size] for size in sizes]
-        walks[0] = [i for i in walks[0] if i < n - used - 1]  # not all walks name the highest
-        longest = max(sizes)
-        got = ctx.call(answer, walks, n)
-        shape = shape_of(got)
-        if shape == (len(walks), longest):
-            ctx.fail(
-                "the longest walk has no room for END: expected one column more than it has "
-                "positions"
-            )
-        if shape == (len(walks), n + 1) and longest < n:
-            ctx.fail(
-                f"the rows are n + 1 = {n + 1} wide: expected one more than the longest walk "
-                f"has, {longest + 1}"
-            )
-        got = array(
-            ctx.tensor(
-                got, "targets", (len(walks), longest + 1), dtype=torch.long, mention="a row a walk"
-            )
+    count, n = ctx.sizes(walks=(1, 4), n=(1, 12))
+    longest = max(1, n - 2)  # the last two points are in no walk
+    sizes = [longest, *(ctx.integers(1, max(longest, 2)) for _ in range(count - 1))]
+    walks = [ctx.order(longest)[: sizes[i]] for i in ctx.order(count)]
+    got = ctx.call(answer, walks, n)
+    shape = shape_of(got)
+    if shape == (len(walks), longest):
+        ctx.fail(
+            "the longest walk has no room for END: expected one column more than it has positions"
+        )
+    if shape == (len(walks), n + 1) and longest < n:
+        ctx.fail(
+            f"the rows are n + 1 = {n + 1} wide: expected one more than the longest walk "
+            f"has, {longest + 1}"
+        )
+    got = array(
+        ctx.tensor(
+            got, "targets", (len(walks), longest + 1), dtype=torch.long, mention="a row a walk"
+        )
+    )
+
+    def coded(end=n, padding=-1):
+        return np.array(
+            [
+                [*walk, end(walk) if callable(end) else end] + [padding] * (longest - len(walk))
+                for walk in walks
+            ]
         )
 
-        def coded(end=n, padding=-1):
-            return np.array(
-                [
-                    [*walk, end(walk) if callable(end) else end] + [padding] * (longest - len(walk))
-                    for walk in walks
-                ]
-            )
-
-        wrong = {
-            "END is n − 1, and that is the last point: expected n": coded(n - 1),
-            "END is the length of the walk, and that is a point too: expected n, the same in "
-            "each row": coded(len),
-            "END is the highest position in the walks + 1: expected n, the points that are in no "
-            "walk count too": coded(max(map(max, walks)) + 1),
-            "END is one more than the highest position of its walk: expected n, the same in each "
-            "row": coded(lambda walk: max(walk) + 1),
-            "padding is 0, and 0 is the first point: expected −1": coded(padding=0),
-            "padding is END: the loss would ask for END again and again; expected −1": coded(
-                padding=n
-            ),
-            "END and padding are −1 both: nobody learns when to stop": coded(-1),
-            "END stands in the last column of each row: expected right behind the walk": np.array(
-                [[*walk] + [-1] * (longest - len(walk)) + [n] for walk in walks]
-            ),
-            "the padding stands in front of the walk: expected behind END": np.array(
-                [[-1] * (longest - len(walk)) + [*walk, n] for walk in walks]
-            ),
-            "END stands in front of the walk: expected behind it": np.array(
-                [[n, *walk] + [-1] * (longest - len(walk)) for walk in walks]
-            ),
-        }
-        ctx.close(got, coded(), "targets", wrong)
+    wrong = {
+        "END is n − 1, and that is the last point: expected n": coded(n - 1),
+        "END is the length of the walk, and that is a point too: expected n, the same in "
+        "each row": coded(len),
+        "END is the highest position in the walks + 1: expected n, the points that are in no "
+        "walk count too": coded(max(map(max, walks)) + 1),
+        "END is one more than the highest position of its walk: expected n, the same in each "
+        "row": coded(lambda walk: max(walk) + 1),
+        "padding is 0, and 0 is the first point: expected −1": coded(padding=0),
+        "padding is END: the loss would ask for END again and again; expected −1": coded(padding=n),
+        "END and padding are −1 both: nobody learns when to stop": coded(-1),
+        "END stands in the last column of each row: expected right behind the walk": np.array(
+            [[*walk] + [-1] * (longest - len(walk)) + [n] for walk in walks]
+        ),
+        "the padding stands in front of the walk: expected behind END": np.array(
+            [[-1] * (longest - len(walk)) + [*walk, n] for walk in walks]
+        ),
+        "END stands in front of the walk: expected behind it": np.array(
+            [[n, *walk] + [-1] * (longest - len(walk)) for walk in walks]
+        ),
+    }
+    ctx.close(got, coded(), "targets", wrong)
 
 
 @exercise("05.canonical_walk", title="One walk out of many", difficulty=2, minutes=6)
@@ -188,18 +183,21 @@ def canonical_walk(answer, ctx):
                 "different now"
             )
 
-    # In the last two the hull lies far from the origin, where an area without its closing term has
-    # the wrong sign.
-    for turned_round, upwards, away in (
-        (True, True, 0),
-        (False, True, 0),
-        (False, False, 0),
-        (True, False, 0),
-        (False, True, 3),
-        (True, True, 3),
+    # At 3 the hull lies far from the origin, where an area without its closing term has the wrong
+    # sign; a slanted one is narrow, and a sum of the wrong products has the wrong sign.
+    for turned_round, upwards, away, slant in (
+        (True, True, 0, 0),
+        (False, True, 0, 0),
+        (False, False, 0, 0),
+        (True, False, 0, 0),
+        (False, True, 3, 0),
+        (True, True, 3, 0),
+        (False, True, 0, 9),
+        (False, True, 0, -9),
     ):
         while True:
             points = _points(ctx, ctx.integers(8, 12)) + away * torch.tensor([-1.0, 1.0])
+            points[:, 0] += slant * points[:, 1]
             xy = array(points)
             right = _hull(xy)
             k = ctx.integers(1, len(right))
@@ -213,6 +211,9 @@ def canonical_walk(answer, ctx):
                     "the hull lies far from the origin, and the walk runs clockwise: the area "
                     "lacks the edge from the last corner back to the first"
                     if away
+                    else "the hull is narrow and slanted, and the walk runs clockwise: the sign "
+                    "of the area needs both products of all edges, x_k y_k+1 and x_k+1 y_k"
+                    if slant
                     else "the direction is chosen by the indices: expected counter-clockwise, "
                     "where the area is above 0"
                     if not upwards
@@ -228,7 +229,8 @@ def canonical_walk(answer, ctx):
                 "comes last": back[::-1],
             }
             x, y = xy[walk].T
-            if (_area(xy[walk]) * (x[:-1] * y[1:] - x[1:] * y[:-1]).sum() > 0) == bool(away):
+            open_area = (x[:-1] * y[1:] - x[1:] * y[:-1]).sum()
+            if not slant and (_area(xy[walk]) * open_area > 0) == bool(away):
                 continue
             # A draw in which every mistake gives another walk; with the first two, a walk chosen by
             # its indices is right.
@@ -269,6 +271,13 @@ def _ordered(xy, triangles, kind="incentre", first=0, down=False):
         reverse=down,
     )
     return [triangles[k] for k in order]
+
+
+def _triple(ctx, value):
+    ids = tuple(ctx.ids(value, "a triangle"))
+    if type(value) is not tuple:
+        ctx.fail(f"a triangle is {a(value)}: expected a tuple, {ids}")
+    return ids
 
 
 @exercise("05.triangle_order", title="Triangles in one order", difficulty=3, minutes=10)
@@ -313,7 +322,7 @@ def triangle_order(answer, ctx: CheckContext):
                 if got is None
                 else f"{a(got)} came back, expected a list of triples"
             )
-        got = [tuple(ctx.ids(t, "a triangle")) for t in got]
+        got = [_triple(ctx, t) for t in got]
         if sorted(tuple(sorted(t)) for t in got) != sorted(ascending):
             ctx.fail(
                 f"{len(got)} triangles came back, expected the {len(given)} given ones, each once"
@@ -336,10 +345,7 @@ def triangle_order(answer, ctx: CheckContext):
     lower = torch.tensor([[x, y], [x + 4, y], [x, y + 3]]).float()
     points = torch.cat([lower + torch.tensor([0.0, float(lift)]), lower])
     got = ctx.call(answer, points, [(0, 1, 2), (3, 4, 5)])
-    if type(got) not in (list, tuple) or [tuple(ctx.ids(t, "a triangle")) for t in got] != [
-        (3, 4, 5),
-        (0, 1, 2),
-    ]:
+    if type(got) not in (list, tuple) or [_triple(ctx, t) for t in got] != [(3, 4, 5), (0, 1, 2)]:
         ctx.fail(
             "two incentres have the same first coordinate: expected the one with the lower "
             "second coordinate first"
@@ -382,15 +388,15 @@ def coverage(answer, ctx):
     bow = [right[0], right[2], right[1], *right[3:]]
     last = [*right[1:-2], right[-1], right[-2], right[0]][: len(right)]
     # The crossing that only the closing edge makes: the way back from the last corner to the first.
-    closing = [right[1], right[2], right[3], right[0], right[4]] if len(right) == 5 else None
+    # It does not name the first corner of the hull.
     closing = next(
-        (
-            list(w)
-            for w in itertools.permutations(right[:5])
-            if _crosses(xy, w) and not _crosses(xy, w, closing=False)
-        ),
-        closing,
+        list(w)
+        for w in itertools.permutations(right[1:5])
+        if _crosses(xy, w) and not _crosses(xy, w, closing=False)
     )
+    some = [ctx.order(9)[:5] for _ in range(60)]
+    once = [w for w in some if len(_crossings(xy, w)) == 1][:6]
+    simple = [w for w in some if not _crosses(xy, w)][:6]
     hull_area = _area(xy[right])
     cases = [
         ("the hull itself", right),
@@ -401,6 +407,9 @@ def coverage(answer, ctx):
         ("a walk that crosses itself", last),
         ("a walk whose first and fourth edge cross", far),
         ("a walk whose way back to its first corner crosses it", closing),
+        *(("a walk that crosses itself", walk) for walk in once),
+        *(("a walk that does not cross itself", walk) for walk in simple),
+        ("a walk of three corners", right[-3:]),
         ("a walk of two corners", right[:2]),
         ("an empty walk", []),
     ]

@@ -416,9 +416,9 @@ def _step(total, log_p, visited, mask=-np.inf):
 
 @exercise("05.beam_of_tours", title="A beam of valid tours", difficulty=3, minutes=12)
 def beam_of_tours(answer, ctx):
-    for _ in range(2):
+    for n in (ctx.integers(8, 11), 5):
         while True:
-            k, n = 3, ctx.integers(6, 9)
+            k = 3
             # Visited cities are the most probable: without a mask they win. Totals far below 0: a
             # probability or a 0 shows.
             visited = torch.zeros(k, n, dtype=torch.bool)
@@ -606,15 +606,19 @@ def _walked(c, w, *, mine=None, among=True, ask="here", best=np.argmax, start=Tr
     "05.tours_by_the_batch", title="Find the bug: tours by the batch", difficulty=3, minutes=10
 )
 def tours_by_the_batch(answer, ctx):
-    for batch in (4, 1):
+    # The last with scores far below −10000, all of them whole numbers.
+    for batch, low in ((4, False), (1, False), (4, True)):
         while True:  # no choice that rounding could decide, no two mistakes with the same tours
             n, d = ctx.integers(6, 9), 4
             cities, W = ctx.normal(batch, n, d), 0.6 * ctx.normal(d, d)
+            if low:
+                cities = ctx.integers(1, 9, batch, n, d).float()
+                W = -4096.0 * ctx.integers(1, 4, d, d)
             c, w = array(cities), array(W)
             tours, steps, _ = _walked(c, w)
             scores = np.sort(np.einsum("bid,de,bje->bij", c, w, c), -1)
             known = {other.tobytes() for other in (tours, *_wrong_walks(c, w).values())}
-            if np.diff(scores, axis=-1).min() > 1e-4 and (batch == 1 or len(known) == 11):
+            if np.diff(scores, axis=-1).min() > 1e-4 and (batch == 1 or low or len(known) == 11):
                 break
         parts = ctx.parts(ctx.call(answer, cities, W), ("tours", "log_p"), ((batch, n), (batch,)))
         got = array(
