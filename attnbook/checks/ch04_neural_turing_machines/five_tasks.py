@@ -158,8 +158,8 @@ def item_after(answer, ctx):
                 "one bit that agrees is enough for you: all have to": after(
                     (flat == want).any(-1).argmax(1)
                 ),
-                "always the second item: the query is not looked at": v[:, 1],
-                "always the last item: the query is not looked at": v[:, -1],
+                "always the second item came back, whichever the query is": v[:, 1],
+                "always the last item came back, whichever the query is": v[:, -1],
                 "every row gets the place of the first row: each has a query of its own": v[
                     every, np.full(batch, place[0] + 1)
                 ],
@@ -241,8 +241,8 @@ def several_heads(answer, ctx):
         "the shift stops at the ends: the slots lie on a ring": result(ring=False),
         "the strength is not used": result(strong=False),
         "content is compared by dot products: expected the cosine": result(cosine=False),
-        "the head before is not used: the gate mixes content with the weights of the step "
-        "before": result(start=()),
+        "where a head was is not used: the gate mixes content with the weights of the "
+        "step before": result(start=()),
         "the gate is not used: content alone": _addressed(
             *arrays[:4], gate=np.ones_like(arrays[4]), kernel=arrays[5]
         ),

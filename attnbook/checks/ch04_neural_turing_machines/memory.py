@@ -376,7 +376,7 @@ def address(answer, ctx):
     got = ctx.tensor(ctx.call(answer, *shut), zeros, (batch, heads, n))
     ctx.close(got, _address(*numbers), zeros)
     nan = "all powers have become 0, and 0/0 is NaN: stay with γ log w until the softmax"
-    name = "weights that are all equal, for γ = 200,"
+    name = "equal weights for γ = 200"
     got = ctx.tensor(ctx.call(answer, *even), name, (batch, heads, n), nan=nan)
     ctx.close(got, np.full((batch, heads, n), 1 / n), name)
     memory, previous, key, _, gate, kernel, _ = numbers

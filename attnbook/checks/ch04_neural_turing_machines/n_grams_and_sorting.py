@@ -192,7 +192,7 @@ def reliability(answer, ctx):
                 "the middle of the bin where it is empty: 0 was asked for there": np.where(
                     n > 0, sum_said / safe, centre
                 ),
-                "said and share are swapped": sum_came / safe,
+                "that is the share of ones: expected the mean of what was told": sum_came / safe,
                 "divided by the number of all predictions: expected that of the bin": sum_said
                 / len(p),
             },

@@ -220,8 +220,8 @@ def canonical_walk(answer, ctx):
                     else "the walk runs clockwise: expected counter-clockwise, where its area is "
                     "above 0"
                     if turned_round
-                    else "the walk is always turned round, also where it runs counter-clockwise "
-                    "already: do that only where its area is below 0"
+                    else "the walk ran counter-clockwise already, and came back turned round: do "
+                    "that only where its area is below 0"
                 ): back,
                 "the walk starts at the leftmost point: expected the lowest index": right[left:]
                 + right[:left],

@@ -219,6 +219,7 @@ def two_opt_gain(answer, ctx):
             )
             if (
                 all(city != k for k, city in enumerate(tour))
+                and 0 not in (tour[1], tour[3])
                 and gain(*places[0]) > 0.03
                 and gain(*places[-1]) < -0.03
             ):

@@ -167,7 +167,7 @@ edit("of a 0", "return torch.tensor(told)", "return 1 - torch.tensor(told)")
 edit("are 0 before the first whole context", "append(0.5)", "append(0.0)")
 edit("shifted", "torch.tensor(told)", "torch.tensor([*told[1:], 0.5])")
 edit(
-    "a tuple of tensors is a new key each time",
+    "A tuple of tensors is a new key each time",
     "row, counts, told = bits.tolist(), {}, []",
     "row, counts, told = bits, {}, []",
 )

@@ -115,7 +115,7 @@ edit(
     "the share of right guesses", "came @ inside", "((told > 0.5) == (came == 1)).float() @ inside"
 )
 edit(
-    "said and share are swapped",
+    "that is the share of ones",
     "told @ inside / least_one, came @ inside / least_one",
     "came @ inside / least_one, told @ inside / least_one",
 )

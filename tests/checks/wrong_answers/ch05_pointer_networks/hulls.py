@@ -81,7 +81,7 @@ edit = edits("05.canonical_walk")
 edit("the positions are sorted", "return walk[k:] + walk[:k]", "return sorted(walk)")
 edit("the walk runs clockwise", "walk = walk[::-1]", "pass")
 edit("the walk runs clockwise", ".sum() < 0", ".sum() > 0")
-edit("the walk is always turned round", ".sum() < 0", ".sum() != 0")
+edit("came back turned round", ".sum() < 0", ".sum() != 0")
 edit(
     "the area lacks the edge from the last corner back to the first",
     "x * y.roll(-1) - x.roll(-1) * y",
