@@ -47,13 +47,13 @@ def copy_task(answer, ctx):
         vectors[0, -1] = 0  # a vector like any other
     inputs, targets, mask = ctx.parts(ctx.call(answer, vectors), ("inputs", "targets", "mask"))
     steps = 2 * n + 1
-    inputs = ctx.tensor(
+    inputs = ctx.floats(
         inputs,
         "inputs",
         (batch, steps, bits + 1),
         mention="n vectors, the delimiter, n steps of zeros; one channel more",
     )
-    targets = ctx.tensor(
+    targets = ctx.floats(
         targets, "targets", (batch, steps, bits), mention="as many steps as inputs"
     )
     mask = ctx.tensor(mask, "mask", (batch, steps), dtype=torch.bool)
@@ -147,7 +147,7 @@ def bits(answer, ctx):
                 "e to the power of some hundreds is inf: take the logarithm of 1 + e^z in one "
                 "step, as softplus does"
             )
-        got = ctx.tensor(
+        got = ctx.floats(
             ctx.call(answer, logits, targets, mask),
             "costs",
             (batch,),

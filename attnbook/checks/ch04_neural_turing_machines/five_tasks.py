@@ -108,7 +108,7 @@ def item_after(answer, ctx):
         got = ctx.call(answer, items, query)
         if type(got) is torch.Tensor and tuple(got.shape) == (batch,):
             ctx.fail("places came back: expected the items there, (batch, item, bits)")
-        got = ctx.tensor(got, "answers", (batch, item, bits), mention="one item a row")
+        got = ctx.floats(got, "answers", (batch, item, bits), mention="one item a row")
         v, q = array(items), array(query)
         flat, want = v.reshape(batch, k, -1), q.reshape(batch, 1, -1)
         every, place = np.arange(batch), array(position)
@@ -214,7 +214,7 @@ def several_heads(answer, ctx):
     given = memory, previous, key, strength, gate, ctx.weights(batch, heads, 3)
     arrays = [array(t) for t in given]
     got = ctx.call(answer, *given)
-    got = ctx.tensor(
+    got = ctx.floats(
         got, "the weights", (batch, heads, slots), mention="one row a head, one column a slot"
     )
     result = partial(_addressed, *arrays)
@@ -256,7 +256,7 @@ def several_heads(answer, ctx):
     sure[2], sure[3] = memory[:, :1].expand(-1, heads, -1), 100 + 0 * strength
     name = "the weights for a strength of 100"
     nan = "exp overflows for a large strength: use softmax, which takes the largest score off"
-    got = ctx.tensor(ctx.call(answer, *sure), name, (batch, heads, slots), nan=nan)
+    got = ctx.floats(ctx.call(answer, *sure), name, (batch, heads, slots), nan=nan)
     ctx.close(got, _addressed(*(array(t) for t in sure)), name)
     names = dict(enumerate(("memory", "previous", "key", "strength", "gate", "kernel")))
     check_gradients(ctx, answer, given, names, _addressed)

@@ -58,7 +58,7 @@ def erase_and_add(answer, ctx):
     erase, add = ctx.weights(batch, heads, m) ** 0.3, ctx.normal(batch, heads, m)
     # one head wipes one slot, and nothing else
     weights[0, 0], erase[0, 0] = torch.eye(n)[ctx.integers(0, n)], 1.0
-    got = ctx.tensor(
+    got = ctx.floats(
         ctx.call(answer, memory, weights, erase, add),
         "memory",
         (batch, n, m),
@@ -108,7 +108,7 @@ def shift(answer, ctx):
     # as many slots as the longest shift, or a circular padding is too short
     batch, heads, n, reach = ctx.sizes(batch=(1, 3), heads=(1, 3), n=(3, 9), R=(0, 3))
     weights, kernel = ctx.weights(batch, heads, n), ctx.weights(batch, heads, 2 * reach + 1)
-    got = ctx.tensor(
+    got = ctx.floats(
         ctx.call(answer, weights, kernel),
         "weights",
         (batch, heads, n),
@@ -154,7 +154,7 @@ def scalar_shift(answer, ctx):
     reach, count = ctx.sizes(R=(1, 4), count=(1, 11))
     u = (2 * reach - 0.2) * (ctx.weights(count, 2)[:, 0] - 0.5)
     u[:4] = torch.tensor([reach - 0.3, -0.3, -reach, reach])[:count]
-    got = ctx.tensor(
+    got = ctx.floats(
         ctx.call(answer, u, reach),
         "kernel",
         (count, 2 * reach + 1),
@@ -208,7 +208,7 @@ def sharpen(answer, ctx):
     gamma[0, -1] = 1.0
 
     def compare(weights, gamma, name, nan=None):
-        got = ctx.tensor(ctx.call(answer, weights, gamma), name, (batch, heads, n), nan=nan)
+        got = ctx.floats(ctx.call(answer, weights, gamma), name, (batch, heads, n), nan=nan)
         w, g = array(weights), array(gamma)[..., None]
         with np.errstate(all="ignore"):
             powers = np.where(
@@ -296,7 +296,7 @@ def address(answer, ctx):
         1 + 3 * ctx.weights(batch, heads),
     ]
     numbers = [array(part) for part in given]
-    got = ctx.tensor(
+    got = ctx.floats(
         ctx.call(answer, *given),
         "weights",
         (batch, heads, n),
@@ -331,7 +331,7 @@ def address(answer, ctx):
     given[0] = given[0].clone()
     given[0][:, 1::2] *= 1e-6  # slots that nobody has written to
     numbers = [array(part) for part in given]
-    got = ctx.tensor(
+    got = ctx.floats(
         ctx.call(answer, *given), "weights for a memory with nearly empty slots", (batch, heads, n)
     )
     placed = {
@@ -364,7 +364,7 @@ def address(answer, ctx):
     sure[3] = 100 + 0 * given[3]
     name = "weights for a strength of 100 and a key that a slot holds"
     nan = "exp overflows for a large strength: use softmax, which takes the largest score off"
-    got = ctx.tensor(ctx.call(answer, *sure), name, (batch, heads, n), nan=nan)
+    got = ctx.floats(ctx.call(answer, *sure), name, (batch, heads, n), nan=nan)
     ctx.close(got, _address(*(array(part) for part in sure)), name)
     shut = list(given)  # each head stands on one slot, does not look, and makes one whole move
     shut[1] = torch.eye(n)[ctx.integers(0, n, batch, heads)]
@@ -373,11 +373,11 @@ def address(answer, ctx):
     even = list(shut)  # each head is everywhere alike
     even[1], even[6] = torch.full((batch, heads, n), 1 / n), 200 + 0 * given[6]
     numbers, zeros = [array(part) for part in shut], "weights for a gate of 0 and a whole move"
-    got = ctx.tensor(ctx.call(answer, *shut), zeros, (batch, heads, n))
+    got = ctx.floats(ctx.call(answer, *shut), zeros, (batch, heads, n))
     ctx.close(got, _address(*numbers), zeros)
     nan = "all powers have become 0, and 0/0 is NaN: stay with γ log w until the softmax"
     name = "equal weights for γ = 200"
-    got = ctx.tensor(ctx.call(answer, *even), name, (batch, heads, n), nan=nan)
+    got = ctx.floats(ctx.call(answer, *even), name, (batch, heads, n), nan=nan)
     ctx.close(got, np.full((batch, heads, n), 1 / n), name)
     memory, previous, key, _, gate, kernel, _ = numbers
     check_gradients(
@@ -391,7 +391,7 @@ def address(answer, ctx):
     )
     given[0], given[2] = 0 * given[0], given[2].clone()
     given[2][:, 0] = 0
-    got = ctx.tensor(
+    got = ctx.floats(
         ctx.call(answer, *given),
         "weights for an empty memory and a key of zeros",
         (batch, heads, n),

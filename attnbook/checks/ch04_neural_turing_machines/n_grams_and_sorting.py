@@ -53,7 +53,7 @@ def highest_first(answer, ctx):
             ctx.fail("all vectors came back: expected the `wanted` of highest priority alone")
         if type(got) is torch.Tensor and tuple(got.shape) == (batch, wanted):
             ctx.fail("priorities or indices came back: expected the vectors, (batch, wanted, bits)")
-        got = ctx.tensor(
+        got = ctx.floats(
             got, "targets", (batch, wanted, bits), mention="the wanted vectors of each row"
         )
         v, p = array(vectors), array(priorities)

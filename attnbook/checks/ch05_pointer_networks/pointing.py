@@ -135,7 +135,7 @@ def point_at(answer, ctx):
             )
         if bool(got.isneginf().any()):
             ctx.fail("scores came back, not probabilities: the softmax is missing")
-    got = ctx.tensor(
+    got = ctx.floats(
         got,
         "probabilities",
         (batch, n),
@@ -181,7 +181,7 @@ def point_at(answer, ctx):
     low = (20 + 0 * e, state, 1 + 0 * w_1, 0 * w_2, torch.full((d_a,), -(2.0**14)), lengths)
     name = "probabilities where all scores are far below 0"
     nan = "exp of all of them is 0, and 0/0 is NaN: softmax takes the largest score of a row off"
-    got = ctx.tensor(ctx.call(answer, *low), name, (batch, n), nan=nan)
+    got = ctx.floats(ctx.call(answer, *low), name, (batch, n), nan=nan)
     leaked = float((array(got) * ~real).max())
     if leaked > 0:
         ctx.fail(

@@ -631,7 +631,7 @@ def tours_by_the_batch(answer, ctx):
                 mention="one row a set, one column a step",
             )
         )
-        log_p = ctx.tensor(
+        log_p = ctx.floats(
             parts[1],
             "log_p",
             (batch,),
