@@ -29,9 +29,8 @@ def _norm(
 ):
     """Layer norm, with options for known mistakes."""
     middle = x.mean(axis, keepdims=True) if mean else 0.0
-    variance = ((x - middle) ** 2).sum(axis, keepdims=True) / (
-        np.prod([x.shape[k] for k in np.atleast_1d(axis)]) - ddof
-    )
+    count = np.prod([x.shape[k] for k in np.atleast_1d(axis)])
+    variance = ((x - middle) ** 2).sum(axis, keepdims=True) / max(1, count - ddof)
     under = (
         np.sqrt(variance) + eps
         if outside
@@ -39,7 +38,8 @@ def _norm(
         if root
         else variance + eps
     )
-    y = (x - (middle if shift else 0)) / under
+    with np.errstate(invalid="ignore"):  # equal features without eps
+        y = (x - (middle if shift else 0)) / under
     return (g if scale else 1.0) * y + b
 
 
@@ -77,14 +77,14 @@ def one_block_less(answer, ctx: CheckContext):
 
 @exercise("06.layer_norm", title="Layer norm", difficulty=2, minutes=6)
 def layer_norm(answer, ctx):
-    n, d = ctx.integers(3, 6), 6
-    for lead, eps in (((), 0.3), ((2,), 1e-5), ((2, 3), 0.5)):
-        x = ctx.normal(*lead, n, d) * 2 + 1.5 * ctx.normal(*lead, n, 1)
+    batch, heads, n, d = ctx.sizes(batch=(1, 3), heads=(1, 3), n=(1, 5), d=(1, 8))
+    for lead, eps in (((n,), 0.3), ((), 0.1), ((batch, n), 1e-5), ((batch, heads, n), 0.5)):
+        x = ctx.normal(*lead, d) * 2 + 1.5 * ctx.normal(*lead, 1)
         g, b = 1 + ctx.normal(d), ctx.normal(d)
-        got = ctx.tensor(
+        got = ctx.floats(
             ctx.call(answer, x, g, b, eps), "the result", tuple(x.shape), mention="the shape of x"
         )
-        arrays = array(x), array(g), array(b), eps
+        arrays, rows = (array(x), array(g), array(b), eps), -2 if lead else -1
         result = partial(_norm, *arrays)
         wrong = {
             "the variance is divided by d - 1, as torch.var and torch.std do by themselves: "
@@ -98,9 +98,9 @@ def layer_norm(answer, ctx):
                 add=False
             ),
             "mean and variance run over the positions: expected over the features of each "
-            "position (dim=-1)": result(axis=-2),
+            "position (dim=-1)": result(axis=rows),
             "mean and variance run over positions and features: expected over the features of "
-            "each position (dim=-1)": result(axis=(-2, -1)),
+            "each position (dim=-1)": result(axis=(rows, -1) if lead else -1),
             "mean and variance run over the whole tensor: expected over the features of each "
             "position (dim=-1)": result(axis=tuple(range(x.dim()))),
             "the mean is not subtracted: that is RMS norm": result(mean=False),
@@ -120,25 +120,31 @@ def layer_norm(answer, ctx):
     got = ctx.call(answer, same, g, b, 1e-5)
     nan = "where all features are equal the variance is 0, and eps keeps the division finite"
     ctx.close(
-        ctx.tensor(got, "the result", (2, d), nan=nan),
+        ctx.floats(got, "the result", (2, d), nan=nan),
         np.broadcast_to(array(b), (2, d)),
         "the result for a position of equal features",
     )
-    check_gradients(
-        ctx, answer, (x, g, b, eps), {0: "x", 1: "g", 2: "b"}, lambda x, g, b: _norm(x, g, b, eps)
-    )
+    at = {0: "x", 1: "g", 2: "b"}
+    for h in (x, same):
+        check_gradients(ctx, answer, (h, g, b, eps), at, lambda x, g, b: _norm(x, g, b, eps))
 
 
 @exercise("06.filter_direction", title="A direction, filter by filter", difficulty=2, minutes=8)
 def filter_direction(answer, ctx: CheckContext):
-    rows, columns = ctx.integers(3, 6), ctx.integers(6, 9)
-    shapes = {"matrix": (rows, columns), "bias": (rows,), "kernel": (4, 3, 2), "norm": (columns,)}
+    rows, columns, width = ctx.sizes(rows=(1, 5), columns=(1, 8), width=(1, 3))
+    shapes = {
+        "matrix": (rows, columns),
+        "bias": (rows,),
+        "kernel": (columns, rows, width),
+        "pictures": (rows, 2, width, columns),
+        "norm": (columns,),
+    }
     weights = {
         name: ctx.normal(*shape)
         * (1 + ctx.integers(1, 5, *shape[:1]).view(-1, *[1] * (len(shape) - 1)))
         for name, shape in shapes.items()
     }
-    weights["matrix"][1] = 0.0
+    weights["matrix"][-1] = 0.0
     noise = {name: ctx.normal(*shape) for name, shape in shapes.items()}
     got = ctx.call(answer, weights, noise)
     if got is None:
@@ -157,7 +163,7 @@ def filter_direction(answer, ctx: CheckContext):
         "not divide by it"
     )
     directions = {
-        name: array(ctx.tensor(got[name], name, shapes[name], nan=hint)) for name in shapes
+        name: array(ctx.floats(got[name], name, shapes[name], nan=hint)) for name in shapes
     }
     numbers, drawn = ({name: array(t[name]) for name in shapes} for t in (weights, noise))
 
@@ -237,7 +243,7 @@ def filter_direction(answer, ctx: CheckContext):
 
 @exercise("06.encoder_block", title="An encoder block in both orders", difficulty=3, minutes=12)
 def encoder_block(answer, ctx):
-    batch, n, d, hidden = 2, ctx.integers(3, 6), 4, 7
+    batch, n, d, hidden = ctx.sizes(batch=(1, 3), n=(1, 5), d=(1, 5), hidden=(1, 7))
     x = ctx.normal(batch, n, d)
     mix, w_1, b_1, w_2, b_2 = (
         ctx.normal(*shape) for shape in ((d, d), (hidden, d), (hidden,), (d, hidden), (d,))
@@ -347,7 +353,7 @@ def encoder_block(answer, ctx):
     }
     for pre in (False, True):
         got = ctx.call(answer, x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre)
-        got = ctx.tensor(got, "the result", (batch, n, d), mention="the shape of x")
+        got = ctx.floats(got, "the result", (batch, n, d), mention="the shape of x")
         expected, order = oracle(*arrays, pre=pre), "pre-norm" if pre else "post-norm"
         wrong = {
             message: oracle(*arrays, pre=pre, **options)

@@ -38,16 +38,18 @@ def encoder_cache(answer, ctx: CheckContext):
 
 @exercise("06.reorder_caches", title="Caches follow their beams", difficulty=2, minutes=8)
 def reorder_caches(answer, ctx: CheckContext):
-    for sentences, k, blocks in ((3, 4, 2), (2, ctx.integers(2, 4), 3), (1, 3, 1)):
-        h, t, width = 2, ctx.integers(3, 6), 3
+    for lone in (False, False, True):
+        sentences, k = (1, 1) if lone else ctx.sizes(B=(1, 4), k=(1, 6))
+        blocks, h, t = ctx.sizes(blocks=(1, 3), h=(1, 3), t=(1, 5))
+        width = ctx.integers(1, 4)
         caches = [
             (ctx.normal(sentences * k, h, t, width), ctx.normal(sentences * k, h, t, width))
             for _ in range(blocks)
         ]
         parents = ctx.integers(0, k, sentences, k)
         # an order with neither fixed points nor repetitions, and one with a parent of no child
-        if k == 4:
-            parents[0], parents[1] = torch.tensor([1, 2, 3, 0]), torch.tensor([2, 2, 0, 1])
+        parents[0] = torch.arange(k).roll(-1)
+        parents[-1, :2] = k - 1
         got = ctx.call(answer, caches, parents)
         if type(got) not in (list, tuple):
             ctx.fail(
@@ -131,14 +133,18 @@ def _rows(parents, sentences, k):
 @exercise("06.cached_attention", title="Attention behind a cache", difficulty=3, minutes=12)
 def cached_attention(answer, ctx):
     names = ("context", "keys", "values")
-    for batch, h, width, t, m in (
-        (2, 2, 3, 4, 3),
-        (1, 3, 2, ctx.integers(2, 5), 1),
-        (2, 2, 2, 0, 4),
-    ):
+    for low in (False, True):
+        batch, h, width = ctx.sizes(batch=(1, 3), h=(1, 4), width=(1, 4))
+        t, m = ctx.sizes(t=(0, 5), m=(1, 5))
         d = h * width
         x, old = ctx.normal(batch, m, d), [ctx.normal(batch, h, t, width) for _ in range(2)]
         matrices = [ctx.normal(d, d) for _ in range(3)]
+        if low:  # multiples of 2¹⁵, exact in float32: what is no tie is far apart
+            x, matrices[:2] = (
+                ctx.integers(1, 4, batch, m, d).float(),
+                (factor * ctx.integers(1, 3, d, d).float() for factor in (2**15, -1)),
+            )
+            old[0] = -ctx.integers(1, 9, batch, h, t, width).float()
         given = (x, *old, *matrices, h)
         got = ctx.parts(ctx.call(answer, *given), names)
         if t and [shape_of(part) for part in got[1:]] == [(batch, h, m, width)] * 2:
@@ -148,12 +154,12 @@ def cached_attention(answer, ctx):
             )
         full = (batch, h, t + m, width)
         nan = (
-            "the cache is empty at the first block: concatenate all the same"
-            if t == 0
+            "all scores are far below 0, and all exponentials are 0: subtract the largest first"
+            if low
             else "does a row have nothing to attend to?"
         )
         got = [
-            ctx.tensor(
+            ctx.floats(
                 got[0],
                 "context",
                 (batch, m, d),
@@ -161,7 +167,7 @@ def cached_attention(answer, ctx):
                 mention="one row for each new token, the heads side by side",
             ),
             *(
-                ctx.tensor(part, name, full, mention="the old rows and the new ones behind them")
+                ctx.floats(part, name, full, mention="the old rows and the new ones behind them")
                 for part, name in zip(got[1:], names[1:])
             ),
         ]
@@ -193,23 +199,24 @@ def cached_attention(answer, ctx):
                     ),
                 },
             )
+        if low:
+            what = "context, where all scores are far below 0 and masked ones at -inf,"
+            ctx.close(got[0], context, what)
+            continue
         ctx.close(got[0], context, "context", _slips(arrays, h, t, m))
-        if t and m > 1:
+        at = dict(enumerate(("x", "keys", "values", "W_q", "W_k", "W_v")))
+        for part in range(3):
+            if part:
+                at = {0: "x", 3 + part: ("W_k", "W_v")[part - 1]}
             check_gradients(
                 ctx,
                 answer,
                 given,
-                dict(enumerate(("x", "keys", "values", "W_q", "W_k", "W_v"))),
-                lambda *now: _attend_cached(*now, h=h)[0],
-                part=0,
-            )
-            check_gradients(
-                ctx,
-                answer,
-                given,
-                {0: "x", 4: "W_k"},
-                lambda one, w: _cut_behind(arrays[1], one @ w, h),
-                part=1,
+                at,
+                (lambda x, w, part=part: _cut_behind(arrays[part], x @ w, h))
+                if part
+                else lambda *now: _attend_cached(*now, h=h)[0],
+                part=part,
             )
 
 

@@ -5,6 +5,7 @@ counted, attention to mixtures.
 from functools import partial
 
 import numpy as np
+import torch
 
 from ..context import CheckContext, a, array, softmax
 from ..gradient_check import check_gradients
@@ -101,16 +102,14 @@ def attention_operations(answer, ctx: CheckContext):
 
 @exercise("06.linformer_attention", title="Attention to mixtures", difficulty=3, minutes=10)
 def linformer_attention(answer, ctx):
-    batch, m, n, d, v, k = 3, ctx.integers(4, 7), 7, 4, 3, 5
+    batch, m, n = ctx.sizes(batch=(1, 4), m=(1, 7), n=(1, 8))
+    d, v, k = ctx.sizes(d=(1, 6), d_v=(1, 4), k=(1, 6))
     query, key, value = (ctx.normal(batch, m, d), ctx.normal(batch, n, d), ctx.normal(batch, n, v))
-    e, f = (ctx.normal(k, n + ctx.integers(1, 4)) for _ in range(2))
-    f = f[:, :1].repeat(1, e.shape[1]) * 0.3 + ctx.normal(*e.shape)
-    lengths = np.array([n, ctx.integers(2, n), 1])
-    words = ctx.integers(0, 1, batch, n).bool()
-    for row, length in zip(words, lengths):
-        row[:length] = True
+    longest = n + ctx.integers(0, 4)
+    e, f = ctx.normal(k, longest), ctx.normal(k, longest)
+    words = torch.arange(n) < ctx.lengths(batch, n)[:, None]
     given = query, key, value, e, f, words
-    got = ctx.tensor(
+    got = ctx.floats(
         ctx.call(answer, *given),
         "the context",
         (batch, m, v),
@@ -138,7 +137,8 @@ def linformer_attention(answer, ctx):
         mixed = mix_v[:, part] @ (values * values_there[..., None])
         scores = q @ keys.swapaxes(1, 2) / np.sqrt(scale)
         if late:
-            scores = np.where(there[:, None, :k], scores, -np.inf)
+            hidden = np.pad(there, ((0, 0), (0, k)), constant_values=True)[:, None, :k]
+            scores = np.where(hidden, scores, -np.inf)
         return softmax(scores, axis) @ mixed
 
     all_there = np.ones_like(there)
@@ -175,10 +175,14 @@ def linformer_attention(answer, ctx):
     ctx.close(got, layer(*arrays), "the context", wrong)
     names = {0: "query", 1: "key", 2: "value", 3: "E", 4: "F"}
     check_gradients(ctx, answer, given, names, layer)
+    scores = q @ (mix_k[:, :n] @ (rows * there[..., None])).swapaxes(1, 2) / np.sqrt(d)
+    large, what = query * float(200 / np.abs(scores).max()), "the context for scores of 200"
+    got = ctx.floats(ctx.call(answer, large, *given[1:]), what, (batch, m, v))
+    ctx.close(got, layer(array(large), *arrays[1:]), what)
     spoiled = key.clone(), value.clone()
     for tensor in spoiled:
         tensor[~words] = float("inf")
-    ctx.tensor(
+    ctx.floats(
         ctx.call(answer, query, *spoiled, e, f, words),
         "the context (with infinities where there is no word)",
         (batch, m, v),

@@ -13,7 +13,7 @@ from ..registry import exercise
 @exercise("06.model_size", title="Parameters from sizes", difficulty=2, minutes=10)
 def model_size(answer, ctx):
     for vocabulary, d, d_ff, layers in (
-        (ctx.integers(50, 90), 12, 34, 3),
+        (ctx.integers(60, 90), 12, 34, 3),
         (37_000, 512, 2048, 6),
         (100, 7, 20, 1),
     ):
@@ -28,8 +28,8 @@ def model_size(answer, ctx):
             "a decoder block is counted like an encoder block: it has a second attention, over "
             "the source, and a third norm": dict(cross=0, norms=2),
             "the attention over the source is missing in the decoder blocks": dict(cross=0),
-            "2·d are missing in each layer: a decoder block has three norms, and a network has a "
-            "second bias, of width d": dict(norms=2),
+            "2·d are missing in each layer: an encoder block has two norms, a decoder block three, "
+            "and a network has a second bias, of width d": dict(norms=2),
             "the norms are missing": dict(vectors=0),
             "a norm has two vectors, a gain and a bias: you count one": dict(vectors=1),
             "the biases of the feed-forward network are missing": dict(network_bias=0),
@@ -124,11 +124,12 @@ def turned_around(answer, ctx):
 
 @exercise("06.whole_model", title="Put the model together", difficulty=3, minutes=15)
 def whole_model(answer, ctx):
-    batch, n, m, d, size = 2, 5, ctx.integers(3, 5), 4, 7
-    E, P = 0.5 * ctx.normal(size, d), ctx.normal(n + 3, d)
-    source, target = ctx.integers(3, size, batch, n), ctx.integers(3, size, batch, m)
-    lengths = torch.tensor([n, ctx.integers(2, n)])
-    source[1, lengths[1] :] = 0
+    batch, n, m, d = ctx.sizes(batch=(1, 3), n=(1, 6), m=(1, 5), d=(1, 9))
+    size = d + ctx.integers(4, 7)
+    E, P = 0.5 * ctx.normal(size, d), ctx.normal(max(n, m) + 3, d)
+    source, target = ctx.integers(3, size - 1, batch, n), ctx.integers(3, size - 1, batch, m)
+    lengths = ctx.lengths(batch, n)
+    source[torch.arange(n) >= lengths[:, None]] = 0
     mix = [0.7 * ctx.normal(d, d) for _ in range(4)]
     words = np.arange(n) < array(lengths)[:, None]
     calls = []
@@ -137,7 +138,7 @@ def whole_model(answer, ctx):
         _stream(ctx, x, "encoder(x, mask): x", (batch, n, d))
         _mask(ctx, mask, "encoder(x, mask): mask", np.broadcast_to(words[:, None], (batch, n, n)))
         calls.append("encoder")
-        return x + _mean(torch.tanh(x @ mix[0]), mask)
+        return x + _mean(torch.tanh(x @ mix[0]), mask.expand(batch, n, n))
 
     def decoder(y, memory, mask, source_mask):
         if type(y) is torch.Tensor and tuple(y.shape) == (batch, m + 1, d):
@@ -155,7 +156,7 @@ def whole_model(answer, ctx):
             np.broadcast_to(words[:, None], (batch, m, n)),
         )
         calls.append("decoder")
-        y = y + _mean(torch.tanh(y @ mix[1]), mask)
+        y = y + _mean(torch.tanh(y @ mix[1]), mask.expand(batch, m, m))
         return torch.tanh(y @ mix[2] + _mean(memory @ mix[3], source_mask.expand(batch, m, n)))
 
     given = (E, P, encoder, decoder, source, lengths, target)
@@ -172,7 +173,7 @@ def whole_model(answer, ctx):
             "the vectors of the decoder came back: multiply them by the transpose of E, and take "
             "the logarithm of the softmax"
         )
-    got = ctx.tensor(
+    got = ctx.floats(
         got,
         "the result",
         (batch, m, size),
@@ -221,6 +222,11 @@ def whole_model(answer, ctx):
         {message: _transformer(*numbers, *rest, **options) for message, options in slips.items()},
     )
     check_gradients(ctx, answer, given, {0: "E"}, lambda now: _transformer(now, numbers[1], *rest))
+
+    large, what = E.clone(), "the result for logits of some hundreds"
+    large[-1] *= 500  # of a word that no text has
+    got = ctx.floats(ctx.call(answer, large, *given[1:]), what, (batch, m, size))
+    ctx.close(got, _transformer(array(large), numbers[1], *rest), what)
 
 
 def _stream(ctx, value, name, shape):

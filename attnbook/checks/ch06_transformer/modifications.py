@@ -9,13 +9,13 @@ from math import erf
 import numpy as np
 import torch
 
-from ..context import array, softmax
+from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
 
 def _sigmoid(s):
-    return 1 / (1 + np.exp(-s))
+    return (1 + np.tanh(s / 2)) / 2
 
 
 def _gelu(s):
@@ -31,7 +31,7 @@ def shifted_norm(answer, ctx):
 
 @exercise("06.swiglu", title="A gate in the feed-forward layer", difficulty=1, minutes=5)
 def swiglu(answer, ctx):
-    batch, n, d, hidden = 2, ctx.integers(3, 6), 4, 6
+    batch, n, d, hidden = ctx.sizes(batch=(1, 3), n=(1, 5), d=(1, 5), hidden=(1, 6))
     x, gate, value, output = (
         ctx.normal(batch, n, d),
         ctx.normal(d, hidden),
@@ -39,7 +39,7 @@ def swiglu(answer, ctx):
         ctx.normal(hidden, d),
     )
     given = x, gate, value, output
-    got = ctx.tensor(
+    got = ctx.floats(
         ctx.call(answer, *given),
         "the result",
         (batch, n, d),
@@ -82,6 +82,9 @@ def swiglu(answer, ctx):
     }
     ctx.close(got, layer(*arrays), "the result", wrong)
     check_gradients(ctx, answer, given, {0: "x", 1: "gate", 2: "value", 3: "output"}, layer)
+    large, what = (x, 300 * gate, value / 300, output), "the result for large products with gate"
+    got = ctx.floats(ctx.call(answer, *large), what, (batch, n, d))
+    ctx.close(got, layer(*(array(t) for t in large)), what)
 
 
 @exercise("06.seeds_enough", title="On paper: how many seeds?", difficulty=2, minutes=4)
@@ -119,6 +122,13 @@ def chance_of_better(answer, ctx):
         (rounded[1], rounded[0][:2]),
         ([3.0], [3.5, 3.25, 3.75, 4.0]),
     ]
+    for count, others in ((3, 4), (4, 2)):  # some differences within 1e-9 and some beyond it
+
+        def tiny(count=count, total=count + others):
+            values = [6e-9 * float(v) for v in torch.rand(total, generator=ctx.generator)]
+            return values[:count], values[count:]
+
+        cases.append(ctx.draw(tiny, lambda case: _clear(*case), 50))
     for changed, plain in cases:
         got = ctx.number(
             ctx.call(answer, list(changed), list(plain)), f"the chance for {changed} and {plain}"
@@ -159,11 +169,17 @@ def chance_of_better(answer, ctx):
         )
 
 
+def _clear(changed, plain):
+    """Whether no difference lies so near to 1e-9 from the one found that rounding decides."""
+    near, far = (_chance(changed, plain, within=within) for within in (0.9e-9, 1.1e-9))
+    return near == far
+
+
 def _number(changed, plain):
     return len(list(combinations(range(len(changed) + len(plain)), len(changed))))
 
 
-def _chance(changed, plain, itself=True, ties=True, either=False, rest="others"):
+def _chance(changed, plain, itself=True, ties=True, either=False, rest="others", within=1e-9):
     values = np.array([*changed, *plain], dtype=float)
     first = len(changed)
 
@@ -182,9 +198,9 @@ def _chance(changed, plain, itself=True, ties=True, either=False, rest="others")
         if not itself and chosen == tuple(range(first)):
             continue
         d = difference(chosen)
-        equal = abs(d - observed) < 1e-9
+        equal = abs(d - observed) < within
         if either:
-            count += abs(d) > abs(observed) - 1e-9
+            count += abs(d) > abs(observed) - within
         else:
             count += (d < observed and not equal) or (equal and ties)
     return count / len(splits)
@@ -194,10 +210,10 @@ def _chance(changed, plain, itself=True, ties=True, either=False, rest="others")
     "06.heads_side_by_side", title="Find the bug: heads side by side", difficulty=3, minutes=10
 )
 def heads_side_by_side(answer, ctx):
-    batch, n, h, width = 2, ctx.integers(5, 8), 3, 2
+    batch, n, h, width = ctx.sizes(batch=(1, 3), n=(1, 7), h=(1, 4), width=(1, 4))
     d = h * width
     x, w_in, w_o = ctx.normal(batch, n, d), 0.6 * ctx.normal(d, 3 * d), ctx.normal(d, d)
-    got = ctx.tensor(
+    got = ctx.floats(
         ctx.call(answer, x, w_in, w_o, h),
         "the result",
         (batch, n, d),
@@ -284,15 +300,25 @@ def heads_side_by_side(answer, ctx):
     ctx.close(got, heads(*given), "the result", wrong)
     check_gradients(ctx, answer, (x, w_in, w_o, h), {0: "x", 1: "W_in", 2: "W_o"}, heads)
 
+    # multiples of 2¹⁵, exact in float32: what is no tie is far apart
+    x, w_in = ctx.integers(1, 4, batch, n, d).float(), w_in.clone()
+    w_in[:, : 2 * d] = ctx.integers(1, 3, d, 2 * d) * torch.tensor(
+        [2.0**15, -1.0]
+    ).repeat_interleave(d)
+    what = "the result, where all scores are far below 0 and masked ones at -inf,"
+    got = ctx.floats(ctx.call(answer, x, w_in, w_o, h), what, (batch, n, d))
+    ctx.close(got, heads(array(x), array(w_in), array(w_o)), what)
+
 
 @exercise("06.smooth_and_padded", title="Find the bug: smooth and padded", difficulty=3, minutes=8)
 def smooth_and_padded(answer, ctx):
-    for epsilon, pad in ((0.1, 0), (0.3, 2)):
-        m, size = ctx.integers(5, 8), 6
-        targets = ctx.integers(0, size - 1, 3, m)
+    for epsilon in (0.4, 0.1):
+        batch, m, size = ctx.sizes(batch=(1, 4), m=(1, 7), V=(2, 6))  # one word beside the padding
+        pad = ctx.integers(0, size)
+        targets = ctx.integers(0, size - 1, batch, m)
         targets = targets + (targets >= pad).long()  # any word but the padding
-        targets[torch.arange(m) >= torch.tensor([m, 2, 3])[:, None]] = pad
-        logits = 2 * ctx.normal(3, m, size)
+        targets[torch.arange(m) >= ctx.lengths(batch, m)[:, None]] = pad
+        logits = 4 * ctx.normal(batch, m, size)
         y = array(targets)
         real = y != pad
 
@@ -308,12 +334,12 @@ def smooth_and_padded(answer, ctx):
                 "sum": cost.sum(-1),
                 "others": (cost.sum(-1) - right) / (size - 1),
                 "words": np.delete(cost, pad, -1).mean(-1),
-                "rest": (np.delete(cost, pad, -1).sum(-1) - right) / (size - 2),
+                "rest": (np.delete(cost, pad, -1).sum(-1) - right) / max(1, size - 2),
                 "none": 0 * right,
             }[width]
             return ((1 - eps) * (right * hit).sum() + eps * (rest * spread).sum()) / count.sum()
 
-        got = ctx.tensor(
+        got = ctx.floats(
             ctx.call(answer, logits, targets, pad, epsilon), "the loss", (), mention="one number"
         )
         z, every = array(logits), np.ones_like(real)
@@ -371,19 +397,34 @@ def smooth_and_padded(answer, ctx):
                 "the sign is turned: a loss is above 0": -loss(z),
             },
         )
-    check_gradients(ctx, answer, (logits, targets, pad, epsilon), {0: "logits"}, loss)
+        check_gradients(ctx, answer, (logits, targets, pad, epsilon), {0: "logits"}, loss)
+        for factor, shift in HARD_SCORES[1:]:
+            given, what = (
+                factor * logits + shift,
+                "the loss of logits that are large or far below 0",
+            )
+            got = ctx.floats(ctx.call(answer, given, targets, pad, epsilon), what, ())
+            ctx.close(got, np.array(loss(array(given))), what)
 
 
 @exercise("06.places_behind_a_cache", title="Find the bug: word by word", difficulty=3, minutes=10)
 def places_behind_a_cache(answer, ctx):
-    batch, d, longest = 2, 4, 12
-    for t, m in ((0, 4), (ctx.integers(3, 5), 1), (ctx.integers(2, 5), 3)):
+    for low in (False, True):
+        batch, d, t, m = ctx.sizes(batch=(1, 3), d=(1, 6), t=(0, 5), m=(1, 4))
+        longest = t + m + ctx.integers(1, 6)
         shapes = (batch, m, d), (batch, t, d), (batch, t, d), (longest, d), (d, d), (d, d), (d, d)
         given = tuple(ctx.normal(*shape) for shape in shapes)
+        if low:  # multiples of 2¹⁵, exact in float32: what is no tie is far apart
+            words, keys, values, places, w_q, w_k, w_v = given
+            words, keys, places, w_q, w_k = (
+                factor * ctx.integers(1, 4, *part.shape).float()
+                for factor, part in zip((1, -5, 1, 2**15, -1), (words, keys, places, w_q, w_k))
+            )
+            given = words, keys, values, places, w_q, w_k, w_v
         arrays = [array(part) for part in given]
         parts = ctx.parts(ctx.call(answer, *given), ("context", "keys", "values"))
         got = [
-            ctx.tensor(
+            ctx.floats(
                 part,
                 name,
                 (batch, rows, d),
@@ -431,13 +472,17 @@ def places_behind_a_cache(answer, ctx):
             "the scores are not divided by the root of d": dict(scale=1.0),
         }
         for part, name, k in zip(got, ("context", "keys", "values"), range(3)):
+            if low:
+                what = f"{name}, where all scores are far below 0 and masked ones at -inf,"
+                ctx.close(part, expected[k], what)
+                continue
             wrong = {message: _extended(*arrays, **slip)[k] for message, slip in slips.items()}
             if k:
                 wrong[f"the new {name} stand before the old ones: expected behind them"] = np.roll(
                     expected[k], m, 1
                 )
             ctx.close(part, expected[k], name, wrong)
-        if t:
+        if not low:
             at = dict(enumerate(("words", "keys", "values", "places", "W_q", "W_k", "W_v")))
             check_gradients(ctx, answer, given, at, lambda *now: _extended(*now)[0], part=0)
 

@@ -5,7 +5,7 @@ the next word.
 import numpy as np
 import torch
 
-from ..context import CheckContext, array, softmax
+from ..context import HARD_SCORES, CheckContext, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
@@ -37,23 +37,17 @@ def nothing_hidden(answer, ctx: CheckContext):
 
 @exercise("06.hide_words", title="Hide some words", difficulty=2, minutes=8)
 def hide_words(answer, ctx):
-    mask = 3
-    for rows, n in ((4, 40), (1, 60), (6, 25)):
-        lengths = (
-            torch.cat([torch.tensor([n]), ctx.integers(n // 2, n, rows - 1)])
-            if rows > 1
-            else torch.tensor([n])
-        )
+    for _ in range(2):
+        rows, n = ctx.sizes(batch=(1, 6), n=(1, 60))
+        mask, lengths = ctx.integers(1, 4), ctx.lengths(rows, n, (n + 1) // 2)
         tokens = ctx.integers(4, 90, rows, n).masked_fill(torch.arange(n) >= lengths[:, None], 0)
         chosen = torch.rand(rows, n, generator=ctx.generator) < 0.5
         kind, other = (
             torch.rand(rows, n, generator=ctx.generator, dtype=torch.float64),
             ctx.integers(4, 90, rows, n),
         )
-        if rows > 1:
-            chosen[1:, -1] = True  # padding is chosen, too
-        else:
-            # on the borders
+        chosen[:, -1] = True  # padding is chosen, too
+        if n > 1:  # on the borders
             kind[0, :2], chosen[0, :2] = torch.tensor([0.8, 0.9], dtype=torch.float64), True
         read, target = ctx.parts(
             ctx.call(answer, tokens, chosen, kind, other, mask), ("read", "target")
@@ -130,19 +124,25 @@ def _read(tokens, selected, kind, other, mask):
 
 @exercise("06.next_word_loss", title="The loss of the next word", difficulty=2, minutes=8)
 def next_word_loss(answer, ctx):
-    for rows, n, size in ((3, 6, 5), (1, 4, 7), (2, 9, 4)):
-        lengths = torch.tensor([n, 2, n - 2][:rows])
+    for hard, (factor, shift) in enumerate((*HARD_SCORES[:1], *HARD_SCORES)):
+        # two words at least, of which one is told, and one word beside the padding
+        rows, n, size = ctx.sizes(batch=(1, 4), n=(2, 9), V=(2, 7))
+        size = size if hard or n == 2 else n - 1  # as many words as places
+        lengths = ctx.lengths(rows, n, 2)
         tokens = ctx.integers(1, size, rows, n).masked_fill(torch.arange(n) >= lengths[:, None], 0)
-        logits = 2 * ctx.normal(rows, n, size)
-        got = ctx.tensor(
+        logits = 2 * factor * ctx.normal(rows, n, size) + shift
+        got = ctx.floats(
             ctx.call(answer, logits, tokens),
             "the loss",
             (),
             mention="one number for the whole batch",
-            nan="is a probability of 0 multiplied by the logarithm of it?",
+            nan="the logarithm of a probability that is rounded to 0: take log_softmax"
+            if hard > 1
+            else "is a probability of 0 multiplied by the logarithm of it?",
         )
         z, t = array(logits), array(tokens)
-        ctx.close(got, _loss(z, t), "the loss", _slips(z, t))
+        what = "the loss of logits that are large, or far below 0," if hard > 1 else "the loss"
+        ctx.close(got, _loss(z, t), what, {} if hard > 1 else _slips(z, t))
         check_gradients(ctx, answer, (logits, tokens), {0: "logits"}, lambda now: _loss(now, t))
 
 
@@ -152,10 +152,11 @@ def _loss(z, tokens):
 
 
 def _terms(z, wanted, padding=False, power=1):
-    p = softmax(z) if power == 1 else softmax(softmax(z))
+    z = z if power == 1 else softmax(z)
+    top = z.max(-1, keepdims=True)
+    cost = top + np.log(np.exp(z - top).sum(-1, keepdims=True)) - z
     there = wanted != 0 if padding is False else np.broadcast_to(padding, wanted.shape)
-    probability = np.take_along_axis(p, wanted[..., None], -1)[..., 0]
-    return -np.log(probability)[there].sum(), there.sum()
+    return np.take_along_axis(cost, wanted[..., None], -1)[..., 0][there].sum(), there.sum()
 
 
 def _slips(z, tokens):

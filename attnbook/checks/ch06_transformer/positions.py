@@ -259,7 +259,7 @@ def tree_distance(answer, ctx):
         if n > 2:  # the last word is no child of the root: an edge between the two shows
             last = order.index(n - 1)
             order[2], order[last] = order[last], order[2]
-        # the first word of the order is the root, on it hang a chain and two more, the rest anywhere
+        # the first word is the root, on it hang a chain and a second one of two, the rest anywhere
         for k in range(1, n):
             above = k - 1 if k < chain + 2 else ctx.integers(0, k)
             heads[order[k]] = order[0 if k == chain else above]

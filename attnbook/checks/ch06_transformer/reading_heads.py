@@ -66,10 +66,11 @@ def all_at_once(answer, ctx: CheckContext):
 
 @exercise("06.telling_pairs", title="Heads that tell a pair apart", difficulty=2, minutes=8)
 def telling_pairs(answer, ctx):
-    for pairs in (4, ctx.integers(5, 8)):
-        # another number of columns than of rows
-        b, h, m, n = 2 * pairs, 5, ctx.integers(9, 11), 12
-        weights = ctx.weights(b, h, m, n)
+    for _ in range(2):
+        # the antecedent, the other noun, and one word more
+        pairs, h, m, n = ctx.sizes(pairs=(1, 7), h=(1, 7), m=(1, 11), n=(3, 14))
+        b, every = 2 * pairs, max(4, h)
+        weights = ctx.weights(b, every, m, n)
         pronouns = ctx.integers(0, m, b)
         two = torch.tensor([ctx.order(n)[:2] for _ in range(b)])
         antecedent, other = two[:, 0], two[:, 1]
@@ -86,10 +87,11 @@ def telling_pairs(answer, ctx):
                 row[high[k]], row[low[k]] = 0.15 + margin, 0.15
                 weights[k, head, pronouns[k]] = row
             # head 3 follows, but its largest weight is elsewhere
-            row = torch.full((n,), 0.1 / (n - 3))
+            row = torch.full((n,), 0.1 / max(1, n - 3))
             row[antecedent[k]], row[other[k]] = 0.2, 0.1
             row[next(j for j in range(n) if j not in (int(antecedent[k]), int(other[k])))] = 0.6
             weights[k, 3, pronouns[k]] = row
+        weights = weights[:, ctx.order(every)[:h]]
         w, q, a, o = array(weights), pronouns.numpy(), antecedent.numpy(), other.numpy()
         at = np.arange(b)
 
@@ -110,7 +112,7 @@ def telling_pairs(answer, ctx):
         )
         largest = w[at, :, q].argmax(-1) == a[:, None]
         halves = np.logical_and(more[:pairs], more[pairs:]).mean(0)
-        column = np.minimum(q, m - 1)
+        column = np.minimum(q, n - 1)
         swapped = w[at, :, np.minimum(a, m - 1), column] > w[at, :, np.minimum(o, m - 1), column]
         sums = (weight(a)[0::2] + weight(a)[1::2]) > (weight(o)[0::2] + weight(o)[1::2])
         wrong = {
@@ -151,13 +153,15 @@ def telling_pairs(answer, ctx):
     "06.without_each_head", title="The layer without each of its heads", difficulty=3, minutes=10
 )
 def without_each_head(answer, ctx):
-    b, m, width = 2, ctx.integers(4, 6), 3
-    for h in (4, 3):
-        d = h * width
-        heads, w_o, b_o = ctx.normal(b, h, m, width), ctx.normal(d, d), ctx.normal(d)
+    for square in (True, False):
+        # two heads at least: something is left without each
+        b, h, m = ctx.sizes(batch=(1, 3), h=(2, 5), m=(1, 5))
+        width, d = ctx.sizes(w=(1, 4), d=(1, 9))
+        d = h * width if square else d
+        heads, w_o, b_o = ctx.normal(b, h, m, width), ctx.normal(h * width, d), ctx.normal(d)
         got = ctx.call(answer, heads, w_o, b_o)
         got = _stacked(got)
-        if type(got) is torch.Tensor and tuple(got.shape) == (b, h, m, d):
+        if type(got) is torch.Tensor and tuple(got.shape) == (b, h, m, d) != (h, b, m, d):
             ctx.fail(
                 f"the shape is {(b, h, m, d)}: the head that is left out comes first, "
                 f"{(h, b, m, d)}"
@@ -173,7 +177,7 @@ def without_each_head(answer, ctx):
         def oracle(x, w, bias, keep=None, join=None):
             keep = 1 - np.eye(h) if keep is None else keep
             left = x[None] * keep[:, None, :, None, None]  # (h, B, h, m, w)
-            joined = left.swapaxes(2, 3).reshape(h, b, m, d) if join is None else join(left)
+            joined = (left.swapaxes(2, 3) if join is None else join(left)).reshape(h, b, m, -1)
             return joined @ w + bias
 
         x, w, bias = array(heads), array(w_o), array(b_o)
@@ -200,14 +204,12 @@ def without_each_head(answer, ctx):
             "next": oracle(x, w, bias, np.triu(np.ones((h, h)), 1)),
             "nothing is left out": full,
             "the heads are joined without swapping positions and heads: head k has the entries "
-            "k·w … (k+1)·w - 1 of each row": oracle(
-                x, w, bias, join=lambda left: left.reshape(h, b, m, d)
-            ),
+            "k·w … (k+1)·w - 1 of each row": oracle(x, w, bias, join=lambda left: left),
             "the entries of the heads are interleaved: head k has the entries k·w … (k+1)·w - 1, "
-            "side by side": oracle(
-                x, w, bias, join=lambda left: left.transpose(0, 1, 3, 4, 2).reshape(h, b, m, d)
+            "side by side": oracle(x, w, bias, join=lambda left: left.transpose(0, 1, 3, 4, 2)),
+            "W_o is used transposed: rows are vectors, so it is H W_o": oracle(
+                x, w.T if square else w, bias
             ),
-            "W_o is used transposed: rows are vectors, so it is H W_o": oracle(x, w.T, bias),
             "the columns of W_o are cut, not its rows: head k meets the rows k·w … (k+1)·w "
             "- 1": np.stack(
                 [(full[0] - bias) * (np.arange(d) // width != k) + bias for k in range(h)]
@@ -216,10 +218,10 @@ def without_each_head(answer, ctx):
             "entry k leaves out the head after it: heads count from 0": np.roll(expected, -1, 0),
         }
         ctx.close(got, expected, "the outputs", wrong)
-    check_gradients(
-        ctx,
-        lambda *given: _stacked(answer(*given)),
-        (heads, w_o, b_o),
-        {0: "heads", 1: "W_o", 2: "b_o"},
-        oracle,
-    )
+        check_gradients(
+            ctx,
+            lambda *given: _stacked(answer(*given)),
+            (heads, w_o, b_o),
+            {0: "heads", 1: "W_o", 2: "b_o"},
+            oracle,
+        )

@@ -163,48 +163,48 @@ def _without_padding(batch, lengths):
 
 @exercise("06.token_batches", title="Batches by tokens", difficulty=3, minutes=10)
 def token_batches(answer, ctx):
-    while True:
-        number = ctx.integers(14, 20)
-        lengths = [ctx.integers(2, 14) for _ in range(number)]
-        budget = ctx.integers(24, 40)
-        order = sorted(range(number), key=lambda i: lengths[i])
-        right = _cut(order, lengths, budget, _padded)
-        known = {
-            "the sentences come in the order in which they are given: expected short ones "
-            "first": _cut(range(number), lengths, budget, _padded),
-            "the longest sentences come first: expected the shortest": _cut(
-                sorted(range(number), key=lambda i: -lengths[i]), lengths, budget, _padded
-            ),
-            "equal lengths come in the wrong order: expected the order in which they are "
-            "given": _cut(
-                sorted(range(number), key=lambda i: (lengths[i], -i)), lengths, budget, _padded
-            ),
-            "the lengths of a batch are added up without its padding: a batch costs its number "
-            "of sentences × its longest": _cut(order, lengths, budget, _without_padding),
-            "the last batch is missing: put it away too": right[:-1],
-            "a batch stays below the budget where it could reach it: exactly the budget is "
-            "allowed": _cut(order, lengths, budget - 1, _padded),
-            "a batch is closed after it has become too large: look before a sentence is "
-            "added": _too_late(order, lengths, budget),
-            "a batch counts sentences, not tokens": [
-                order[k : k + budget] for k in range(0, number, budget)
-            ],
-            "the sentence that does not fit is lost: the next batch has to begin with it": _lossy(
-                order, lengths, budget
-            ),
-            "a batch counts the length of its first sentence, the shortest: it is padded to the "
-            "longest": _cut(
-                order, lengths, budget, lambda batch, lengths: len(batch) * lengths[batch[0]]
-            ),
-        }
-        exactly = any(_padded(batch, lengths) == budget for batch in right)
-        if (
-            exactly
-            and len(right) > 3
-            and len({str(batches) for batches in (right, *known.values())}) == len(known) + 1
-        ):
-            break
-    _compare(ctx, ctx.call(answer, lengths, budget), right, lengths, budget, known)
+    for least in (24, 34):
+        while True:
+            number = ctx.integers(14, 20)
+            lengths = [ctx.integers(2, 14) for _ in range(number)]
+            budget = ctx.integers(least, least + 10)
+            order = sorted(range(number), key=lambda i: lengths[i])
+            right = _cut(order, lengths, budget, _padded)
+            known = {
+                "the sentences come in the order in which they are given: expected short ones "
+                "first": _cut(range(number), lengths, budget, _padded),
+                "the longest sentences come first: expected the shortest": _cut(
+                    sorted(range(number), key=lambda i: -lengths[i]), lengths, budget, _padded
+                ),
+                "equal lengths come in the wrong order: expected the order in which they are "
+                "given": _cut(
+                    sorted(range(number), key=lambda i: (lengths[i], -i)), lengths, budget, _padded
+                ),
+                "the lengths of a batch are added up without its padding: a batch costs its number "
+                "of sentences × its longest": _cut(order, lengths, budget, _without_padding),
+                "the last batch is missing: put it away too": right[:-1],
+                "a batch stays below the budget where it could reach it: exactly the budget is "
+                "allowed": _cut(order, lengths, budget - 1, _padded),
+                "a batch is closed after it has become too large: look before a sentence is "
+                "added": _too_late(order, lengths, budget),
+                "a batch counts sentences, not tokens": [
+                    order[k : k + budget] for k in range(0, number, budget)
+                ],
+                "the sentence that does not fit is lost: the next batch has to begin with "
+                "it": _lossy(order, lengths, budget),
+                "a batch counts the length of its first sentence, the shortest: it is padded to "
+                "the longest": _cut(
+                    order, lengths, budget, lambda batch, lengths: len(batch) * lengths[batch[0]]
+                ),
+            }
+            exactly = any(_padded(batch, lengths) == budget for batch in right)
+            if (
+                exactly
+                and len(right) > 3
+                and len({str(batches) for batches in (right, *known.values())}) == len(known) + 1
+            ):
+                break
+        _compare(ctx, ctx.call(answer, lengths, budget), right, lengths, budget, known)
 
     long = [5, 40, 5, 60, 2]  # two of them longer than the budget
     got = ctx.call(answer, long, 20)
@@ -244,6 +244,8 @@ def token_batches(answer, ctx):
             "a sentence longer than the budget is left out: expected a batch of its own": [],
         },
     )
+    empty = {"an empty list of sentences makes an empty batch: expected none": [[]]}
+    _compare(ctx, ctx.call(answer, [], 20), [], [], 20, empty)
 
 
 def _too_late(order, lengths, budget):

@@ -37,7 +37,7 @@ edit(
     "(parents[:, :1] + k * torch.arange(B).unsqueeze(1)).expand(B, k)",
 )
 edit(
-    "expected one pair (keys, values) for each of the 2 blocks",
+    "the result has 1 entries, expected one pair",
     "[(keys[rows], values[rows]) for keys, values in caches]",
     "[tuple(part[rows] for part in caches[0])]",
 )
@@ -75,9 +75,7 @@ edit(
 edit("sees one token after itself", ".tril(t)", ".tril(t + 1)")
 edit("the mask is upside down", ".tril(t)", ".triu(t)")
 edit(
-    "the block does not see the cache",
-    ".tril(t)",
-    ".tril(t).triu().logical_and(torch.arange(t + m) >= t)",
+    "the block does not see the cache", ".tril(t)", ".tril(t).logical_and(torch.arange(t + m) >= t)"
 )
 edit(
     "the block sees the cache alone",

@@ -12,7 +12,7 @@ edit(
     "decoder_block = encoder_block",
 )
 edit("the attention over the source is missing", "2 * attention", "attention")
-edit("a decoder block has three norms", "3 * norm", "2 * norm")
+edit("a decoder block three", "3 * norm", "2 * norm")
 edit(
     "the norms are missing",
     "norm = 4 * d * d, 2 * d * d_ff + d_ff + d, 2 * d",

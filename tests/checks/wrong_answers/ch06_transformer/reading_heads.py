@@ -39,7 +39,9 @@ edit(
 edit("divided by the number of sentences", ".mean(dim=0)", ".mean(dim=0) / 2")
 edit("a number of pairs", ".mean(dim=0)", ".mean(dim=0) * len(looks) / 2")
 edit("the words that look are not used", ":, looks,", ":, 0 * looks,")
-edit("expected (5,)", "rows =", "weights = weights.mean(1, keepdim=True)\n    rows =")
+edit(
+    "the shares: the shape is (1,)", "rows =", "weights = weights.mean(1, keepdim=True)\n    rows ="
+)
 edit("turned around", "> weights", "< weights")
 
 
