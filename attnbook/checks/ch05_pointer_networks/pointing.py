@@ -333,9 +333,12 @@ def pointer_loss(answer, ctx):
         open_to = np.where(rest, array(hard), -np.inf)
         over = open_to - open_to.max(-1, keepdims=True)
         of_target = picked(np.where(rest, over, 0)) - np.log(np.exp(over).sum(-1))
+        expected = -of_target[real].mean()
         got = np.array(ctx.number(ctx.call(answer, hard, free, targets), "the loss"))
         name = f"the loss of scores around {float(hard.mean()):.0f}"
-        ctx.close(got, -of_target[real].mean(), name)
+        # float32 goes in steps of 0.002 there, and a difference of two such numbers is right, too
+        if not np.isclose(got, expected, rtol=1e-3, atol=4e-3):
+            ctx.close(got, expected, name)
 
     def as_tensor(*given):
         return torch.as_tensor(answer(*given)).reshape(1)
