@@ -95,10 +95,8 @@ def highest_first(answer, ctx):
                 )[:, ::-1][:, :wanted],
                 "the sign of a priority is not looked at: −0.9 is lower than 0.1": pick(far),
                 "the highest one is left out": pick(np.roll(order, -1, 1)[:, :wanted]),
-                "a vector is taken twice: the 0 that blanks out its priority is higher than "
-                "others": one_by_one(0.0),
-                "a vector is taken twice: the −1 that blanks out its priority is higher than "
-                "others": one_by_one(-1.0),
+                "a vector is taken twice: what blanks out its priority is higher than others, only "
+                "−∞ never is": one_by_one(0.0 if spread < 1 else -1.0),
                 "the highest one is taken again and again: expected the next one at each "
                 "rank": pick(np.repeat(order[:, :1], wanted, 1)),
                 "cut off before sorting: the highest may be among the last": np.take_along_axis(

@@ -122,9 +122,11 @@ def left_of(answer, ctx):
 @exercise("05.code_answers", title="Answers as targets", difficulty=1, minutes=4)
 def code_answers(answer, ctx):
     count, n = ctx.sizes(walks=(1, 4), n=(1, 12))
-    longest = max(1, n - 2)  # the last two points are in no walk
-    sizes = [longest, *(ctx.integers(1, max(longest, 2)) for _ in range(count - 1))]
-    walks = [ctx.order(longest)[: sizes[i]] for i in ctx.order(count)]
+    named, longest = max(1, n - 2), max(1, n - 3)  # the last two points are in no walk
+    walks = [ctx.order(named)[:longest]]
+    for _ in range(count - 1):
+        walks.append(ctx.order(max(1, named - 1))[: ctx.integers(1, max(longest, 2))])
+    walks = [walks[i] for i in ctx.order(count)]
     got = ctx.call(answer, walks, n)
     shape = shape_of(got)
     if shape == (len(walks), longest):

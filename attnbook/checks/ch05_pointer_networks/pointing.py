@@ -58,7 +58,8 @@ def sorting_targets(answer, ctx):
     _sorts(answer, ctx, numbers, lengths)
     # Wider than the longest row, numbers above 1, and a 0 that is no padding.
     numbers = 9 * _spread(ctx, rows, n + 2)
-    numbers[torch.arange(rows), ctx.integers(0, 10**6, rows) % lengths] = 0.0
+    numbers[:, 0] = 0.01
+    numbers[torch.arange(rows), lengths // 2] = 0.0
     _sorts(answer, ctx, numbers, lengths)
 
 
@@ -195,9 +196,9 @@ def point_at(answer, ctx):
 def still_free(answer, ctx):
     batch, m, n = ctx.sizes(batch=(1, 4), m=(1, 8), n=(1, 6))
     every = ctx.lengths(batch, n)
-    every[0] = n
     walks = [ctx.order(length)[:m] for length in every.tolist()]
-    walks[0] = walks[0][:1]  # an answer shorter than its row
+    # an answer shorter than its row, without the last position
+    walks[every.argmax()] = [ctx.integers(0, max(1, int(every.max()) - 1))]
     # as well answers without padding that do not name the last position
     for rows, lengths in ((walks, every), ([[0] * m] * batch, torch.full((batch,), n))):
         targets = torch.tensor([row + [-1] * (m - len(row)) for row in rows])

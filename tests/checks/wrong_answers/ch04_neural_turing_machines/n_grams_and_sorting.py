@@ -76,12 +76,12 @@ def _one_by_one(vectors, priorities, wanted, blank):
     return _pick(vectors, torch.stack(found, 1))
 
 
-@wrong("04.highest_first", "the 0 that blanks out")
+@wrong("04.highest_first", "what blanks out")
 def blanked_by_zero(vectors, priorities, wanted):
     return _one_by_one(vectors, priorities, wanted, 0.0)
 
 
-@wrong("04.highest_first", "the −1 that blanks out")
+@wrong("04.highest_first", "what blanks out")
 def blanked_by_minus_one(vectors, priorities, wanted):
     return _one_by_one(vectors, priorities, wanted, -1.0)
 
