@@ -138,7 +138,7 @@ def cached_attention(answer, ctx):
         t, m = ctx.sizes(t=(0, 5), m=(1, 5))
         d = h * width
         x, old = ctx.normal(batch, m, d), [ctx.normal(batch, h, t, width) for _ in range(2)]
-        matrices = [ctx.normal(d, d) for _ in range(3)]
+        matrices = [ctx.normal(d, d) / d**0.5 for _ in range(3)]
         if low:  # multiples of 2¹⁵, exact in float32: what is no tie is far apart
             x, matrices[:2] = (
                 ctx.integers(1, 4, batch, m, d).float(),

@@ -47,8 +47,8 @@ def mixtures_as_keys(answer, ctx):
 @exercise("06.attention_operations", title="Count before you run", difficulty=2, minutes=5)
 def attention_operations(answer, ctx: CheckContext):
     for m, n, d in (
-        (ctx.integers(2, 6), ctx.integers(10, 30), ctx.integers(6, 10)),
-        (7, 5, 512),
+        (ctx.integers(3, 6), ctx.integers(10, 30), ctx.integers(6, 10)),
+        (7, 2, 512),
         (1, 4000, 64),
     ):
         got = ctx.call(answer, m, n, d)
@@ -69,7 +69,7 @@ def attention_operations(answer, ctx: CheckContext):
             "as many additions": right // 2,
             "the four projections are missing": pairs,
             "the products with keys and values are missing": of_m + of_n,
-            "the output projection is missing": right - of_m // 2,
+            "W_q or W_o is missing: both are applied to m rows": right - of_m // 2,
             "all four projections are counted with m rows: keys and values are made of the n "
             "vectors of the source": pairs + 2 * of_m,
             "all four projections are counted with n rows: queries and outputs are m rows": pairs
@@ -78,8 +78,8 @@ def attention_operations(answer, ctx: CheckContext):
             + of_m // 2
             + of_n
             + of_n // 2,
-            "the weighted sum of the values is missing: it is a product of its own": right
-            - pairs // 2,
+            "the scores or the weighted sum of the values are missing: each is a product of its "
+            "own": right - pairs // 2,
             "queries are compared with queries: the m queries meet the n keys of the source": 4
             * m
             * m

@@ -125,6 +125,7 @@ def turned_around(answer, ctx):
 @exercise("06.whole_model", title="Put the model together", difficulty=3, minutes=15)
 def whole_model(answer, ctx):
     batch, n, m, d = ctx.sizes(batch=(1, 3), n=(1, 6), m=(1, 5), d=(1, 9))
+    n += n == m + 1  # a memory is no target with one row more
     size = d + ctx.integers(4, 7)
     E, P = 0.5 * ctx.normal(size, d), ctx.normal(max(n, m) + 3, d)
     source, target = ctx.integers(3, size - 1, batch, n), ctx.integers(3, size - 1, batch, m)

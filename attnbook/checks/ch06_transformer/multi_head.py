@@ -12,7 +12,7 @@ from ..registry import exercise
 def head_parameters(answer, ctx):
     drawn = (10 * ctx.integers(3, 9), ctx.integers(2, 6), ctx.integers(5, 20), ctx.integers(21, 40))
     # the first tells most mistakes apart
-    sizes = ((96, 5, 7, 12), drawn, (12, 1, 5, 3), (64, 4, 16, 16))
+    sizes = ((101, 5, 7, 16), drawn, (12, 1, 5, 3), (64, 4, 16, 16))
     for d, h, key, value in sizes:
         for bias in (False, True):
             got = ctx.number(ctx.call(answer, d, h, key, value, bias), "the number of parameters")

@@ -106,8 +106,9 @@ def hide_words(answer, ctx):
                 ),
                 "read: from 0.8 on all are replaced by another word: from 0.9 on the word "
                 "stays": np.where(selected & (k < 0.8), mask, np.where(selected, o, t)),
-                "read: below 0.8 there is another word, too: the second replacement overwrites "
-                "the mask": np.where(selected & (k < 0.9), o, t),
+                "read: below 0.8 there is another word, too: expected the mask": np.where(
+                    selected & (k < 0.9), o, t
+                ),
                 "read: below 0.8 there is another word, and the mask above: it is the other way "
                 "round": np.where(selected & (k < 0.8), o, np.where(selected & (k < 0.9), mask, t)),
                 "read: the borders are off: 0.8 is not below 0.8, and 0.9 not below 0.9": np.where(

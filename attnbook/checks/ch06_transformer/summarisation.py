@@ -122,8 +122,10 @@ def top_k_gates(answer, ctx):
             ),
             "every chosen expert has the same gate: the softmax of the scores weighs them": best
             / k,
-            "the scores of the others are set to 0, which is a score like any other: set them to "
-            "-inf": softmax(np.where(best, e, 0.0)),
+            "the others get a finite score, above those that are far below 0: set it to -inf"
+            if shift
+            else "the scores of the others are set to 0, which is a score like any other: set them "
+            "to -inf": softmax(np.where(best, e, 0.0)),
             "these are the scores of the best: the gates are their softmax": np.where(best, e, 0.0),
         }
         ctx.close(got, gates(e), "the gates", wrong)

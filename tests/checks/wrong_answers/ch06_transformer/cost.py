@@ -30,10 +30,10 @@ edit(
     "return projections + 2 * m * d * n + 2 * m * n * d",
     "return projections",
 )
-edit("output projection is missing", "2 * m * d * d * 2", "2 * m * d * d")
+edit("W_q or W_o is missing", "2 * m * d * d * 2", "2 * m * d * d")
 edit("counted with m rows", "2 * n * d * d * 2", "2 * m * d * d * 2")
 edit("counted with n rows", "2 * m * d * d * 2", "2 * n * d * d * 2")
-edit("weighted sum of the values is missing", "+ 2 * m * n * d", "")
+edit("weighted sum of the values are missing", "+ 2 * m * n * d", "")
 edit("queries are compared with queries", "2 * m * d * n + 2 * m * n * d", "4 * m * m * d")
 edit(
     "came back, expected an int",

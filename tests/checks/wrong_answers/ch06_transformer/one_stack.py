@@ -52,7 +52,7 @@ edit(
     "return read, tokens * (read != tokens)",
 )
 edit(
-    "the second replacement overwrites the mask",
+    "below 0.8 there is another word, too",
     "torch.where(asked & (kind < 0.9), other, tokens).masked_fill(asked & (kind < 0.8), mask)",
     "torch.where(asked & (kind < 0.9), other, tokens)",
 )
