@@ -453,6 +453,9 @@ def places_behind_a_cache(answer, ctx):
             "the places are added to keys and values alone: queries are made of x, too": dict(
                 bare="q"
             ),
+            "the places are added to queries and values alone: keys are made of x, too": dict(
+                bare="k"
+            ),
             "the places are added to the queries alone: keys and values are made of x, too": dict(
                 bare="kv"
             ),

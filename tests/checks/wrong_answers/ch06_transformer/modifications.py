@@ -293,6 +293,7 @@ def places_as_printed(*given):
 
 
 edit = edits("06.places_behind_a_cache")
+edit("added to queries and values alone", "x @ W_k", "words @ W_k")
 edit("one place too far", "places[t : t + m]", "places[t + 1 : t + m + 1]")
 edit("one place too near", "places[t : t + m]", "places[max(t - 1, 0) : max(t - 1, 0) + m]")
 edit("all new words stand at place t", "places[t : t + m]", "places[t]")
