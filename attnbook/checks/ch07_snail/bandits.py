@@ -35,46 +35,35 @@ def lied_to(answer, ctx):
     return ctx.predicted(answer, "as much as before", "as much as at random", "less than at random")
 
 
-def _histories(ctx, rows, arms):
-    """Counts of many worlds: some with arms that were never pulled, none with two different arms
-    that are nearly as good.
+def _histories(ctx, worlds, arms):
+    """Counts of worlds: short and long lives, arms that were never pulled, none with two different
+    arms that are nearly as good.
     """
-    collected = []
-    while sum(map(len, collected)) < rows:
-        pulls = ctx.integers(1, 9, 4 * rows, arms)
-        # long lives too, where the means tell more than the widths
-        pulls[1::4] *= ctx.integers(10, 60, rows, 1)
-        untried = torch.rand(pulls.shape, generator=ctx.generator) < 0.25
-        untried[::2] = False
-        pulls = pulls.masked_fill(untried, 0).float()
-        wins = (
-            (torch.rand(pulls.shape, generator=ctx.generator) * (pulls + 1))
-            .floor()
-            .clamp(max=pulls)
-        )
-        w, n = array(wins), array(pulls)
-        top = np.sort(_bounds(w, n, untried=9.0), axis=1)
-        clear = (top[:, -1] - top[:, -2] > 1e-3) | (n == 0).any(1)
-        collected.append(
-            torch.stack([wins, pulls])[:, torch.from_numpy(clear & (n.sum(1) > 0))].transpose(0, 1)
-        )
-    first_pull = torch.eye(arms).repeat(1, 2).view(arms, 2, arms)  # it won, and ln 1 is 0
-    return torch.cat([*collected, _early(ctx, arms), first_pull])[-rows:].unbind(1)
-
-
-def _early(ctx, arms):
-    """Counts of worlds with few pulls in which it matters whether t counts the next pull, too."""
-    pulls = ctx.integers(1, 9, 20_000, arms).float()
+    usual, short = 1200, 20_000
+    pulls = ctx.integers(1, 9, usual + short, arms)
+    pulls[1:usual:4] *= ctx.integers(10, 60, usual // 4, 1)  # the means tell more than the widths
+    pulls[1:usual:2] *= torch.rand(usual // 2, arms, generator=ctx.generator) > 0.25
+    pulls = pulls.float()
     wins = (torch.rand(pulls.shape, generator=ctx.generator) * (pulls + 1)).floor()
     wins = wins.clamp(max=pulls)
     w, n = array(wins), array(pulls)
-    total = n.sum(1, keepdims=True)
-    bounds = _bounds(w, n), _bounds(w, n, total=total + 1)
-    differ = bounds[0].argmax(1) != bounds[1].argmax(1)
-    for bound in bounds:
-        top = np.sort(bound, axis=1)
-        differ &= top[:, -1] - top[:, -2] > 1e-3
-    return torch.stack([wins, pulls], 1)[torch.from_numpy(differ)][:10]
+    choices, clear = [], True
+    for more in (0, 1):
+        bounds = _bounds(w, n, total=n.sum(1, keepdims=True) + more)
+        best = bounds.argmax(1)
+        bounds[np.arange(len(w)), best] -= 1e-3
+        choices.append(best)
+        clear &= bounds.argmax(1) == best
+    # of the short lives those in which it matters whether t counts the next pull, too
+    matters = clear & (choices[0] != choices[1])
+    counts, first = torch.stack([wins, pulls], 1), torch.eye(arms)
+    plain = counts[:usual][clear[:usual]]
+    special = (
+        counts[usual:][matters[usual:]][:10],
+        torch.stack([first, first], 1),  # the first pull won, and ln 1 is 0
+        torch.zeros(1, 2, arms),  # no pull yet
+    )
+    return torch.cat([plain[:1], *special, plain[1:]])[:worlds].unbind(1)
 
 
 def _bounds(wins, pulls, total=None, factor=2.0, log=np.log, root=np.sqrt, untried=np.inf):
@@ -86,7 +75,7 @@ def _bounds(wins, pulls, total=None, factor=2.0, log=np.log, root=np.sqrt, untri
 
 @exercise("07.ucb_choice", title="The arm of the optimist", difficulty=2, minutes=6)
 def ucb_choice(answer, ctx):
-    wins, pulls = _histories(ctx, 300, ctx.integers(4, 6))
+    wins, pulls = _histories(ctx, *ctx.sizes(worlds=(1, 600), arms=(1, 5)))
     got = ctx.call(answer, wins, pulls)
     if isinstance(got, torch.Tensor) and got.shape == wins.shape:
         ctx.fail(
@@ -117,12 +106,10 @@ def ucb_choice(answer, ctx):
         "lowest number": (n.shape[1] - 1 - _bounds(w, n)[:, ::-1].argmax(1)),
         "the arm of the lowest bound is pulled: expected the highest": _bounds(w, n).argmin(1),
         "the width is taken off the mean: that is caution. Add it": lower.argmax(1),
-        "the width is missing: the arm of the highest mean is pulled": np.where(
-            n == 0, np.inf, w / np.maximum(n, 1)
-        ).argmax(1),
-        "the mean is missing: only the width counts, and that pulls all arms alike": _bounds(
-            0 * w, n
-        ).argmax(1),
+        "the width is missing, or all arms have the same: the arm of the highest mean is "
+        "pulled": np.where(n == 0, np.inf, w / np.maximum(n, 1)).argmax(1),
+        "the mean is missing, or all arms have the same: only the width counts, and that pulls "
+        "all arms alike": _bounds(0 * w, n).argmax(1),
         "wins stand where the mean should: divide by the pulls of the arm": (
             _bounds(0 * w, n) + w
         ).argmax(1),
@@ -135,7 +122,8 @@ def ucb_choice(answer, ctx):
         "the logarithm has base 2: expected the natural one": _bounds(w, n, log=np.log2).argmax(1),
         "a small number added to the pulls does not do where one pull was made: ln 1 is 0, and "
         "so is the bound of all arms that were never pulled": (
-            w / (n + 1e-9) + np.sqrt(2 * np.log(n.sum(1, keepdims=True)) / (n + 1e-9))
+            w / (n + 1e-9)
+            + np.sqrt(2 * np.log(np.maximum(n.sum(1, keepdims=True), 1)) / (n + 1e-9))
         ).argmax(1),
         "t is one pull too large: it counts those that have been made": _bounds(
             w, n, total=n.sum(1, keepdims=True) + 1
