@@ -19,6 +19,7 @@ TESTS = [PY, "-m", "pytest", "-n", "2", "--dist", "loadfile"]
 TRITON = "tests/mechanisms/scores/test_additive_triton.py"
 STEPS = {
     "mutants": [PY, "tools/mutants.py", "--count", "340", "--out", "results/mutants.json"],
+    "solution-mutants": [PY, "tools/solution_mutants.py", "--out", "results/solution_mutants.json"],
     "class-of-500": [PY, "benchmarks/big_class.py", "--students", "500"],
     "newest": ["make", "test-newest"],
     "oldest": ["make", "test-oldest"],
