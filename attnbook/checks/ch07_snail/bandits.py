@@ -152,9 +152,13 @@ def ucb_choice(answer, ctx):
     ctx.close(got, right, "the arms", wrong)
 
 
+_UNDERFLOW = "a softmax is 0 there in float32, its logarithm is not finite: log_softmax is"
+
+
 @exercise("07.policy_loss", title="A loss from rewards", difficulty=3, minutes=12)
 def policy_loss(answer, ctx):
-    worlds, steps, actions = 3, ctx.integers(4, 6), ctx.integers(3, 5)
+    # a single action is taken whatever the logits are
+    worlds, steps, actions = ctx.sizes(worlds=(1, 5), steps=(1, 6), actions=(2, 5))
     logits = ctx.normal(worlds, steps, actions).requires_grad_()
     values = ctx.normal(worlds, steps).requires_grad_()
     chosen = ctx.integers(0, actions, worlds, steps)
@@ -171,7 +175,7 @@ def policy_loss(answer, ctx):
         return loss
 
     value = ctx.call(graded, logits, values, chosen, rewards)
-    value = ctx.tensor(value, "the loss", (), mention="one number: the mean over the worlds")
+    value = ctx.floats(value, "the loss", (), mention="one number: the mean over the worlds")
     if not collected:
         ctx.fail(
             "no gradient can be taken of your loss: it must stay a tensor that depends on logits "
@@ -265,3 +269,9 @@ def policy_loss(answer, ctx):
     )
     expected = (-(gains * log_p) + 0.5 * gains**2).sum(1).mean()
     ctx.close(value, expected, "the loss")
+    sure = 1000 * torch.tensor([[ctx.order(actions) for _ in range(steps)] for _ in range(worlds)])
+    value = ctx.call(answer, sure.float(), values, chosen, rewards)
+    value = ctx.floats(value, "for large logits: the loss", (), nan=_UNDERFLOW)
+    log_p = ((array(sure) - array(sure).max(-1, keepdims=True)) * picked).sum(-1)
+    expected = (-(gains * log_p) + 0.5 * gains**2).sum(1).mean()
+    ctx.close(value, expected, f"for large logits ({_UNDERFLOW}): the loss")

@@ -51,15 +51,16 @@ def end_unseen(answer, ctx):
 
 @exercise("07.returns", title="What an action brought", difficulty=2, minutes=6)
 def returns(answer, ctx):
-    rows, horizon = 3, ctx.integers(2, 4)
+    rows, horizon = ctx.sizes(rows=(1, 5), horizon=(1, 4))
     steps = 6 * horizon
     rewards = ctx.normal(rows, steps)
     done = (torch.arange(1, steps + 1) % horizon == 0).expand(rows, -1).clone()
     first = torch.zeros(rows, steps, dtype=torch.bool)
     first[:, 0] = True
-    for row, episodes in enumerate(([2], [1, 4], [ctx.integers(2, 5)])):
-        first[row, [horizon * e for e in episodes]] = True
-    got = ctx.tensor(
+    for row in range(rows):
+        worlds = [1 + e for e in ctx.order(5)[: 2 - row % 2]]
+        first[row, [horizon * e for e in worlds]] = True
+    got = ctx.floats(
         ctx.call(answer, rewards, done, first), "the returns", (rows, steps), mention="one a step"
     )
     r, d, f = array(rewards), array(done), array(first)
@@ -99,17 +100,19 @@ def returns(answer, ctx):
 
 @exercise("07.value_iteration", title="A plan from the end", difficulty=3, minutes=10)
 def value_iteration(answer, ctx):
-    for states, actions, horizon in ((4, 3, 1), (ctx.integers(4, 6), 3, ctx.integers(4, 6))):
-        transitions, means = ctx.weights(states, actions, states), ctx.normal(states, actions)
+    # with one state or one action there is no plan that changes with the steps that are left
+    states, actions, horizon = ctx.sizes(states=(2, 6), actions=(2, 5), horizon=(1, 6))
+    for shift in (0.0, -5.0):  # in the second world every reward is a loss
         while True:  # best actions that are clear, and change with the steps that are left
+            transitions = ctx.weights(states, actions, states)
+            means = ctx.normal(states, actions) + shift
             p, m = array(transitions), array(means)
             values, plan, gap = _plan(p, m, horizon)
             if gap > 0.01 and (horizon == 1 or (plan[0] != plan[-1]).any()):
                 break
-            transitions, means = (ctx.weights(states, actions, states), ctx.normal(states, actions))
         got = ctx.parts(ctx.call(answer, transitions, means, horizon), ("values", "actions"))
         shape = (horizon, states)
-        v = array(ctx.tensor(got[0], "values", shape, mention="row h − 1 for h steps left"))
+        v = array(ctx.floats(got[0], "values", shape, mention="row h − 1 for h steps left"))
         a = array(
             ctx.tensor(
                 got[1], "actions", shape, dtype=torch.long, mention="row h − 1 for h steps left"
@@ -180,59 +183,57 @@ def _plan(p, m, horizon, best=lambda q: q.max(1), start=None, discount=1.0, late
 
 @exercise("07.near_and_far", title="Find the bug: near and far", difficulty=2, minutes=8)
 def near_and_far(answer, ctx):
-    batch, d, width, levels = 2, 3, 2, 3
-    for n in (ctx.integers(11, 14), 5):  # the second is shorter than the reach
-        x = ctx.normal(batch, n, d)
-        sizes = [(2 * (d + level * width), width) for level in range(levels)]
-        filters, gates = (
-            [0.7 * ctx.normal(*size) for size in sizes],
-            [0.7 * ctx.normal(*size) for size in sizes],
-        )
-        got = ctx.tensor(
-            ctx.call(answer, x, filters, gates),
-            "the result",
-            (batch, n, d + levels * width),
-            mention="one row a step",
-        )
-        given = array(x), *(array(w) for w in (*filters, *gates))
-        ctx.close(
-            got,
-            _behind_one_another(*given),
-            "the result",
-            {
-                message: _behind_one_another(*given, **slip)
-                for message, slip in {
-                    "the step before is never seen: the distances are 2, 4, 8, and no sum of "
-                    "them is odd. The first block looks one step back, 2 to the 0": dict(
-                        back=lambda level: 2 ** (level + 1)
-                    ),
-                    "all blocks look one step back: the distance doubles from block to block": dict(
-                        back=lambda level: 1
-                    ),
-                    "the distances grow by one from block to block: they double": dict(
-                        back=lambda level: level + 1
-                    ),
-                    "the distances are doubled for you from 0: block l looks 2 to the l steps "
-                    "back": dict(back=lambda level: 2 * level),
-                    "the largest distance comes first: they begin with 1": dict(
-                        back=lambda level: 2 ** (levels - 1 - level)
-                    ),
-                    "the rows come round from the end: before the beginning there are zeros, "
-                    "roll brings later steps": dict(around=True),
-                    "a row is paired with a later one: it looks back": dict(
-                        back=lambda level: -(2**level)
-                    ),
-                    "the pair is turned round: the earlier row stands first": dict(turned=True),
-                    "filter and gate are exchanged: tanh belongs to the filter, the sigmoid to "
-                    "the gate": dict(exchanged=True),
-                    "the gate is not used": dict(gated=False),
-                    "the new columns stand in front: expected behind the row": dict(front=True),
-                }.items()
-            },
-        )
-
-        def oracle(*now):
-            return _behind_one_another(*now)
+    batch, n, d, width, levels = ctx.sizes(
+        batch=(1, 3), n=(1, 24), d=(1, 4), width=(1, 3), levels=(1, 5)
+    )
+    x = ctx.normal(batch, n, d)
+    sizes = [(2 * (d + level * width), width) for level in range(levels)]
+    filters, gates = (
+        [0.7 * ctx.normal(*size) for size in sizes],
+        [0.7 * ctx.normal(*size) for size in sizes],
+    )
+    got = ctx.floats(
+        ctx.call(answer, x, filters, gates),
+        "the result",
+        (batch, n, d + levels * width),
+        mention="one row a step",
+    )
+    given = array(x), *(array(w) for w in (*filters, *gates))
+    ctx.close(
+        got,
+        _behind_one_another(*given),
+        "the result",
+        {
+            message: _behind_one_another(*given, **slip)
+            for message, slip in {
+                "the step before is never seen: the distances are 2, 4, 8, and no sum of "
+                "them is odd. The first block looks one step back, 2 to the 0": dict(
+                    back=lambda level: 2 ** (level + 1)
+                ),
+                "all blocks look one step back: the distance doubles from block to block": dict(
+                    back=lambda level: 1
+                ),
+                "the distances grow by one from block to block: they double": dict(
+                    back=lambda level: level + 1
+                ),
+                "the distances are doubled for you from 0: block l looks 2 to the l steps "
+                "back": dict(back=lambda level: 2 * level),
+                "the largest distance comes first: they begin with 1": dict(
+                    back=lambda level: 2 ** (levels - 1 - level)
+                ),
+                "the rows come round from the end: before the beginning there are zeros, "
+                "roll brings later steps": dict(around=True),
+                "a row is paired with a later one: it looks back": dict(
+                    back=lambda level: -(2**level)
+                ),
+                "the pair is turned round: the earlier row stands first": dict(turned=True),
+                "filter and gate are exchanged: tanh belongs to the filter, the sigmoid to "
+                "the gate": dict(exchanged=True),
+                "the gate is not used": dict(gated=False),
+                "the new columns stand in front: expected behind the row": dict(front=True),
+            }.items()
+        },
+    )
 
     at = {
         0: "x",
@@ -246,7 +247,7 @@ def near_and_far(answer, ctx):
         lambda x, *now: answer(x, list(now[:levels]), list(now[levels:])),
         [x, *filters, *gates],
         at,
-        oracle,
+        _behind_one_another,
     )
 
 

@@ -228,7 +228,7 @@ def map_of_a_query(answer, ctx):
         )
         if getattr(got, "shape", None) == (shape[0] * shape[1],):
             ctx.fail(f"a vector came back: bring it to a map of {shape[0]} by {shape[1]}")
-        got = ctx.tensor(got, "the map", shape, mention=mention)
+        got = ctx.floats(got, "the map", shape, mention=mention)
         right = _map(x, W_f, W_g, row, column, pooled)
         wrong = {
             "the softmax is missing: these are the scores": _map(
@@ -298,6 +298,11 @@ def map_of_a_query(answer, ctx):
             {0: "x", 1: "W_f", 2: "W_g"},
             lambda x, f, g: _map(x, f, g, row, column, pooled),
         )
+    # whole numbers: scores of hundreds without rounding
+    x, W_f, W_g = (7 * ctx.integers(-3, 4, *size).float() for size in ((3, 2, 4), (2, 3), (2, 3)))
+    overflow = "for large scores, whose exponentials overflow: the map"
+    got = ctx.floats(ctx.call(answer, x, W_f, W_g, 1, 2, False), overflow, (2, 4))
+    ctx.close(got, _map(*(array(t) for t in (x, W_f, W_g)), 1, 2, False), overflow)
 
 
 def _squares(grid, pool):

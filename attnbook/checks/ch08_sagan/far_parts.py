@@ -41,7 +41,8 @@ def shut_the_forger(answer, ctx):
 
 @exercise("08.exchange_gap", title="What an exchange changes", difficulty=2, minutes=8)
 def exchange_gap(answer, ctx):
-    n, c, h, w = ctx.integers(3, 6), 2, ctx.integers(3, 5), 2 * ctx.integers(3, 6)
+    n, c, h, w = ctx.sizes(n=(1, 5), c=(1, 3), h=(1, 5), w=(1, 6))
+    w *= 2
     a, b = ctx.normal(n, c, h, w), ctx.normal(n, c, h, w)
     one, two = ctx.normal(c, h, w), ctx.normal(c, h, w)
 
@@ -64,7 +65,7 @@ def exchange_gap(answer, ctx):
 
     m = w // 2
     turned = [
-        torch.cat([p[:1], q[1:]])
+        torch.cat([p[: n // 2], q[n // 2 :]])
         for p, q in (
             (a, torch.cat([a[..., :m], b[..., m:]], -1)),
             (b, torch.cat([b[..., :m], a[..., m:]], -1)),
@@ -76,7 +77,7 @@ def exchange_gap(answer, ctx):
 
 
 def _look_at_gap(ctx, answer, score, of, a, b, n, h, m):
-    got = ctx.tensor(
+    got = ctx.floats(
         ctx.call(answer, score, a, b), "the gap", (n,), mention="one number a pair of pictures"
     )
     x, y = array(a), array(b)
@@ -137,8 +138,15 @@ def above_chance(answer, ctx):
     right[5:9] = (left[5:9] + 1) % colours
     matched = torch.arange(n) >= 5
     apart = left[matched], (left[matched] + (torch.arange(n - 5) > 0)) % colours
+    left[9], fewer = colours - 1, right.clamp(max=colours - 2)
     # the last ones agree in one picture only
-    for l, r in ((left, right), (left[matched], right[matched]), (right, left), apart):
+    for l, r in (
+        (left, right),
+        (left[matched], right[matched]),
+        (left, fewer),
+        (fewer, left),
+        apart,
+    ):
         got = ctx.number(ctx.call(answer, l, r), "the agreement above chance")
         x, y = array(l), array(r)
         ctx.close(got, _kappa(x, y), "the agreement above chance", _kappa_slips(x, y, colours))
@@ -157,6 +165,12 @@ def above_chance(answer, ctx):
         ctx.number(got, "the agreement where all figures have one colour"),
         0.0,
         "the agreement where all figures have one colour",
+    )
+    other = torch.tensor([2]), torch.tensor([1])
+    ctx.close(
+        ctx.number(ctx.call(answer, *other), "the agreement of one picture, of two colours"),
+        0.0,
+        "the agreement of one picture, of two colours",
     )
     none = torch.tensor([-1, 2, -1]), torch.tensor([1, -1, -1])
     ctx.close(
@@ -226,7 +240,10 @@ def _kappa_slips(x, y, colours):
 
 @exercise("08.who_looks_at_whom", title="Find the bug: who looks at whom", difficulty=3, minutes=10)
 def who_looks_at_whom(answer, ctx):
-    batch, c, height, width, d, d_h = 2, 4, 2, ctx.integers(3, 5), 3, 2
+    batch, height, width, d, d_h = ctx.sizes(
+        batch=(1, 3), height=(1, 3), width=(1, 5), d=(1, 4), d_h=(1, 3)
+    )
+    c = ctx.integers(3, 6)
     x, gamma = ctx.normal(batch, c, height, width), 0.5 + ctx.normal(1)[0].abs()
     w_f, w_g, w_h, w_v = (
         0.6 * ctx.normal(d, c),
@@ -235,9 +252,10 @@ def who_looks_at_whom(answer, ctx):
         ctx.normal(c, d_h),
     )
     given = x, w_f, w_g, w_h, w_v, gamma
-    for factor in (gamma, torch.zeros(())):
-        now = *given[:5], factor
-        got = ctx.tensor(
+    # whole numbers make scores of hundreds, whose exponentials overflow, without rounding
+    large = [7 * ctx.integers(-3, 4, *part.shape).float() for part in given[:3]]
+    for now in (given, (*given[:5], torch.zeros(())), (*large, *given[3:])):
+        got = ctx.floats(
             ctx.call(answer, *now), "the result", (batch, c, height, width), mention="as large as x"
         )
         values = [array(part) for part in now]

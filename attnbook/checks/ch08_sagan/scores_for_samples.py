@@ -42,7 +42,7 @@ def every_second(answer, ctx):
 
 @exercise("08.sure_and_varied", title="Sure and varied", difficulty=2, minutes=8)
 def sure_and_varied(answer, ctx):
-    logits = 2 * ctx.normal(ctx.integers(20, 40), ctx.integers(3, 7))
+    logits = 2 * ctx.normal(*ctx.sizes(pictures=(1, 40), classes=(1, 7)))
     if ctx.integers(0, 2):
         logits[0] = 0.0
     got = ctx.number(ctx.call(answer, logits), "the score")
@@ -123,8 +123,8 @@ def _score_slips(z):
 
 @exercise("08.two_clouds", title="The distance of two clouds", difficulty=3, minutes=12)
 def two_clouds(answer, ctx):
-    d = ctx.integers(3, 6)
-    for n, m in ((ctx.integers(20, 30), ctx.integers(31, 40)), (d - 1, 12), (2, 2)):
+    d = ctx.sizes(d=(1, 6))
+    for n, m in ((ctx.integers(20, 30), ctx.integers(31, 40)), (max(2, d - 1), 12), (2, 2)):
         x = ctx.normal(n, d) @ ctx.normal(d, d) + 2.0
         y = 1.5 * ctx.normal(m, d) @ ctx.normal(d, d) - 0.7
         result = ctx.call(answer, x, y)

@@ -22,7 +22,7 @@ def hinge_losses(answer, ctx):
             ctx.call(answer, *arguments), ("loss of the discriminator", "loss of the generator")
         )
         got = [
-            ctx.tensor(value, name, ())
+            ctx.floats(value, name, ())
             for value, name in zip(
                 got, ("the loss of the discriminator", "the loss of the generator")
             )
@@ -137,7 +137,7 @@ def class_scores(answer, ctx):
             )
         if getattr(got, "shape", None) == (batch, classes) != (batch,):
             ctx.fail("the shape is (batch, classes): only the class of the picture counts")
-        got = ctx.tensor(got, "the scores", (batch,), mention="one score for each picture")
+        got = ctx.floats(got, "the scores", (batch,), mention="one score for each picture")
         plain = h @ w + b
         right = plain + (E[rows] * h).sum(-1)
         wrong = {
@@ -182,6 +182,8 @@ def normalised(answer, ctx):
         ((4, 3, 3, 3), False, 1),
         ((2, 4, 1, 1), True, 1),
         ((6, 2, 2, 2), False, 3),
+        ((1, 3, 2, 1), False, 1),
+        ((3, 1, 1, 1), False, 2),
     ):
         weight, outputs = ctx.normal(*shape), shape[int(transposed)]
         u = ctx.normal(outputs)
@@ -229,7 +231,7 @@ def _compare(ctx, got, W0, u0, steps, transposed):
     matrix = _matrix(W0, transposed)
     left, right = _power(matrix, u0, steps)
     sigma = left @ matrix @ right
-    new = ctx.tensor(got[0], "the weight", W0.shape, mention="the weight keeps its shape")
+    new = ctx.floats(got[0], "the weight", W0.shape, mention="the weight keeps its shape")
     later = getattr(got[1], "shape", None)
     if later == (matrix.shape[1],) != (matrix.shape[0],):
         ctx.fail(
@@ -281,7 +283,7 @@ def _compare(ctx, got, W0, u0, steps, transposed):
     )
     ctx.close(new, W0 / sigma, "the weight", wrong)
     ctx.close(
-        ctx.tensor(got[1], "u", u0.shape),
+        ctx.floats(got[1], "u", u0.shape),
         left,
         "u",
         {

@@ -187,7 +187,7 @@ edit(
 edit("gamma is not used", "gamma *", "")
 edit("x is not added", "x + gamma", "gamma")
 edit("expected x + gamma · o", "return x +", "return (1 - gamma) * x +")
-edit("this layer does not scale", "softmax(scores", "softmax(scores / 3**0.5")
+edit("this layer does not scale", "softmax(scores", "softmax(scores / len(W_f) ** 0.5")
 edit(
     "height and width are exchanged",
     ".view_as(x)",
