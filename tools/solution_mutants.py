@@ -18,6 +18,7 @@ import re
 import signal
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Sized
 from concurrent.futures import ProcessPoolExecutor
@@ -277,7 +278,8 @@ def verdict(answer: WrongAnswer, function: str, seeds=(0, 1)) -> str:
         for seed in seeds:
             scope = {}
             signal.setitimer(signal.ITIMER_REAL, SECONDS)
-            exec(compile(answer.cell, "<answer>", "exec"), scope)
+            with warnings.catch_warnings(action="ignore", category=SyntaxWarning):
+                exec(compile(answer.cell, "<answer>", "exec"), scope)
             said = judge(answer.id, scope[function], seed)
             if not said:
                 return said.message

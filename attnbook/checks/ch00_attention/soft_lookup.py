@@ -52,7 +52,7 @@ def weighted_sum(answer, ctx):
         weights, values = ctx.weights(*shape, m, n), ctx.normal(*shape, n, d)
         w, v = array(weights), array(values)
         got = ctx.call(answer, weights, values)
-        got = ctx.tensor(
+        got = ctx.floats(
             got, "the context", (*shape, m, d), mention="one row a query, as wide as a value"
         )
         wrong = {
@@ -82,7 +82,7 @@ def temperature(answer, ctx):
     s, v = array(scores), array(values)
     hard = v[s.argmax(-1)]
     for t in (1.0, 0.25, 4.0):
-        got = ctx.tensor(ctx.call(answer, scores, values, t), "the context", (m, d))
+        got = ctx.floats(ctx.call(answer, scores, values, t), "the context", (m, d))
         if t == 1.0:
             wrong = {
                 "the softmax runs over the queries (dim=0): the weights of one query must add up "
@@ -112,7 +112,7 @@ def temperature(answer, ctx):
         {0: "scores", 1: "values"},
         lambda s, v: softmax(s / t) @ v,
     )
-    low = ctx.tensor(
+    low = ctx.floats(
         ctx.call(answer, 10 * scores, values, 0.01),
         "at temperature 0.01 the context",
         (m, d),
@@ -120,11 +120,11 @@ def temperature(answer, ctx):
         "score of a row first",
     )
     ctx.close(low, softmax(10 * s / 0.01) @ v, "at temperature 0.01 the context")
-    low = ctx.tensor(ctx.call(answer, 0.01 * scores, values, 0.01), "the context", (m, d))
+    low = ctx.floats(ctx.call(answer, 0.01 * scores, values, 0.01), "the context", (m, d))
     early = {"at temperature 0.01 the look-up is hard already: only 0 is a case of its own": hard}
     ctx.close(low, softmax(s) @ v, "at temperature 0.01 and with close scores the context", early)
     zero = ctx.call(answer, scores, values, 0.0)
-    zero = ctx.tensor(
+    zero = ctx.floats(
         zero,
         "at temperature 0 the context",
         (m, d),
@@ -140,7 +140,7 @@ def temperature(answer, ctx):
         "key": softmax(s) @ v,
     }
     ctx.close(zero, hard, "at temperature 0 the context", wrong)
-    zero = ctx.tensor(ctx.call(answer, 1e-3 * scores, values, 0.0), "the context", (m, d))
+    zero = ctx.floats(ctx.call(answer, 1e-3 * scores, values, 0.0), "the context", (m, d))
     if not ctx.same(zero, hard):
         ctx.fail(
             "at temperature 0 and with close scores the context is a mixture: expected the value "
@@ -157,7 +157,7 @@ def masked_softmax(answer, ctx):
     mask[..., 0], mask[..., 1] = True, False
     s, allowed = array(scores), array(mask)
     full, expected = softmax(s), softmax(np.where(allowed, s, -np.inf))
-    got = ctx.tensor(ctx.call(answer, scores, mask), "weights", (batch, m, n))
+    got = ctx.floats(ctx.call(answer, scores, mask), "weights", (batch, m, n))
     ctx.recognize(
         got,
         expected,
@@ -205,17 +205,17 @@ def masked_softmax(answer, ctx):
         ),
     ):
         lifted = scores + torch.as_tensor(lift, dtype=torch.float32)
-        got = ctx.tensor(ctx.call(answer, lifted, mask), "weights", (batch, m, n), nan=message)
+        got = ctx.floats(ctx.call(answer, lifted, mask), "weights", (batch, m, n), nan=message)
         if (array(got).sum(-1) < 0.5).any():
             ctx.fail(message)
         ctx.close(got, softmax(np.where(allowed, array(lifted), -np.inf)), "weights")
 
-    got = ctx.tensor(ctx.call(answer, scores[0], mask[0]), "weights without a batch", (m, n))
+    got = ctx.floats(ctx.call(answer, scores[0], mask[0]), "weights without a batch", (m, n))
     ctx.close(got, expected[0], "weights without a batch")
 
     low = "where all allowed scores are very low, a masked key wins: put −∞ there, no finite number"
     lowered = scores - 3e4
-    got = ctx.tensor(ctx.call(answer, lowered, mask), "weights", (batch, m, n), nan=low)
+    got = ctx.floats(ctx.call(answer, lowered, mask), "weights", (batch, m, n), nan=low)
     if (array(got).sum(-1) < 0.5).any() or np.where(allowed, 0.0, array(got)).any():
         ctx.fail(low)
     ctx.close(got, softmax(np.where(allowed, array(lowered), -np.inf)), "weights")
@@ -229,14 +229,14 @@ def masked_softmax(answer, ctx):
     large = ctx.call(answer, lifted, mask)
     nan = "exp overflows for large scores: subtract the largest score of a row first"
     ctx.close(
-        ctx.tensor(large, "weights", (batch, m, n), nan=nan),
+        ctx.floats(large, "weights", (batch, m, n), nan=nan),
         softmax(np.where(allowed, array(lifted), -np.inf)),
         "weights",
     )
 
     mask[0, -1] = False
     nan = "in a row with nothing to attend to all weights are 0"
-    got = ctx.tensor(ctx.call(answer, scores, mask), "weights", (batch, m, n), nan=nan)
+    got = ctx.floats(ctx.call(answer, scores, mask), "weights", (batch, m, n), nan=nan)
     if array(got)[0, -1].any():
         total = array(got)[0, -1].sum()
         ctx.fail(

@@ -65,7 +65,7 @@ def leave_one_out(answer, ctx):
     for _ in range(2):
         n, d = ctx.sizes(n=(2, 7), d=(1, 4))  # of one row nothing is left to predict from
         predict, inputs = _small_network(ctx, d), ctx.normal(n, d)
-        got = ctx.tensor(
+        got = ctx.floats(
             ctx.call(answer, predict, inputs),
             "the effects",
             (n,),
@@ -119,7 +119,7 @@ def gradient_times_input(answer, ctx):
             if (g * x).sum(-1).min() < -1e-3:
                 break
         got = ctx.call(answer, predict, inputs)
-        got = ctx.tensor(
+        got = ctx.floats(
             got, "the saliency", (n,), mention="the products are added up over the width"
         )
         wrong = {
@@ -220,14 +220,14 @@ def pool_a_batch(answer, ctx):
         got_context, got = ctx.parts(
             ctx.call(answer, words, query, real), ("context", "weights"), ((batch, d), (batch, n))
         )
-        got = ctx.tensor(
+        got = ctx.floats(
             got,
             "weights",
             (batch, n),
             nan="each text has a word, so a softmax over its own scores is finite",
             mention="one row a text, one column a word",
         )
-        got_context = ctx.tensor(
+        got_context = ctx.floats(
             got_context, "context", (batch, d), mention="one row a text, as wide as a word vector"
         )
         w, q, there = array(words), array(query), array(real)

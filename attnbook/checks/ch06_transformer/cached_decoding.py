@@ -66,7 +66,7 @@ def reorder_caches(answer, ctx: CheckContext):
             pair = ctx.parts(pair, ("keys", "values"))
             shape = tuple(given[0].shape)
             mine = [
-                ctx.tensor(
+                ctx.floats(
                     part,
                     f"{name} of block {block}",
                     shape,

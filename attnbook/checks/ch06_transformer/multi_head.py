@@ -133,7 +133,7 @@ def _take(answer, ctx, heads, width, keep):
     given = [array(w) for w in given]
     shape = getattr(got[0], "shape", None)
     if shape == (d, d) != shapes[0]:
-        zeros = array(ctx.tensor(got[0], "W_q", (d, d)))
+        zeros = array(ctx.floats(got[0], "W_q", (d, d)))
         ctx.fail(
             "W_q is as large as before"
             + (", with zeros in it" if (zeros == 0).any() else "")
@@ -150,7 +150,7 @@ def _take(answer, ctx, heads, width, keep):
         "W_o multiplies the joined heads: a head is a group of its rows"
     ]
     got = [
-        array(ctx.tensor(g, name, s, mention=m)) for g, name, s, m in zip(got, names, shapes, where)
+        array(ctx.floats(g, name, s, mention=m)) for g, name, s, m in zip(got, names, shapes, where)
     ]
 
     def layer(w_q, w_k, w_v, w_o, count):

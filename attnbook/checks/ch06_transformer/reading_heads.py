@@ -26,7 +26,7 @@ def _floats(ctx, value, name, shape, mention):
             ctx.fail(f"{name}: expected a tensor of numbers")
     if type(value) is torch.Tensor and value.is_floating_point():
         value = value.float()
-    return ctx.tensor(value, name, shape, mention=mention)
+    return ctx.floats(value, name, shape, mention=mention)
 
 
 def _stacked(value):

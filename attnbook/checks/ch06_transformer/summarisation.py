@@ -87,7 +87,7 @@ def top_k_gates(answer, ctx):
     hard = (*[HARD_SCORES[0]] * 6, *HARD_SCORES[1:])
     for (count, experts, k), (factor, shift) in zip(cases, hard):
         scores = factor * ctx.normal(count, experts) + shift
-        got = ctx.tensor(
+        got = ctx.floats(
             ctx.call(answer, scores, k),
             "the gates",
             (count, experts),

@@ -43,7 +43,6 @@ edit(
     "weights @ values",
     "(weights @ values).numpy()",
 )
-edit("the dtype is float64, expected float32", "weights @ values", "(weights @ values).double()")
 edit("None came back. Does your function return it?", "return weights", "weights")
 edit("RuntimeError", "values", "values.mT @ values.mT")
 edit("no gradient goes back", "weights @ values", "(weights @ values).detach()")
