@@ -264,8 +264,13 @@ def hostile_answers(task, right: str) -> dict[str, tuple[str, str | None]]:
         ),
         "wrong dtype": (
             right
-            + f"\nhonest = {name}\ndef {name}(*inputs):\n    return honest(*inputs).double()\n",
+            + f"\nhonest = {name}\ndef {name}(*inputs):\n    return honest(*inputs).half()\n",
             "the dtype is",
+        ),
+        "right in float64": (
+            right
+            + f"\nhonest = {name}\ndef {name}(*inputs):\n    return honest(*inputs).double()\n",
+            None,
         ),
     }
 

@@ -92,19 +92,19 @@ def test_small_tensors_are_not_broadcast_to_a_large_one():
         assert torch.cat([row, row]).shape == (40_000,) and (row[:0] * column).numel() == 0
 
 
-HEAD = "import torch\ndef reads_a_set(attention, states, mask):\n    "
+HEAD = "import torch\ndef reads_a_set(attention, states, mask):\n    d = states.shape[-1]\n    "
 ASKS = {
     "broadcast": (
-        "attention(torch.zeros(14000, 1, 1, 4), torch.ones(1, 14000, 1, dtype=torch.bool))",
+        "attention(torch.zeros(14000, 1, 1, d), torch.ones(1, 14000, 1, dtype=torch.bool))",
         "make a result of 196,000,000 numbers",
     ),
     "memory": (
-        "try:\n        attention(torch.zeros(4000, 1, 1, 4), torch.ones(1, 4000, 1, "
+        "try:\n        attention(torch.zeros(4000, 1, 1, d), torch.ones(1, 4000, 1, "
         "dtype=torch.bool))\n    except BaseException:\n        return True",
         "your function asks the grader for more than 100 MB of memory",
     ),
     "kept": (
-        "while True: attention(torch.zeros(1, 500_000, 4), torch.ones(1, 500_000, "
+        "while True: attention(torch.zeros(1, 500_000, d), torch.ones(1, 500_000, "
         "dtype=torch.bool))",
         "your function asks the grader for more than 100 MB of memory",
     ),
