@@ -3,6 +3,7 @@ norm and memory, a projection on the class, the spectral norm of a convolution.
 """
 
 import numpy as np
+import torch
 
 from ..context import array, softmax
 from ..gradient_check import check_gradients
@@ -12,11 +13,14 @@ from ..verdict import Mistake
 
 @exercise("08.hinge_losses", title="Two losses with a margin", difficulty=1, minutes=5)
 def hinge_losses(answer, ctx):
-    for n, m, size in ((7, 5, 1.5), (6, 6, 3.0), (1, 4, 0.3)):
+    real_size, fake_size = ctx.sizes(real=(1, 8), fake=(1, 8))
+    fake_size += real_size == fake_size  # or a mean over both is half of the sum
+    for n, m, size in ((real_size, fake_size, 1.5), (fake_size, fake_size, 3.0)):
         arguments = size * ctx.normal(n), size * ctx.normal(m)
-        # a mean beyond the margin, with scores on both sides of it: tells most mistakes apart
-        if n == 7:
-            arguments = arguments[0] - arguments[0].mean() + 1.3, arguments[1]
+        # one mean beyond the margin and one before it, with scores on both sides of both: tells
+        # most mistakes apart
+        if size == 1.5:
+            arguments = tuple(s - s.mean() + to for s, to in zip(arguments, (1.3, -0.5)))
         real, fake = (array(t) for t in arguments)
         got = ctx.parts(
             ctx.call(answer, *arguments), ("loss of the discriminator", "loss of the generator")
@@ -116,10 +120,12 @@ def norm_and_memory(answer, ctx):
 
 @exercise("08.class_scores", title="Ask for the class", difficulty=2, minutes=8)
 def class_scores(answer, ctx):
-    for batch, width, classes in ((5, 4, 3), (4, 3, 6), (1, 2, 2)):
+    size, width, few = ctx.sizes(batch=(1, 8), width=(1, 5), classes=(1, 6))
+    few += few == size  # or the shapes of two mistakes are the same
+    for batch, classes in ((size, few), (size, size + 2)):
         labels = ctx.integers(0, classes, batch)
-        if batch == 5:
-            labels[:3] = labels.new_tensor([2, 0, 1])
+        if batch > classes:  # every class, and not in their order
+            labels[:classes] = torch.arange(classes).roll(1)
         arguments = (
             ctx.normal(batch, width),
             ctx.normal(width),
@@ -177,13 +183,17 @@ def class_scores(answer, ctx):
 
 @exercise("08.normalised", title="The norm of a convolution", difficulty=3, minutes=12)
 def normalised(answer, ctx):
+    first, second, height, width, most = ctx.sizes(
+        first=(1, 4), second=(1, 6), height=(1, 3), width=(1, 4), iterations=(1, 3)
+    )
+    second += second == first  # or the matrix on its side has the same shape
+    kernel = (first, second, height, width)
     for shape, transposed, steps in (
-        ((3, 5, 2, 3), True, 2),
-        ((4, 3, 3, 3), False, 1),
-        ((2, 4, 1, 1), True, 1),
-        ((6, 2, 2, 2), False, 3),
-        ((1, 3, 2, 1), False, 1),
-        ((3, 1, 1, 1), False, 2),
+        (kernel, True, most),
+        (kernel, False, 1),
+        (kernel, False, most),
+        (kernel, True, 1),
+        ((first, 1, 1, 1), False, most),  # a single column
     ):
         weight, outputs = ctx.normal(*shape), shape[int(transposed)]
         u = ctx.normal(outputs)

@@ -1,7 +1,220 @@
+import math
+from itertools import product
+
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from .collection import right, solution
+
+
+@right("04.erase_and_add")
+def head_after_head(memory, weights, erase, add):
+    heads = range(weights.shape[1])
+    for h in heads:
+        memory = memory - memory * torch.einsum("bn,bd->bnd", weights[:, h], erase[:, h])
+    for h in heads:
+        memory = torch.baddbmm(memory, weights[:, h, :, None], add[:, h, None])
+    return memory
+
+
+@right("04.erase_and_add")
+def slot_by_slot(memory, weights, erase, add):
+    new = memory.clone()
+    for b, i in product(range(memory.shape[0]), range(memory.shape[1])):
+        w = weights[b, :, i, None]
+        new[b, i] = memory[b, i] * (1 - w * erase[b]).prod(0) + (w * add[b]).sum(0)
+    return new
+
+
+@right("04.shift")
+def by_matrix(weights, kernel):
+    N, R = weights.shape[-1], kernel.shape[-1] // 2
+    source = (torch.arange(N)[:, None] - torch.arange(-R, R + 1)) % N
+    return torch.einsum("bhij,bhj->bhi", weights[..., source], kernel)
+
+
+@right("04.shift")
+def with_fourier(weights, kernel):
+    N, R = weights.shape[-1], kernel.shape[-1] // 2
+    place = torch.arange(-R, R + 1).remainder(N)
+    on_ring = torch.zeros_like(weights).index_add(2, place, kernel)
+    return torch.fft.irfft(torch.fft.rfft(weights) * torch.fft.rfft(on_ring), n=N)
+
+
+@right("04.shift")
+def slot_after_slot(weights, kernel):
+    N, R = weights.shape[-1], kernel.shape[-1] // 2
+    slots = []
+    for i in range(N):
+        moves = range(-R, R + 1)
+        slots.append(sum(kernel[..., m + R] * weights[..., (i - m) % N] for m in moves))
+    return torch.stack(slots, dim=-1)
+
+
+@right("04.scalar_shift")
+def on_two_columns(u, R):
+    low = u.detach().floor().clamp(max=R - 1)
+    share = u - low
+    column = (low.long() + R)[:, None]
+    kernel = torch.zeros(len(u), 2 * R + 1).scatter(1, column, 1 - share[:, None])
+    return kernel.scatter(1, column + 1, share[:, None])
+
+
+@right("04.scalar_shift")
+def column_by_column(u, R):
+    columns = []
+    for m in range(-R, R + 1):
+        away = torch.abs(u - m)
+        columns.append(torch.where(away < 1, 1 - away, torch.zeros_like(u)))
+    return torch.stack(columns, dim=1)
+
+
+@right("04.sharpen")
+def divided_by_the_largest(weights, gamma):
+    powers = (weights / weights.amax(-1, keepdim=True)) ** gamma[..., None]
+    return powers / powers.sum(-1, keepdim=True)
+
+
+@right("04.sharpen")
+def zeros_left_out(weights, gamma):
+    positive = weights > 0
+    logs = torch.where(positive, weights, 1.0).log()
+    scores = (gamma.unsqueeze(-1) * logs).masked_fill(~positive, -torch.inf)
+    return (scores - scores.logsumexp(-1, keepdim=True)).exp()
+
+
+@right("04.sharpen")
+def head_by_head(weights, gamma):
+    sharp = torch.zeros_like(weights)
+    for b, h in product(range(weights.shape[0]), range(weights.shape[1])):
+        some = weights[b, h].nonzero()[:, 0]
+        sharp[b, h, some] = (gamma[b, h] * weights[b, h, some].log()).softmax(0)
+    return sharp
+
+
+@right("04.address")
+def stages_as_functions(memory, previous, key, strength, gate, kernel, gamma):
+    N, R = memory.shape[1], kernel.shape[-1] // 2
+    length_of_key = (key.square().sum(-1) + 1e-8).sqrt()
+    length_of_slot = (memory.square().sum(-1) + 1e-8).sqrt()
+    cosine = torch.einsum("bhd,bnd->bhn", key, memory)
+    cosine = cosine / length_of_key[:, :, None] / length_of_slot[:, None]
+    content = F.softmax(strength[..., None] * cosine, dim=2)
+    mixed = torch.lerp(previous, content, gate[..., None])
+    source = (torch.arange(N)[:, None] - torch.arange(-R, R + 1)) % N
+    moved = torch.einsum("bhij,bhj->bhi", mixed[..., source], kernel)
+    powers = (moved / moved.amax(-1, keepdim=True)) ** gamma[..., None]
+    return F.normalize(powers, p=1, dim=-1)
+
+
+@right("04.address")
+def one_head_at_a_time(memory, previous, key, strength, gate, kernel, gamma):
+    found = torch.zeros_like(previous)
+    for b, h in product(range(key.shape[0]), range(key.shape[1])):
+        k, z, moves = key[b, h], memory[b], kernel[b, h]
+        squares = (k @ k + 1e-8) * ((z * z).sum(1) + 1e-8)
+        content = torch.softmax(strength[b, h] * (z @ k) / squares**0.5, dim=0)
+        w = previous[b, h] + gate[b, h] * (content - previous[b, h])
+        R = len(moves) // 2
+        w = sum(share * w.roll(m) for m, share in enumerate(moves, start=-R))
+        some = w > 0
+        found[b, h, some] = torch.softmax(gamma[b, h] * w[some].log(), dim=0)
+    return found
+
+
+@right("04.copy_task")
+def joined_and_padded(vectors):
+    batch, n, bits = vectors.shape
+    delimiter = F.one_hot(torch.tensor(bits), bits + 1).expand(batch, 1, -1)
+    heard = torch.cat([F.pad(vectors, (0, 1)), delimiter], dim=1)
+    mask = torch.tensor([[False] * (n + 1) + [True] * n] * batch)
+    return F.pad(heard, (0, 0, 0, n)), F.pad(vectors, (0, 0, n + 1, 0)), mask
+
+
+@right("04.copy_task")
+def buffers_of_numpy(vectors):
+    batch, n, bits = vectors.shape
+    inputs = np.zeros((batch, 2 * n + 1, bits + 1), dtype=np.float32)
+    targets, mask = np.zeros_like(inputs[..., :-1]), np.zeros(inputs.shape[:2], dtype=bool)
+    inputs[:, :n, :-1] = targets[:, -n:] = vectors.numpy()
+    inputs[:, n, -1] = 1
+    mask[:, n + 1 :] = True
+    return [torch.from_numpy(x) for x in (inputs, targets, mask)]
+
+
+@right("04.bits")
+def with_cross_entropy_of_torch(logits, targets, mask):
+    nats = F.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+    return torch.einsum("btk,bt->b", nats, mask.to(nats.dtype)) / math.log(2)
+
+
+@right("04.bits")
+def sequence_by_sequence(logits, targets, mask):
+    costs = []
+    for z, x, counts in zip(logits, targets, mask):
+        right_side = (2 * x - 1) * z
+        costs.append(-(F.logsigmoid(right_side).sum(1) * counts).sum() / np.log(2))
+    return torch.stack(costs)
+
+
+@right("04.bits")
+def powers_of_two(logits, targets, mask):
+    z = logits / math.log(2)
+    paid = torch.logaddexp2(z, torch.zeros_like(z)) - targets * z
+    return torch.where(mask[..., None].bool(), paid, 0.0).flatten(1).sum(1)
+
+
+@right("04.follow")
+def delays_in_a_list(write, read):
+    places, looks = write.argmax(1).tolist(), read.argmax(1).tolist()
+    n, T = len(places), len(looks)
+    hits = [sum(looks[d + t] == places[t] for t in range(n)) for d in range(T - n + 1)]
+    return hits.index(max(hits)), max(hits) / n
+
+
+@right("04.follow")
+def windows_of_numpy(write, read):
+    places, looks = write.numpy().argmax(1), read.numpy().argmax(1)
+    shares = (np.lib.stride_tricks.sliding_window_view(looks, len(places)) == places).mean(1)
+    delay = shares.argmax()
+    return [delay, shares[delay]]
+
+
+@right("04.follow")
+def unfolded(write, read):
+    hits = (read.argmax(1).unfold(0, len(write), 1) == write.argmax(1)).sum(1)
+    delay = max(range(len(hits)), key=lambda d: (hits[d].item(), -d))
+    return torch.tensor(delay), hits[delay] / len(write)
+
+
+@right("04.best_predictor")
+def float64_of_numpy(bits, n):
+    return torch.from_numpy(np.array(solution("04.best_predictor")(bits, n), dtype=np.float64))
+
+
+@right("04.best_predictor")
+def looking_back(bits, n):
+    row = bits.tolist()
+    told = []
+    for t in range(len(row)):
+        context = row[t - n + 1 : t]
+        same = [row[s] for s in range(n - 1, t) if t >= n - 1 and row[s - n + 1 : s] == context]
+        told.append((sum(same) + 0.5) / (len(same) + 1))
+    return torch.tensor(told)
+
+
+@right("04.best_predictor")
+def counts_in_a_table(bits, n):
+    ones, zeros = torch.zeros(2 ** (n - 1)), torch.zeros(2 ** (n - 1))
+    told = torch.full((len(bits),), 0.5)
+    context = 0
+    for t, bit in enumerate(bits.tolist()):
+        if t >= n - 1:
+            told[t] = (ones[context] + 0.5) / (zeros[context] + ones[context] + 1)
+            (ones if bit else zeros)[context] += 1
+        context = (2 * context + bit) % 2 ** (n - 1)
+    return told
 
 
 @right("04.program")
@@ -13,6 +226,148 @@ def whole_numbers(phase, vector):
     return (0, step if phase == "recall" else stay), (0, stay, none, none)
 
 
-@right("04.best_predictor")
-def float64_of_numpy(bits, n):
-    return torch.from_numpy(np.array(solution("04.best_predictor")(bits, n), dtype=np.float64))
+@right("04.program")
+def both_heads_backwards(phase, vector):
+    back, stay, _ = torch.eye(3)
+    storing = float(phase == "store")
+    read = torch.tensor(0.0), back if phase == "recall" else stay
+    write = torch.tensor(0.0), back if storing else stay, storing * torch.ones(vector.shape), vector
+    return [read, write]
+
+
+@right("04.program")
+def write_head_never_rests(phase, vector):
+    moves = {"store": (0.0, 1.0, 0.0), "turn": (0.0, 1.0, 0.0), "recall": (0.0, 0.0, 1.0)}
+    erase = torch.full_like(vector, phase == "store")
+    return (0.0, torch.tensor(moves[phase])), (0.0, torch.tensor([0.0, 0.0, 1.0]), erase, vector)
+
+
+@right("04.repeat_number")
+def closed_formula(repeats, least, most):
+    variance = ((most - least + 1) ** 2 - 1) / 12
+    return (repeats - (least + most) / 2) / math.sqrt(variance)
+
+
+@right("04.repeat_number")
+def moments_of_numpy(repeats, least, most):
+    numbers = np.arange(least, most + 1)
+    shown = (repeats.numpy() - numbers.mean()) / numbers.std()
+    return torch.from_numpy(shown.astype(np.float32))
+
+
+@right("04.item_after")
+def searched_in_lists(items, query):
+    found = []
+    for row, asked in zip(items.tolist(), query.tolist()):
+        found.append(row[row.index(asked) + 1])
+    return torch.tensor(found)
+
+
+@right("04.item_after")
+def nearest_and_gathered(items, query):
+    far = (items - query[:, None]).abs().sum((2, 3))
+    after = far.argmin(1) + 1
+    return items.gather(1, after[:, None, None, None].expand(-1, 1, *query.shape[1:])).squeeze(1)
+
+
+@right("04.item_after")
+def mask_of_the_items_before(items, query):
+    same = (items[:, :-1] == query[:, None]).all(-1).all(-1)
+    return items[:, 1:][same]
+
+
+@right("04.several_heads")
+def heads_all_at_once(memory, previous, key, strength, gate, kernel):
+    cosine = F.cosine_similarity(key[:, :, None], memory[:, None], dim=-1)
+    content = torch.softmax(strength[..., None] * cosine, dim=-1)
+    mixed = torch.lerp(previous, content, gate[..., None])
+    moved = torch.stack([mixed.roll(move, -1) for move in (-1, 0, 1)], -1)
+    return (moved @ kernel[..., None])[..., 0]
+
+
+@right("04.several_heads")
+def padded_ring(memory, previous, key, strength, gate, kernel):
+    def address_of_one(w, k, beta, g, shares):
+        cosine = F.cosine_similarity(k[:, None], memory, dim=-1)
+        w = g[:, None] * (beta[:, None] * cosine).softmax(-1) + (1 - g[:, None]) * w
+        ring = torch.cat([w[:, -1:], w, w[:, :1]], dim=1)
+        back, stay, on = shares[:, :, None].unbind(1)
+        return back * ring[:, 2:] + stay * ring[:, 1:-1] + on * ring[:, :-2]
+
+    heads = zip(*(x.unbind(1) for x in (previous, key, strength, gate, kernel)))
+    return torch.stack([address_of_one(*head) for head in heads], dim=1)
+
+
+@right("04.highest_first")
+def topk_and_gather(vectors, priorities, wanted):
+    index = priorities.topk(wanted, dim=1).indices
+    return vectors.gather(1, index.unsqueeze(-1).expand(-1, -1, vectors.shape[-1]))
+
+
+@right("04.highest_first")
+def sorted_pairs(vectors, priorities, wanted):
+    rows = []
+    for row, priority in zip(vectors, priorities.tolist()):
+        pairs = sorted(zip(priority, row), key=lambda pair: pair[0], reverse=True)
+        rows.append(torch.stack([vector for _, vector in pairs[:wanted]]))
+    return torch.stack(rows)
+
+
+@right("04.highest_first")
+def ranks_of_numpy(vectors, priorities, wanted):
+    p = priorities.numpy()
+    order = np.argsort(-p, axis=1)[..., None]
+    return torch.from_numpy(np.take_along_axis(vectors.numpy(), order, axis=1)[:, :wanted])
+
+
+@right("04.reliability")
+def part_by_part(told, came, bins):
+    parts = [min(int(p * bins), bins - 1) for p in told.tolist()]
+    said, share, count = torch.zeros(bins), torch.zeros(bins), torch.zeros(bins, dtype=torch.long)
+    for k in range(bins):
+        inside = torch.tensor([part == k for part in parts])
+        count[k] = inside.sum()
+        if inside.any():
+            said[k], share[k] = told[inside].mean(), came[inside].mean()
+    return said, share, count
+
+
+@right("04.reliability")
+def bins_of_numpy(told, came, bins):
+    edges = np.arange(1, bins) / bins
+    part = np.digitize(told.numpy().astype(np.float64), edges)
+    count = np.bincount(part, minlength=bins)
+    sums = [np.bincount(part, x.numpy(), minlength=bins) for x in (told, came)]
+    said, share = (torch.from_numpy(x / np.maximum(count, 1)).float() for x in sums)
+    return [said, share, torch.from_numpy(count)]
+
+
+@right("04.reliability")
+def bucketized_and_scattered(told, came, bins):
+    edges = torch.tensor([k / bins for k in range(1, bins)])
+    part = torch.bucketize(told, edges, right=True)
+    count = torch.bincount(part, minlength=bins)
+    said, share = (
+        torch.zeros(bins).scatter_reduce(0, part, x, "mean", include_self=False)
+        for x in (told, came)
+    )
+    return said, share, count
+
+
+@right("04.unknown_order")
+def bit_after_bit(told, bits):
+    weights = np.full(len(told), 1 / len(told))
+    mixed = np.zeros(told.shape[1], dtype=np.float32)
+    for t, (p, bit) in enumerate(zip(told.numpy().T.astype(np.float64), bits.tolist())):
+        mixed[t] = weights @ p
+        weights = weights * (p if bit else 1 - p)
+        weights = weights / weights.sum()
+    return torch.from_numpy(mixed)
+
+
+@right("04.unknown_order")
+def ratio_of_sums(told, bits):
+    gains = -F.binary_cross_entropy(told, bits.float().expand_as(told), reduction="none").double()
+    before = F.pad(gains, (1, 0)).cumsum(1)[:, :-1]
+    chance = torch.logsumexp(before + told.log(), dim=0) - torch.logsumexp(before, dim=0)
+    return chance.exp().float()

@@ -94,7 +94,7 @@ edit(
     "(h @ E.T).softmax(-1).gather(1, labels[:, None])[:, 0]",
 )
 edit(
-    "the shape is (5, 1)",
+    ", 1), expected",
     "h @ w + b + (E[labels] * h).sum(-1)",
     "(h @ w + b + (E[labels] * h).sum(-1))[:, None]",
 )
