@@ -207,6 +207,7 @@ def map_of_a_query(answer, ctx):
         (4, 1, 3, 5, 2, 0, False),
         (3, 2, 2, 2, 1, 0, True),
         (3, 2, 1, 1, 0, 0, False),
+        (1, 2, 3, 4, 2, 1, False),
         (2, 2, 10, 12, 7, 3, False),  # large: the rows of the other places would cost most
     ):
         arguments = (
