@@ -1,6 +1,27 @@
+from itertools import accumulate, zip_longest
+
 import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from .collection import right, solution
+
+
+@right("01.best_hypothesis")
+def sorted_by_score(hypotheses, alpha):
+    def score(pair):
+        tokens, log_prob = pair
+        return log_prob * len(tokens) ** -alpha
+
+    return sorted(hypotheses, key=score)[-1][0]
+
+
+@right("01.best_hypothesis")
+def argmax_of_numpy(hypotheses, alpha):
+    tokens, log_probs = zip(*hypotheses)
+    lengths = np.array([len(each) for each in tokens])
+    return tokens[np.argmax(np.array(log_probs) / lengths**alpha)]
 
 
 @right("01.greedy")
@@ -9,3 +30,243 @@ def tokens_of_numpy(step, state, bos, eos, max_length):
         return step(np.int64(token), now)
 
     return solution("01.greedy")(of_numpy, state, bos, eos, max_length)
+
+
+@right("01.greedy")
+def one_token_and_the_rest(step, state, bos, eos, max_length):
+    if max_length == 0:
+        return []
+    log_probs, state = step(bos, state)
+    token = max(range(len(log_probs)), key=log_probs.__getitem__)
+    if token == eos:
+        return []
+    return [token, *one_token_and_the_rest(step, state, token, eos, max_length - 1)]
+
+
+@right("01.greedy")
+def while_room_is_left(step, state, bos, eos, max_length):
+    said = [torch.tensor(bos)]
+    while len(said) <= max_length:
+        log_probs, state = step(said[-1], state)
+        said.append(log_probs.topk(1).indices[0])
+        if said[-1] == eos:
+            said.pop()
+            break
+    return [int(token) for token in said[1:]]
+
+
+@right("01.beam_step")
+def sort_and_unravel(so_far, following, beam_size):
+    total = so_far[:, None] + following
+    order = total.flatten().argsort(descending=True)[:beam_size]
+    parents, tokens = torch.unravel_index(order, total.shape)
+    return total[parents, tokens], parents, tokens
+
+
+@right("01.beam_step")
+def partition_of_numpy(so_far, following, beam_size):
+    total = np.add(so_far.numpy()[:, None], following.numpy())
+    best = np.argpartition(-total, beam_size - 1, axis=None)[:beam_size]
+    best = best[np.argsort(-total.flat[best])]
+    parents, tokens = np.divmod(best, following.shape[1])
+    return tuple(torch.from_numpy(part) for part in (total.flat[best], parents, tokens))
+
+
+@right("01.beam_step")
+def best_of_each_first(so_far, following, beam_size):
+    each, tokens = following.topk(min(beam_size, following.shape[1]), dim=1)
+    parents = torch.arange(len(so_far)).unsqueeze(1).expand_as(tokens)
+    scores, best = torch.topk((each + so_far.unsqueeze(1)).reshape(-1), beam_size)
+    return [scores, parents.reshape(-1)[best], tokens.reshape(-1)[best]]
+
+
+@right("01.teacher_forcing")
+def with_pad_sequence(targets, bos, eos, pad):
+    read = [torch.tensor([bos, *target]) for target in targets]
+    say = [torch.tensor([*target, eos]) for target in targets]
+    return tuple(pad_sequence(rows, batch_first=True, padding_value=pad) for rows in (read, say))
+
+
+@right("01.teacher_forcing")
+def filled_in_place(targets, bos, eos, pad):
+    target_in = torch.full((len(targets), max(map(len, targets)) + 1), pad, dtype=torch.long)
+    target_out = target_in.clone()
+    target_in[:, 0] = bos
+    for b, target in enumerate(targets):
+        for t, token in enumerate(target):
+            target_in[b, t + 1] = target_out[b, t] = token
+        target_out[b, len(target)] = eos
+    return target_in, target_out
+
+
+@right("01.teacher_forcing")
+def columns_with_zip_longest(targets, bos, eos, pad):
+    def batch(rows):
+        return torch.from_numpy(np.array(list(zip_longest(*rows, fillvalue=pad))).T)
+
+    return batch([bos, *row] for row in targets), batch([*row, eos] for row in targets)
+
+
+@right("01.last_states")
+def with_gather(outputs, lengths):
+    index = (lengths - 1).view(-1, 1, 1).expand(-1, 1, outputs.shape[2])
+    return outputs.gather(1, index)[:, 0]
+
+
+@right("01.last_states")
+def source_by_source(outputs, lengths):
+    return torch.stack([states[:k][-1] for states, k in zip(outputs, lengths)])
+
+
+@right("01.last_states")
+def mask_of_the_last_word(outputs, lengths):
+    last = F.one_hot(lengths - 1, outputs.shape[1]).to(outputs.dtype)
+    return torch.einsum("bn,bnd->bd", last, outputs)
+
+
+@right("01.sequence_log_prob")
+def with_cross_entropy(logits, targets, pad):
+    loss = F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad, reduction="none")
+    return -loss.sum(dim=1)
+
+
+@right("01.sequence_log_prob")
+def token_by_token(logits, targets, pad):
+    totals = []
+    for rows, target in zip(logits, targets):
+        total = rows.new_zeros(())
+        for scores, token in zip(rows, target):
+            if token != pad:
+                total = total + scores.log_softmax(0)[token]
+        totals.append(total)
+    return torch.stack(totals)
+
+
+@right("01.sequence_log_prob")
+def one_hot_of_the_targets(logits, targets, pad):
+    lead = logits - logits.amax(2, keepdim=True)
+    log_p = lead - lead.exp().sum(2, keepdim=True).log()
+    said = F.one_hot(targets, logits.shape[2]) * (targets != pad)[:, :, None]
+    return torch.einsum("bmv,bmv->b", log_p, said.float())
+
+
+@right("01.gru_step")
+def torchs_own_cell(x, h, weight_ih, weight_hh, bias_ih, bias_hh):
+    return torch.gru_cell(x, h, weight_ih, weight_hh, bias_ih, bias_hh)
+
+
+@right("01.gru_step")
+def gate_by_gate(x, h, weight_ih, weight_hh, bias_ih, bias_hh):
+    W, U, b, c = (part.tensor_split(3) for part in (weight_ih, weight_hh, bias_ih, bias_hh))
+    r = torch.sigmoid(F.linear(x, W[0], b[0]) + F.linear(h, U[0], c[0]))
+    z = torch.sigmoid(F.linear(x, W[1], b[1]) + F.linear(h, U[1], c[1]))
+    new = torch.tanh(F.linear(x, W[2], b[2]) + r * F.linear(h, U[2], c[2]))
+    return torch.lerp(new, h, z)
+
+
+@right("01.gru_step")
+def stacked_gates(x, h, weight_ih, weight_hh, bias_ih, bias_hh):
+    size = h.shape[1]
+    of_x = torch.einsum("bd,gd->bg", x, weight_ih) + bias_ih
+    of_h = torch.einsum("bd,gd->bg", h, weight_hh) + bias_hh
+    gates = 1 / (1 + torch.exp(-of_x[:, : 2 * size] - of_h[:, : 2 * size]))
+    r, z = gates[:, :size], gates[:, size:]
+    new = torch.tanh(of_x[:, 2 * size :] + r * of_h[:, 2 * size :])
+    return new + z * (h - new)
+
+
+@right("01.reverse_padded")
+def flip_the_words(source, lengths):
+    rows = [torch.cat([row[:k].flip(0), row[k:]]) for row, k in zip(source, lengths.tolist())]
+    return torch.stack(rows)
+
+
+@right("01.reverse_padded")
+def copy_of_numpy(source, lengths):
+    result = source.numpy().copy()
+    for row, k in zip(result, lengths):
+        row[:k] = row[:k][::-1].copy()
+    return torch.from_numpy(result)
+
+
+@right("01.reverse_padded")
+def order_by_a_key(source, lengths):
+    place = torch.arange(source.shape[1])
+    key = torch.where(place < lengths[:, None], -place, place)
+    return torch.take_along_dim(source, key.argsort(dim=1), dim=1)
+
+
+@right("01.clip_gradients")
+def one_long_vector(gradients, max_norm):
+    norm = torch.linalg.vector_norm(torch.cat([gradient.flatten() for gradient in gradients]))
+    if norm > max_norm:
+        return [gradient.mul(max_norm / norm) for gradient in gradients]
+    return [gradient.clone() for gradient in gradients]
+
+
+@right("01.clip_gradients")
+def norm_of_norms(gradients, max_norm):
+    norm = np.sqrt(sum(np.linalg.norm(gradient.numpy()) ** 2 for gradient in gradients))
+    scale = max_norm / max(norm, max_norm) if norm > 0 else 1.0
+    return [torch.multiply(gradient, float(scale)) for gradient in gradients]
+
+
+@right("01.clip_gradients")
+def with_clip_grad_norm(gradients, max_norm):
+    parameters = [torch.nn.Parameter(torch.empty_like(gradient)) for gradient in gradients]
+    for parameter, gradient in zip(parameters, gradients):
+        parameter.grad = gradient.clone()
+    torch.nn.utils.clip_grad_norm_(parameters, max_norm)
+    return [parameter.grad for parameter in parameters]
+
+
+@right("01.jacobian_norms")
+def products_then_svd(weight, states):
+    jacobians = [torch.diag(1 - h.square()) @ weight for h in states]
+    products = list(accumulate(jacobians, lambda before, J: J @ before))
+    return torch.linalg.svdvals(torch.stack(products))[:, 0]
+
+
+@right("01.jacobian_norms")
+def float64_of_numpy(weight, states):
+    U, h = weight.numpy().astype(np.float64), states.numpy().astype(np.float64)
+    product, norms = np.eye(len(U)), np.empty(len(h))
+    for t in range(len(h)):
+        product = (1 - h[t] ** 2)[:, None] * (U @ product)
+        norms[t] = np.linalg.norm(product, 2)
+    return torch.from_numpy(norms)
+
+
+@right("01.jacobian_norms")
+def root_of_an_eigenvalue(weight, states):
+    product, squares = torch.eye(len(weight)), []
+    for h in states:
+        product = torch.einsum("i,ij,jk->ik", 1 - h * h, weight, product)
+        squares.append(torch.linalg.eigvalsh(product @ product.T)[-1])
+    return torch.stack(squares).clamp(min=0).sqrt()
+
+
+@right("01.loss_of_a_step")
+def sum_of_cross_entropies(batches, pad):
+    words = sum((targets != pad).sum() for _, targets in batches)
+    losses = [
+        F.cross_entropy(logits.mT, targets, ignore_index=pad, reduction="sum")
+        for logits, targets in batches
+    ]
+    return sum(losses) / words
+
+
+@right("01.loss_of_a_step")
+def one_large_batch(batches, pad):
+    logits = torch.cat([logits[targets != pad] for logits, targets in batches])
+    words = torch.cat([targets[targets != pad] for _, targets in batches])
+    return F.cross_entropy(logits, words)
+
+
+@right("01.loss_of_a_step")
+def mean_of_log_probs(batches, pad):
+    log_probs = []
+    for logits, targets in batches:
+        picked = logits.log_softmax(2).gather(2, targets[:, :, None]).squeeze(2)
+        log_probs.append(picked.masked_select(targets.ne(pad)))
+    return -torch.hstack(log_probs).mean()

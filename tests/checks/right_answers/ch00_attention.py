@@ -1,0 +1,139 @@
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .collection import right
+
+
+@right("00.weighted_sum")
+def with_einsum(weights, values):
+    return torch.einsum("...mn,...nd->...md", weights, values)
+
+
+@right("00.weighted_sum")
+def by_broadcasting(weights, values):
+    return (weights[..., None] * values[..., None, :, :]).sum(dim=-2)
+
+
+@right("00.temperature")
+def one_hot_when_cold(scores, values, temperature):
+    if temperature > 0:
+        weights = F.softmax(scores / temperature, dim=1)
+    else:
+        weights = F.one_hot(scores.argmax(1), scores.shape[1]).to(values.dtype)
+    return torch.einsum("mn,nd->md", weights, values)
+
+
+@right("00.temperature")
+def question_by_question(scores, values, temperature):
+    contexts = []
+    for row in scores:
+        lead = row - row.max()
+        powers = torch.exp(lead / temperature) if temperature else (lead == 0).float()
+        contexts.append((powers / powers.sum()) @ values)
+    return torch.stack(contexts)
+
+
+@right("00.masked_softmax")
+def the_lowest_float(scores, mask):
+    lowest = torch.finfo(scores.dtype).min
+    return torch.softmax(scores.masked_fill(~mask, lowest), dim=-1) * mask
+
+
+@right("00.masked_softmax")
+def some_row_or_zeros(scores, mask):
+    hidden = mask.logical_not() & mask.any(-1, keepdim=True)
+    weights = F.softmax(torch.where(hidden, -torch.inf, scores), dim=-1)
+    return torch.where(mask, weights, torch.zeros_like(weights))
+
+
+@right("00.masked_softmax")
+def row_by_row(scores, mask):
+    rows = []
+    for row, allowed in zip(scores.flatten(0, -2), mask.flatten(0, -2)):
+        weights = torch.zeros_like(row)
+        if allowed.any():
+            weights[allowed] = torch.exp(row[allowed].log_softmax(0))
+        rows.append(weights)
+    return torch.stack(rows).view_as(scores)
+
+
+@right("00.leave_one_out")
+def rows_to_keep(predict, inputs):
+    keep = ~torch.eye(len(inputs), dtype=torch.bool)
+    return (torch.stack([predict(inputs[rows]) for rows in keep]) - predict(inputs)).abs()
+
+
+@right("00.leave_one_out")
+def list_without_a_row(predict, inputs):
+    full, n = predict(inputs), inputs.shape[0]
+    effects = full.new_empty(n)
+    for i in range(n):
+        rest = inputs.index_select(0, torch.tensor([j for j in range(n) if j != i]).long())
+        effects[i] = torch.abs(full - predict(rest))
+    return effects
+
+
+@right("00.gradient_times_input")
+def with_backward(predict, inputs):
+    x = inputs.clone().detach().requires_grad_(True)
+    predict(x).backward()
+    with torch.no_grad():
+        return torch.einsum("nd,nd->n", x, x.grad).abs()
+
+
+@right("00.gradient_times_input")
+def with_jacobian(predict, inputs):
+    x = inputs.detach()
+    slopes = torch.autograd.functional.jacobian(predict, x)
+    return torch.tensor([abs(float(a @ b)) for a, b in zip(x, slopes)])
+
+
+@right("00.gradient_times_input")
+def with_torch_func(predict, inputs):
+    x = inputs.detach()
+    return torch.abs(torch.sum(x * torch.func.grad(predict)(x), dim=1))
+
+
+@right("00.rank_agreement")
+def count_the_pairs(first, second):
+    a, b = first.tolist(), second.tolist()
+    same, pairs = 0, 0
+    for j in range(len(a)):
+        for i in range(j):
+            same += (a[i] < a[j]) == (b[i] < b[j])
+            pairs += 1
+    return (same - (pairs - same)) / pairs
+
+
+@right("00.rank_agreement")
+def tables_of_signs(first, second):
+    signs = [np.sign(np.subtract.outer(x.numpy(), x.numpy())) for x in (first, second)]
+    n = len(first)
+    return np.sum(signs[0] * signs[1]) / (n * (n - 1))
+
+
+@right("00.rank_agreement")
+def sort_and_count_inversions(first, second):
+    ranks = second[first.argsort()]
+    n = len(ranks)
+    inversions = sum(int((ranks[i + 1 :] < ranks[i]).sum()) for i in range(n))
+    return 1 - 4 * inversions / (n * (n - 1))
+
+
+@right("00.pool_a_batch")
+def text_by_text(words, query, real):
+    weights, contexts = torch.zeros(real.shape), []
+    for b, (text, there) in enumerate(zip(words, real)):
+        share = (text[there] @ query).softmax(0)
+        contexts.append(share @ text[there])
+        weights[b, there] = share
+    return torch.stack(contexts), weights
+
+
+@right("00.pool_a_batch")
+def powers_over_their_sum(words, query, real):
+    scores = torch.einsum("bnd,d->bn", words, query).masked_fill(~real, -torch.inf)
+    powers = (scores - scores.max(1, keepdim=True).values).exp()
+    weights = powers / powers.sum(1, keepdim=True)
+    return torch.bmm(weights.unsqueeze(1), words).squeeze(1), weights
