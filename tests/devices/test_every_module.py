@@ -1,10 +1,12 @@
-"""Every public module on the simulated GPU: the numbers of the CPU, and no wait for the device."""
+"""Every public module on a GPU: the numbers of the CPU, and no wait for the device."""
 
 import catalogue
 import pytest
 import torch
-from simulated_cuda import simulated_cuda
+from any_gpu import GPU_TOO, any_gpu
 from torch.utils._pytree import tree_leaves, tree_map_only
+
+pytestmark = GPU_TOO
 
 # How often the host waits in a pass forward and back: for lengths that lie on the device, and for
 # who goes where.
@@ -35,7 +37,7 @@ def there_and_back(entry, device):
 @pytest.mark.parametrize("name", catalogue.MAKE)
 def test_a_step_of_training_on_the_device(name):
     right = there_and_back(catalogue.without_chance(name), "cpu")
-    with simulated_cuda() as device:
+    with any_gpu() as device:
         found = there_and_back(catalogue.without_chance(name), "cuda")
         waits = dict(device.synchronizations)
         found = [t.detach().cpu() for t in found]
@@ -50,7 +52,7 @@ def test_a_step_of_training_in_half_precision(name):
     refuses.
     """
     right = there_and_back(catalogue.without_chance(name), "cpu")
-    with simulated_cuda(), torch.autocast("cuda", torch.float16):
+    with any_gpu(), torch.autocast("cuda", torch.float16):
         found = there_and_back(catalogue.without_chance(name), "cuda")
         found = [t.detach().cpu() for t in found]
     for mine, theirs in zip(found, right, strict=True):

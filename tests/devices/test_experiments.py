@@ -1,4 +1,4 @@
-"""Every kind of registered experiment on the simulated GPU, with its trainings cut short: a tensor
+"""Every kind of registered experiment on a GPU, with its trainings cut short: a tensor
 left on the CPU ends a run that somebody pays for.
 """
 
@@ -7,8 +7,8 @@ import inspect
 from pathlib import Path
 
 import pytest
+from any_gpu import NIGHTLY_OR_GPU, any_gpu
 from notebook_cells import short_training
-from simulated_cuda import simulated_cuda
 
 from attnbook.experiments import load_experiments
 
@@ -33,7 +33,7 @@ def kinds():
     return sorted(first.values())
 
 
-@pytest.mark.nightly
+@NIGHTLY_OR_GPU
 @pytest.mark.parametrize("name", kinds())
 def test_an_experiment_runs_on_a_gpu(name, tmp_path):
     experiment = load_experiments()[name]
@@ -45,7 +45,7 @@ def test_an_experiment_runs_on_a_gpu(name, tmp_path):
     settings = dataclasses.replace(experiment.settings, **changes)
     given = {"device": "cuda", "folder": Path(tmp_path)}
     wanted = inspect.signature(experiment.run).parameters
-    with simulated_cuda(), short_training(2):
+    with any_gpu(), short_training(2):
         figures = experiment.run(
             settings, seed=0, **{key: value for key, value in given.items() if key in wanted}
         )

@@ -1,11 +1,11 @@
-"""Sections run on a GPU: their notebooks' code on a simulated one, with trainings cut short."""
+"""The code of the notebooks on a GPU, simulated if need be, with trainings cut short."""
 
 from pathlib import Path
 
 import nbformat
 import pytest
+from any_gpu import GPU_TOO, NIGHTLY_OR_GPU, any_gpu
 from notebook_cells import run_cells
-from simulated_cuda import simulated_cuda
 
 CHAPTERS = Path(__file__).resolve().parents[2] / "chapters"
 # One of the two that once crashed for every reader with a GPU; the other one, a recurrent network
@@ -16,15 +16,19 @@ EVERY_DAY = {"one_stack"}
 WHOLE_TRAININGS = {"multi_head", "few_shot", "attention_in_pictures", "steady_training"}
 
 
+def marks(stem):
+    return GPU_TOO if stem in EVERY_DAY else [NIGHTLY_OR_GPU]
+
+
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.nightly][path.stem in EVERY_DAY :])
+        pytest.param(path, id=path.stem, marks=marks(path.stem))
         for path in sorted(CHAPTERS.glob("*/*.ipynb"))
     ],
 )
 def test_a_section_runs_on_a_gpu(path):
-    with simulated_cuda():
+    with any_gpu():
         names = run_cells(path, steps=10**9 if path.stem in WHOLE_TRAININGS else 2)
     assert names["setup"].device.type == "cuda"
 
@@ -97,5 +101,5 @@ def test_other_errors_are_failures_and_name_the_line(tmp_path, code, error):
 def test_a_tensor_left_on_the_cpu_is_a_failure(tmp_path):
     setup = "import torch, attnbook\nsetup = attnbook.setup()"
     code = "y = torch.ones(2, device=setup.device) + torch.ones(2)"
-    with simulated_cuda(), pytest.raises(RuntimeError, match="found at least two devices"):
+    with any_gpu(), pytest.raises(RuntimeError, match="found at least two devices"):
         run_cells(notebook(tmp_path, (setup, None), (code, None)))

@@ -1,7 +1,8 @@
-"""The kernels for CUDA under Triton's interpreter: the numbers of the formula, in every shape; and
-that they can be compiled for GPUs, which needs none.
+"""The kernels for CUDA give the numbers of the formula, in every shape: on a GPU, and where there
+is none under Triton's interpreter; and they can be compiled for GPUs, which needs none.
 
-Nightly, where `make nightly` installs Triton: it takes a gigabyte that nobody else needs.
+Without a GPU at night, where `make nightly` installs Triton: it takes a gigabyte that nobody else
+needs.
 """
 
 import subprocess
@@ -9,17 +10,22 @@ import sys
 
 import pytest
 import torch
+from any_gpu import NIGHTLY_OR_GPU
 
 import attnbook
 from attnbook import AdditiveScore, attend
 
-pytestmark = pytest.mark.nightly
+pytestmark = NIGHTLY_OR_GPU
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)
-def interpreted(monkeypatch):
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
+def asked_for(monkeypatch):
     monkeypatch.setenv("ATTNBOOK_TRITON", "1")
+    if DEVICE == "cpu":
+        monkeypatch.setenv("TRITON_INTERPRET", "1")
+    with torch.device(DEVICE):
+        yield
 
 
 def tensors(*shapes, dtype=torch.float64, seed=0):
@@ -39,7 +45,7 @@ def formula(score, query, key, value, mask=None):
 
 
 def gradients(result, inputs):
-    g = torch.Generator().manual_seed(5)
+    g = torch.Generator(DEVICE).manual_seed(5)
     loss = (result * torch.randn(result.shape, generator=g, dtype=torch.float64)).sum()
     return torch.autograd.grad(loss, inputs)
 

@@ -1,0 +1,31 @@
+"""Small models to decode and to train, and pictures for a pair that trains against each other."""
+
+from __future__ import annotations
+
+import torch
+
+import attnbook
+
+__all__ = ["TRANSLATORS", "WORDS", "Pictures"]
+
+WORDS = 40
+
+
+def parts():
+    return attnbook.paper_parts(8, 2, 16)
+
+
+TRANSLATORS = {
+    "seq2seq": lambda: attnbook.Seq2Seq(WORDS, WORDS, d_embed=8, hidden_size=8),
+    "bahdanau": lambda: attnbook.Bahdanau(WORDS, WORDS, d_embed=8, hidden_size=8),
+    "luong": lambda: attnbook.Luong(WORDS, WORDS, d_embed=8, hidden_size=8),
+    "local": lambda: attnbook.Luong(
+        WORDS, WORDS, d_embed=8, hidden_size=8, attention="local-p", half_width=2
+    ),
+    "transformer": lambda: attnbook.Transformer(WORDS, WORDS, parts(), num_layers=1),
+}
+
+
+class Pictures:
+    def batch(self, step):
+        return torch.ones(2, 3, 16, 16), torch.tensor([0, 1])
