@@ -13,7 +13,15 @@ CHAPTERS = Path(__file__).resolve().parents[2] / "chapters"
 # night.
 EVERY_DAY = {"one_stack"}
 # What their cells do with a result needs a whole training.
-WHOLE_TRAININGS = {"multi_head", "few_shot", "attention_in_pictures", "steady_training"}
+WHOLE_TRAININGS = {
+    "multi_head",
+    "full_model",
+    "few_shot",
+    "far_parts",
+    "attention_in_pictures",
+    "steady_training",
+    "induction_heads",
+}
 
 
 def marks(stem):
@@ -29,7 +37,7 @@ def marks(stem):
 )
 def test_a_section_runs_on_a_gpu(path):
     with any_gpu():
-        names = run_cells(path, steps=10**9 if path.stem in WHOLE_TRAININGS else 2)
+        names = run_cells(path, steps=10**9 if path.stem in WHOLE_TRAININGS else 12)
     assert names["setup"].device.type == "cuda"
 
 

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from unittest import mock
 
 import pytest
 import torch
@@ -32,8 +31,12 @@ def any_gpu() -> Iterator:
         with simulated_cuda() as device:
             yield device
         return
-    with (
-        mock.patch.object(torch.backends.cudnn, "allow_tf32", False),
-        mock.patch.object(torch.backends.cuda.matmul, "allow_tf32", False),
-    ):
+    parts = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = [part.allow_tf32 for part in parts]
+    try:
+        for part in parts:
+            part.allow_tf32 = False
         yield SimpleNamespace(synchronizations=Counter())
+    finally:
+        for part, value in zip(parts, before, strict=True):
+            part.allow_tf32 = value

@@ -65,7 +65,7 @@ class TinyAttention(nn.Module):
         logits = self.readout(self.dropout(torch.cat([hidden, context], -1))) * self.sharpness
         seen = seen + token
         logits = logits + 0.3 * torch.sin(
-            seen[:, None] * (1.0 + torch.arange(logits.shape[1], device=token.device))
+            seen[:, None] * (1 + torch.arange(logits.shape[1], device=token.device)).to(logits)
         )
         return Step(logits, (hidden, (seen, nothing)), weights)
 
@@ -103,5 +103,5 @@ class CopyBatches:
 def make_model(seed=0, dtype=torch.float32, **options):
     """The same random weights for the same seed, without touching the global generator."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         return TinyAttention(**options).to(dtype)

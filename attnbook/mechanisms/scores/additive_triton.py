@@ -253,14 +253,15 @@ def _wide(dtype: torch.dtype):
     return tl.float64 if dtype == torch.float64 else tl.float32
 
 
-def _rows_of(m: int) -> int:
-    return 1 if m == 1 else _ROWS
+def _rows_of(m: int, wide: torch.dtype) -> int:
+    """Rows of a tile; those of a product of matrices, which Triton has not in float64, are many."""
+    return 1 if m == 1 or wide == torch.float64 else _ROWS
 
 
 def _score_blocks(query, key, vector, wide: torch.dtype) -> torch.Tensor:
     """``(b, m, d), (b, n, d), (d,) → (b, m, n)`` in the wide dtype."""
     b, m, d = query.shape
-    n, rows = key.shape[1], _rows_of(m)
+    n, rows = key.shape[1], _rows_of(m, wide)
     scores = query.new_empty(b, m, n, dtype=wide)
     _scores_kernel[(triton.cdiv(m, rows), triton.cdiv(n, _COLUMNS), b)](
         query,
@@ -281,7 +282,7 @@ def _score_blocks(query, key, vector, wide: torch.dtype) -> torch.Tensor:
 def _gradients(first, second, vector, gradient, row_stride: int, column_stride: int):
     """Gradients of ``first (b, m, d)`` and of the vector, in the dtype of ``gradient``."""
     b, m, d = first.shape
-    rows = _rows_of(m)
+    rows = _rows_of(m, gradient.dtype)
     blocks = triton.cdiv(m, rows)
     to_first = gradient.new_empty(b, m, d)
     to_vector = gradient.new_empty(b, blocks, d)
@@ -336,7 +337,7 @@ class _Attention(torch.autograd.Function):
         (b, m, d), n, d_value = query.shape, key.shape[1], value.shape[-1]
         wide = wide_dtype(query, key, value, vector)
         context, lse = value.new_empty(b, m, d_value), query.new_empty(b, m, dtype=wide)
-        rows, none = _rows_of(m), query
+        rows, none = _rows_of(m, wide), query
         strides = (0, 0, 0) if mask is None else _strides(mask, b, m, n)
         _attention_kernel[(triton.cdiv(m, rows), b)](
             query,

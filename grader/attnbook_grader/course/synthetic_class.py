@@ -263,8 +263,7 @@ def hostile_answers(task, right: str) -> dict[str, tuple[str, str | None]]:
             "the shape is",
         ),
         "wrong dtype": (
-            right
-            + f"\nhonest = {name}\ndef {name}(*inputs):\n    return honest(*inputs).half()\n",
+            right + f"\nhonest = {name}\ndef {name}(*inputs):\n    return honest(*inputs).half()\n",
             "the dtype is",
         ),
         "right in float64": (

@@ -1,6 +1,7 @@
 """The same calls on a CUDA GPU: training in half precision, decoding as on the CPU, resume."""
 
 import warnings
+from math import isfinite
 
 import pytest
 import torch
@@ -62,7 +63,7 @@ def test_an_overflow_of_fp16_is_skipped_and_a_nan_is_not():
 
     model = make_model()
     history = fit(model, CopyBatches(), loss, steps=5, precision="fp16")
-    assert history.grad_norms[1] == float("inf") and history.steps == 5
+    assert not isfinite(history.grad_norms[1]) and history.steps == 5
     assert all(parameter.isfinite().all() for parameter in model.parameters())
 
     def poisoned(model, batch):
@@ -123,10 +124,11 @@ def test_resume_on_the_gpu_keeps_the_dropout(tmp_path):
 
 
 def test_the_callers_random_numbers_on_the_gpu_go_on():
+    model = make_model(dropout=0.5)
     torch.manual_seed(5)
     expected = torch.rand(3, device="cuda")
     torch.manual_seed(5)
-    fit(make_model(dropout=0.5), CopyBatches(), token_loss, steps=2)
+    fit(model, CopyBatches(), token_loss, steps=2)
     assert torch.equal(torch.rand(3, device="cuda"), expected)
 
 
