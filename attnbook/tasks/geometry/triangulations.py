@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +26,8 @@ def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch
         (B, m) indices, −1 as padding, m being three times the largest number of triangles. The
         triangles are ordered by their incentres: by the first coordinate, then by the second.
 
-    SciPy (Qhull) triangulates row by row.
+    Up to 8 points, the triangles whose circle holds no other point are found for all rows at once;
+    SciPy (Qhull) triangulates row by row what is larger, and what rounding could decide.
 
     Raises:
         ValueError: a row has fewer than 3 points, lengths do not fit, or the triangulation is not
@@ -36,11 +39,64 @@ def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch
     check_shape(points, 3)
     sizes = check_lengths(lengths, points).tolist()
     xy = points.detach().cpu().numpy().astype(np.float64)
-    flat = [_triangles(row[:size], b).reshape(-1) for b, (row, size) in enumerate(zip(xy, sizes))]
+    found: dict[int, np.ndarray] = {}
+    for size in set(sizes):
+        if 3 <= size <= _FEW:
+            rows = [b for b, other in enumerate(sizes) if other == size]
+            found |= _triangles_of_few(xy[rows, :size], rows)
+    flat = [
+        (found[b] if b in found else _triangles(row[:size], b)).reshape(-1)
+        for b, (row, size) in enumerate(zip(xy, sizes))
+    ]
     padded = np.full((len(flat), max((len(f) for f in flat), default=0)), -1, dtype=np.int64)
     for row, f in zip(padded, flat):
         row[: len(f)] = f
     return torch.from_numpy(padded).to(points.device)
+
+
+_FEW = 8
+"""Points whose triples are looked at one and all: 56 for eight."""
+_SURE = 1e-11
+"""A determinant above it, for points of a square of side 1, has its sign from no rounding error."""
+
+
+@cache
+def _triples(n: int) -> np.ndarray:
+    return np.array(list(combinations(range(n), 3)))
+
+
+def _triangles_of_few(xy: np.ndarray, rows: Sequence[int]) -> dict[int, np.ndarray]:
+    """By row, (t, 3) in the canonical order; without the rows that rounding could decide.
+
+    A point lies inside the circle through a, b, c, counter-clockwise and seen from it, where
+    ``det [a, |a|²; b, |b|²; c, |c|²] > 0``.
+    """
+    triples = _triples(xy.shape[1])
+    xy = xy - xy.min(1, keepdims=True)
+    with np.errstate(all="ignore"):
+        xy = xy / xy.max((1, 2), keepdims=True)
+        corners = xy[:, triples]
+        a, b, c = np.moveaxis(corners[:, :, None] - xy[:, None, :, None], 3, 0)  # (R, T, n, 2)
+        areas = _cross(corners[:, :, 1] - corners[:, :, 0], corners[:, :, 2] - corners[:, :, 0])
+        determinants = sum(
+            (first**2).sum(-1) * _cross(second, third)
+            for first, second, third in ((a, b, c), (b, c, a), (c, a, b))
+        )
+    own = (triples[:, :, None] == np.arange(xy.shape[1])).any(1)
+    # NaN is not sure either
+    sure = (abs(areas) > _SURE).all(1) & ((abs(determinants) > _SURE) | own).all((1, 2))
+    empty = ~((determinants * np.sign(areas)[..., None] > 0) & ~own).any(2)
+    centres = np.where(empty[..., None], incentres(corners), np.inf)  # the others behind
+    order = np.lexsort((centres[..., 1], centres[..., 0]))
+    return {
+        row: triples[ranked[:count]]
+        for row, ranked, count, certain in zip(rows, order, empty.sum(1), sure)
+        if certain
+    }
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
 
 
 def _triangles(xy: np.ndarray, row: int) -> np.ndarray:

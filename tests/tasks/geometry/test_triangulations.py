@@ -4,6 +4,7 @@ shares of a report.
 
 import itertools
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -130,3 +131,22 @@ def test_a_report_takes_the_set_of_triangles():
     assert result == (pytest.approx(2 / 6), pytest.approx((1 + 1 + 0.5 + 0.5 + 0 + 1) / 6))
     with pytest.raises(ValueError, match="must be as many, at least one, got 1 and 2"):
         triangulations.report([right], [right, right])
+
+
+@given(st.integers(0, 2000), st.integers(3, 8))
+def test_few_points_are_triangulated_as_many_are(seed, n):
+    points = torch.rand(4, n, 2, generator=torch.Generator().manual_seed(seed))
+    together = triangulations.delaunay(points)
+    with mock.patch.object(triangulations, "_FEW", 0):
+        assert torch.equal(together, triangulations.delaunay(points))
+
+
+def test_what_rounding_could_decide_is_left_to_qhull():
+    """The last point lies just outside or inside the circle of the others."""
+    square = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], dtype=torch.float64)
+    for nudge in (2e-12, -2e-12):
+        square[3] = 1 + nudge
+        with mock.patch.object(triangulations, "_triangles", wraps=triangulations._triangles) as q:
+            found = triangulations.triangles_of(triangulations.delaunay(square[None])[0].tolist())
+        assert q.called
+        assert ((0, 1, 2) in found) == (nudge > 0)
