@@ -3,7 +3,7 @@
 import catalogue
 import pytest
 import torch
-from any_gpu import GPU_TOO, any_gpu
+from any_gpu import GPU_TOO, REAL, any_gpu
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 pytestmark = GPU_TOO
@@ -34,15 +34,22 @@ def there_and_back(entry, device):
     return [*outputs, *slopes]
 
 
+def made(name):
+    """A GPU draws other noise than a CPU; the simulated one draws the same."""
+    return catalogue.without_chance(name, training=not (REAL and name == "MixtureOfExperts"))
+
+
 @pytest.mark.parametrize("name", catalogue.MAKE)
 def test_a_step_of_training_on_the_device(name):
-    right = there_and_back(catalogue.without_chance(name), "cpu")
+    right = there_and_back(made(name), "cpu")
     with any_gpu() as device:
-        found = there_and_back(catalogue.without_chance(name), "cuda")
+        found = there_and_back(made(name), "cuda")
         waits = dict(device.synchronizations)
         found = [t.detach().cpu() for t in found]
     for mine, theirs in zip(found, right, strict=True):
-        torch.testing.assert_close(mine, theirs.detach(), rtol=1e-4, atol=1e-4)
+        # a small number of a tensor is the sum of large ones, in another order
+        scale = max(1.0, float(theirs.detach().nan_to_num(0, 0, 0).abs().max()))
+        torch.testing.assert_close(mine, theirs.detach(), rtol=1e-4, atol=1e-4 * scale)
     assert sum(waits.values()) <= WAITS.get(name, 0), waits
 
 
@@ -51,9 +58,9 @@ def test_a_step_of_training_in_half_precision(name):
     """Under autocast, as on a T4: near the numbers of float32, and no mixture of dtypes that CUDA
     refuses.
     """
-    right = there_and_back(catalogue.without_chance(name), "cpu")
+    right = there_and_back(made(name), "cpu")
     with any_gpu(), torch.autocast("cuda", torch.float16):
-        found = there_and_back(catalogue.without_chance(name), "cuda")
+        found = there_and_back(made(name), "cuda")
         found = [t.detach().cpu() for t in found]
     for mine, theirs in zip(found, right, strict=True):
         mine, theirs = mine.double(), theirs.detach().double()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from any_gpu import GPU_TOO, any_gpu
+from any_gpu import GPU_TOO, REAL, any_gpu
 from small_models import TRANSLATORS, WORDS, Pictures
 from torch.nn.functional import cross_entropy
 
@@ -43,7 +43,9 @@ def test_training_in_half_precision_with_the_scaler_goes_where_float32_goes(name
                 progress=False,
             ).losses
     assert losses["fp16"] != losses["no"]
-    assert losses["fp16"] == pytest.approx(losses["no"], rel=0.02)
+    assert losses["fp16"][:2] == pytest.approx(losses["no"][:2], rel=0.02)
+    # a real GPU passes over the updates whose gradients overflow, until the factor fits
+    assert losses["fp16"] == pytest.approx(losses["no"], rel=0.1 if REAL else 0.02)
 
 
 def test_adversarial_training_in_half_precision_begins_as_float32_and_moves():

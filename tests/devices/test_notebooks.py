@@ -15,6 +15,8 @@ EVERY_DAY = {"one_stack"}
 # What their cells do with a result needs a whole training.
 WHOLE_TRAININGS = {
     "multi_head",
+    "block",
+    "training",
     "full_model",
     "few_shot",
     "far_parts",

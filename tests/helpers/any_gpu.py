@@ -17,17 +17,17 @@ import pytest
 import torch
 from simulated_cuda import simulated_cuda
 
-__all__ = ["GPU_TOO", "NIGHTLY_OR_GPU", "any_gpu"]
+__all__ = ["GPU_TOO", "NIGHTLY_OR_GPU", "REAL", "any_gpu"]
 
-_REAL = torch.cuda.is_available()
-GPU_TOO = [pytest.mark.gpu] if _REAL else []
-NIGHTLY_OR_GPU = pytest.mark.gpu if _REAL else pytest.mark.nightly
+REAL = torch.cuda.is_available()
+GPU_TOO = [pytest.mark.gpu] if REAL else []
+NIGHTLY_OR_GPU = pytest.mark.gpu if REAL else pytest.mark.nightly
 
 
 @contextmanager
 def any_gpu() -> Iterator:
     """A device "cuda" without TF32; its waits are counted only where it is simulated."""
-    if not _REAL:
+    if not REAL:
         with simulated_cuda() as device:
             yield device
         return

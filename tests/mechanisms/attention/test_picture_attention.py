@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
+from any_gpu import any_gpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
@@ -239,7 +240,10 @@ def test_autocast_and_float32(kind, lower, device, layout):
     exact = layer(x)
     layer = layer.float().to(device)
     x = x.float().to(device).contiguous(memory_format=layout).requires_grad_()
-    with torch.autocast(device, dtype=torch.bfloat16) if lower else nullcontext():
+    with (
+        nullcontext() if device == "cpu" else any_gpu(),
+        torch.autocast(device, dtype=torch.bfloat16) if lower else nullcontext(),
+    ):
         y = layer(x)
         weights = layer.attended(x).weights
     y.float().square().mean().backward()
