@@ -26,7 +26,7 @@ class GpuRun(NamedTuple):
 
     Attributes:
         name: Of :func:`load_experiments`.
-        minutes: About how long it takes on a GPU of 2022.
+        minutes: About how long it takes on a GPU of 2022, with other runs beside it.
         seed: Of the run.
         changes: Settings to change, ``KEY=VALUE`` each: to try the list with short runs.
     """
@@ -40,14 +40,14 @@ class GpuRun(NamedTuple):
 _LUONG = ("global-dot", "global-general", "local-p-general", "local-m-general", "global-concat")
 
 RUNS: tuple[GpuRun, ...] = (
-    GpuRun("multi30k-en-de-transformer", 4),
-    GpuRun("multi30k-en-de-bahdanau", 4),
+    GpuRun("multi30k-en-de-transformer", 10),
+    GpuRun("multi30k-en-de-bahdanau", 7),
     GpuRun("multi30k-en-de-seq2seq", 2),
-    GpuRun("pointer-delaunay-5", 7),
+    GpuRun("pointer-delaunay-5", 10),
     GpuRun("snail-omniglot-small-5-way-1-shot-paper", 3),
-    *(GpuRun(f"multi30k-luong-{system}", 4) for system in _LUONG),
-    GpuRun("multi30k-en-fr-transformer", 4),
-    GpuRun("multi30k-en-fr-bahdanau", 4),
+    *(GpuRun(f"multi30k-luong-{system}", 7) for system in _LUONG),
+    GpuRun("multi30k-en-fr-transformer", 10),
+    GpuRun("multi30k-en-fr-bahdanau", 7),
     GpuRun("pointer-hull-50", 11),
     GpuRun("pointer-hull-5-50", 11),
     GpuRun("pointer-delaunay-10", 16),

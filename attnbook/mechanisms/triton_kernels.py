@@ -17,8 +17,8 @@ def use_triton(*tensors: torch.Tensor) -> bool:
     """Whether the kernels for CUDA compute with these tensors.
 
     They are for who asks, by ATTNBOOK_TRITON=1. On an H200 they gave the numbers of the other path
-    in 1/2 to 1/7 of its time forward and in 1/1.2 to 1/4 of it with the backward pass, at a third
-    to a fiftieth of its memory (``benchmarks/additive_triton.py``); for GPUs from sm_75 on they
+    in 1/2 to 1/7 of its time forward and in 1/1.2 to 1/4 of it with the backward pass, in 1/2 to
+    1/44 of its memory (``benchmarks/additive_triton.py``); for GPUs from sm_75 on they
     have been compiled, and under Triton's interpreter (TRITON_INTERPRET=1) they run on a CPU.
     """
     if os.environ.get("ATTNBOOK_TRITON") != "1":
