@@ -5,21 +5,27 @@ from __future__ import annotations
 import io
 from collections import Counter
 from pathlib import Path
+from urllib.parse import quote
 
 from .feedback import heading, page, text
 from .marks import WAITS_FOR_MARKS
+from .outcomes import UNREADABLE
 
 __all__ = ["write_class_page"]
 
 
-def write_class_page(path: Path, course, assignments, done) -> None:
+def write_class_page(path: Path, course, assignments, done, ids) -> None:
     """The class at a glance: totals, each exercise, what went wrong most often, equal answers,
-    remarks.
+    remarks. A student's name leads to the feedback in the folder ``ids[student]``.
     """
+    names = {
+        student: f'<a href="feedback/{quote(id)}/index.html">{text(student)}</a>'
+        for student, id in ids.items()
+    }
     body = [
         f"<p>{len({one.student for one in done.marks})} students</p>",
-        _list("Needs attention", "files and answers to look at yourself", _attention(done.marks)),
-        _students(assignments, done.marks),
+        _attention(done.marks, names),
+        _students(assignments, done.marks, names),
     ]
     for assignment in assignments:
         marks = [one for one in done.marks if one.assignment == assignment.name]
@@ -56,44 +62,58 @@ def write_class_page(path: Path, course, assignments, done) -> None:
     )
 
 
-def _attention(marks):
-    """What could not be read, was stopped, or lacked a package: one line a file and reason."""
+def _attention(marks, names):
+    """What could not be read, was stopped, lacked a package, or waits for marks by hand."""
     found: dict[tuple[str, ...], list[str]] = {}
+    every = Counter()
     for one in marks:
+        every[one.student, one.assignment] += 1
         if one.outcome and one.outcome.attention:
             file = one.hand_in.name if one.hand_in else ""
-            key = (one.student, file, one.outcome.attention, one.outcome.note)
+            reason = f"{one.outcome.attention}: {one.outcome.note}"
+            key = (one.student, file, reason, one.assignment)
             found.setdefault(key, []).append(one.exercise)
-    return [
-        f"{student}: {file} ({', '.join(dict.fromkeys(ids))}) {attention}: {note}"
-        for (student, file, attention, note), ids in sorted(found.items())
+    rows = [
+        (
+            names[student],
+            text(file),
+            "all" if len(ids) == every[student, assignment] else " ".join(map(text, ids)),
+            text(reason),
+        )
+        for (student, file, reason, assignment), ids in sorted(found.items())
     ] + [
-        f"{one.student}: {one.exercise} waits for your marks: {one.outcome.code}"
+        (
+            names[one.student],
+            text(one.hand_in.name if one.hand_in else ""),
+            text(one.exercise),
+            f"waits for your marks<pre>{text(one.outcome.code)}</pre>",
+        )
         for one in marks
         if one.note == WAITS_FOR_MARKS
     ]
+    return rows and (
+        "<h3>Needs attention</h3><p>files and answers to look at yourself</p>"
+        + _rows("", ("student", "file", "exercises", "what happened"), rows, "marks")
+    )
 
 
-def _students(assignments, marks):
+def _students(assignments, marks, names):
     """The totals of each student: in all, and for each assignment."""
     points: dict[str, Counter] = {}
     for one in marks:
         points.setdefault(one.student, Counter())[one.assignment] += one.points
     rows = [
-        f'<tr><td class="id">{text(student)}</td>'
-        + "".join(
-            f'<td class="number">{value:g}</td>'
-            for value in (sum(own.values()), *(own[one.name] for one in assignments))
+        (
+            names[student],
+            *(f"{value:g}" for value in (sum(own.values()), *(own[a.name] for a in assignments))),
         )
-        + "</tr>"
         for student, own in points.items()
     ]
     most = sum(one.most for one in assignments)
-    names = [f"all ({most:g})", *(f"{text(one.name)} ({one.most:g})" for one in assignments)]
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("student", *names))
+    head = [f"all ({most:g})", *(f"{text(one.name)} ({one.most:g})" for one in assignments)]
     return (
-        f'<details><summary>Totals of the students</summary><div class="wide"><table>'
-        f"<tr>{head}</tr>{''.join(rows)}</table></div></details>"
+        "<details><summary>Totals of the students</summary>"
+        f"{_rows('', ('student', *head), rows)}</details>"
     )
 
 
@@ -156,51 +176,43 @@ def _by_exercise(assignment, marks):
 
 
 def _table(assignment, marks):
+    kinds = ("all points", "some", "none", "not handed in")
     rows = []
     for task in assignment.tasks:
         own = [one for one in marks if one.exercise == task.id]
         count, most = Counter(_kind(one) for one in own), sum(assignment.points[task.id])
         mean = sum(one.points for one in own) / len(own)
-        cells = [
-            text(task.id),
-            text(task.title),
-            f"{mean:.2f} of {most:g}",
-            *(str(count[name]) for name in ("all points", "some", "none", "not handed in")),
-        ]
-        rows.append("<tr>" + "".join(f'<td class="id">{cell}</td>' for cell in cells) + "</tr>")
-    head = "".join(
-        f'<th scope="col">{name}</th>'
-        for name in ("exercise", "", "mean", "all points", "some", "none", "not handed in")
-    )
-    return (
-        f"<div "
-        f'class="wide"><table><caption>Exercises</caption><tr>{head}</tr>{"".join(rows)}</table></div>'
-    )
+        counts = (str(count[name]) for name in kinds)
+        rows.append((text(task.id), text(task.title), f"{mean:.2f} of {most:g}", *counts))
+    return _rows("Exercises", ("exercise", "", "mean", *kinds), rows)
 
 
 def _mistakes(assignment, marks):
+    """What checks said; files that could not be read stand under "Needs attention"."""
     rows = []
     for task in assignment.tasks:
         notes = Counter(
             one.outcome.note
             for one in marks
             if one.exercise == task.id and one.outcome and one.outcome.note
+            if one.outcome.attention != UNREADABLE
         )
-        rows += [
-            f'<tr><td class="id">{text(task.id)}</td><td class="number">{count}</td><td '
-            f'class="note">{text(note)}</td></tr>'
-            for note, count in notes.most_common(3)
-        ]
-    if not rows:
-        return ""
-    head = (
-        '<tr><th scope="col">exercise</th><th scope="col">notebooks</th><th scope="col">what '
-        "the check said</th></tr>"
+        rows += [(text(task.id), str(count), text(note)) for note, count in notes.most_common(3)]
+    head = ("exercise", "notebooks", "what the check said")
+    return rows and _rows("What went wrong most often", head, rows)
+
+
+def _rows(caption, head, rows, kind=""):
+    """A table of cells that are HTML already; what is long comes last."""
+    caption = caption and f"<caption>{caption}</caption>"
+    first = "".join(f'<th scope="col">{name}</th>' for name in head)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td>{cell}</td>" for cell in cells[:-1])
+        + f'<td class="note">{cells[-1]}</td></tr>'
+        for cells in rows
     )
-    return (
-        f'<div class="wide"><table><caption>What went wrong most '
-        f"often</caption>{head}{''.join(rows)}</table></div>"
-    )
+    return f'<div class="wide"><table class="{kind}">{caption}<tr>{first}</tr>{body}</table></div>'
 
 
 def _list(title, explained, lines):

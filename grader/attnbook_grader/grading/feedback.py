@@ -23,7 +23,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 table { border-collapse: collapse; width: 100%; margin: 1rem 0 }
 caption { text-align: left; font-weight: 600; padding: .4rem 0 }
 th, td { text-align: left; vertical-align: top; padding: .4rem .8rem; border-bottom: 1px solid var(--line) }
-th, td.id, td.points, td.number { white-space: nowrap }
+th, td.id, td.points { white-space: nowrap }
 td.note { min-width: 14rem; overflow-wrap: anywhere }
 tr.full td.points { color: var(--full) } tr.part td.points { color: var(--part) } tr.none td.points { color: var(--none) }
 @media (max-width: 42rem) {

@@ -59,7 +59,7 @@ def write_outputs(out, course, assignments, students, done, roster=None):
         done.remarks.extend(
             write_wide(work / "wide.csv", students, assignments, done.marks, roster)
         )
-        write_class_page(work / "class.html", course, assignments, done)
+        write_class_page(work / "class.html", course, assignments, done, ids)
         by_student = {student: [] for student in students}
         for mark in done.marks:
             by_student[mark.student].append(mark)

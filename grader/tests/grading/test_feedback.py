@@ -110,12 +110,18 @@ def test_the_class_page_says_what_needs_attention(tmp_path, assignment):
     marks += [Mark("bo", assignment.name, id, "X", 2.0, 2.0, "") for id in ids]
     done = rounds.Round(marks, 2, {assignment.name: []}, [])
     class_page.write_class_page(
-        tmp_path / "class.html", Course("C", 1, (assignment,)), [assignment], done
+        tmp_path / "class.html",
+        Course("C", 1, (assignment,)),
+        [assignment],
+        done,
+        {"ann": "ann 1", "bo": "bo"},
     )
     page = (tmp_path / "class.html").read_text()
+    ann = '<td><a href="feedback/ann%201/index.html">ann</a></td>'
     assert (
-        f"<li>ann: x.ipynb ({', '.join(ids)}) could not be read: the file is &lt;empty&gt;</li>"
-        in page
+        f"<tr>{ann}<td>x.ipynb</td><td>all</td>"
+        '<td class="note">could not be read: the file is &lt;empty&gt;</td></tr>' in page
     )
-    assert '<td class="id">ann</td><td class="number">1</td><td class="number">1</td>' in page
-    assert '<td class="id">bo</td><td class="number">4</td>' in page
+    assert f'{ann}<td>1</td><td class="note">1</td>' in page
+    assert '<td><a href="feedback/bo/index.html">bo</a></td><td>4</td>' in page
+    assert "went wrong" not in page, "no check said anything"
