@@ -63,8 +63,8 @@ def initialise_as_the_paper(model: PointerNetwork, seed: int = 0) -> PointerNetw
 
 
 class Repeated:
-    """The first ``pairs`` examples of endless batches over and over, like a stored set of that
-    size.
+    """The first ``pairs`` examples of endless batches over and over, each made once and kept: a
+    million with 50 points take 0.8 GB.
     """
 
     def __init__(self, batches: Batches, pairs: int):
@@ -74,9 +74,13 @@ class Repeated:
             f"pairs must be at least a batch of {self.batch_size}, got {pairs}",
         )
         self.batches, self.count = batches, pairs // self.batch_size
+        self._kept: dict[int, PointBatch] = {}
 
     def batch(self, step: int) -> PointBatch:
-        return self.batches.batch(step % self.count)
+        k = step % self.count
+        if k not in self._kept:
+            self._kept[k] = self.batches.batch(k)
+        return self._kept[k]
 
 
 def new_problems(kind: str, n: int, count: int) -> PointBatch:

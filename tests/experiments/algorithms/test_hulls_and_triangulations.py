@@ -23,6 +23,7 @@ def test_a_stored_set_comes_again_and_endless_batches_do_not():
         assert torch.equal(stored.batch(step).inputs, batches.batch(step % 3).inputs)
     with pytest.raises(ValueError, match="pairs must be at least a batch of 8, got 7"):
         Repeated(batches, 7)
+    assert stored.batch(2) is stored.batch(5), "made once"
 
 
 def test_from_any_corner_the_polygon_is_the_same_and_the_start_another():
