@@ -297,11 +297,11 @@ class CheckContext:
 
     # Comparing
 
-    def same(self, got, other):
-        """Whether two results are equal up to rounding."""
+    def same(self, got, other, more=0.0):
+        """Whether two results are equal up to rounding, and up to as much more."""
         got, other = _numbers(got), _numbers(other)
         return got.shape == other.shape and bool(
-            np.allclose(got, other, rtol=1e-4, atol=2e-5, equal_nan=True)
+            np.allclose(got, other, rtol=1e-4, atol=2e-5 + more, equal_nan=True)
         )
 
     def recognize(self, got, expected, wrong):
@@ -318,14 +318,16 @@ class CheckContext:
             if self.same(got, other):
                 self.fail(message)
 
-    def close(self, got, expected, name, wrong=None):
+    def close(self, got, expected, name, wrong=None, *, size=0.0):
         """Fail unless `got` equals `expected` up to rounding, and name the largest difference.
 
         Args:
             wrong: {message: the result of this mistake}, as for `recognize`.
+            size: Of numbers whose difference is wanted: a difference may be as rough as float32
+                rounds them.
         """
         self.recognize(got, expected, wrong or {})
-        if self.same(got, expected):
+        if self.same(got, expected, 2**-23 * size):
             return
         got, expected = _numbers(got), _numbers(expected)
         if got.shape != expected.shape:

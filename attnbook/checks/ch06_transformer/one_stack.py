@@ -143,7 +143,8 @@ def next_word_loss(answer, ctx):
         )
         z, t = array(logits), array(tokens)
         what = "the loss of logits that are large, or far below 0," if hard > 1 else "the loss"
-        ctx.close(got, _loss(z, t), what, {} if hard > 1 else _slips(z, t))
+        slips = {} if hard > 1 else _slips(z, t)
+        ctx.close(got, _loss(z, t), what, slips, size=np.abs(z).max() if hard > 1 else 0)
         check_gradients(ctx, answer, (logits, tokens), {0: "logits"}, lambda now: _loss(now, t))
 
 
