@@ -302,3 +302,9 @@ def tours_one_by_one(cities, W):
         walks.append(torch.tensor(tour))
         chances.append(chance)
     return torch.stack(walks), torch.stack(chances)
+
+
+@right("05.table_entry")
+def shortest_of_a_sorted_list(table, matrix, cities, j):
+    before = frozenset(cities) - frozenset([j])
+    return sorted(table[before, i] + float(matrix[i, j]) for i in before)[0]

@@ -1,0 +1,158 @@
+import math
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from .collection import right
+
+
+@right("08.reach")
+def reach_from_the_end(layers):
+    places = 1
+    for kernel, stride, dilation in reversed(layers):
+        places = (places - 1) * stride + (kernel - 1) * dilation + 1
+    return places
+
+
+@right("08.reach")
+def reach_as_a_sum(layers):
+    strides = [stride for _, stride, _ in layers]
+    return 1 + sum(
+        (kernel - 1) * dilation * math.prod(strides[:k])
+        for k, (kernel, _, dilation) in enumerate(layers)
+    )
+
+
+@right("08.multiplications")
+def multiplications_of_each_product(channels, height, width, d_key, d_value, pooled):
+    N = height * width
+    M = (height // 2) * (width // 2) if pooled else N
+    queries = keys = N * channels * d_key
+    values = output = N * channels * d_value
+    return queries + keys + values + output + N * M * d_key + N * M * d_value
+
+
+@right("08.map_of_a_query")
+def map_by_loops(x, W_f, W_g, row, column, pooled):
+    keys = torch.stack([(W_f @ x[:, r]) for r in range(x.shape[1])], 1)
+    if pooled:
+        d, height, width = keys.shape
+        keys = keys[:, : height // 2 * 2, : width // 2 * 2]
+        keys = keys.reshape(d, height // 2, 2, width // 2, 2).amax((2, 4))
+    scores = (keys * (W_g @ x[:, row, column])[:, None, None]).sum(0)
+    e = torch.exp(scores - scores.max())
+    return e / e.sum()
+
+
+@right("08.map_of_a_query")
+def map_by_convolutions(x, W_f, W_g, row, column, pooled):
+    keys = F.conv2d(x[None], W_f[:, :, None, None])
+    keys = F.max_pool2d(keys, 2) if pooled else keys
+    query = F.conv2d(x[None], W_g[:, :, None, None])[0, :, row, column]
+    shape = keys.shape[2:]
+    return F.softmax(query @ keys[0].flatten(1), dim=-1).reshape(shape)
+
+
+@right("08.hinge_losses")
+def losses_by_clamp(real, fake):
+    total_real = sum((1 - r).clamp(min=0) for r in real) / len(real)
+    total_fake = sum((1 + f).clamp(min=0) for f in fake) / len(fake)
+    return total_real + total_fake, -sum(fake) / len(fake)
+
+
+@right("08.class_scores")
+def scores_by_one_hot(h, w, b, E, labels):
+    known = F.one_hot(labels, len(E)).to(h)
+    return torch.einsum("bd,bd->b", h, known @ E + w) + b
+
+
+@right("08.class_scores")
+def scores_one_by_one(h, w, b, E, labels):
+    return torch.stack([row @ w + row @ E[int(label)] + b for row, label in zip(h, labels)])
+
+
+@right("08.normalised")
+def norm_with_outer_sums(weight, u, iterations, transposed):
+    W = weight.movedim(1, 0) if transposed else weight
+    W = W.reshape(len(W), -1)
+    fixed = W.detach()
+    for _ in range(iterations):
+        v = (fixed * u[:, None]).sum(0)
+        v = v / v.norm()
+        u = (fixed * v).sum(1)
+        u = u / u.norm()
+    return weight / (W * torch.outer(u, v)).sum(), u
+
+
+@right("08.sure_and_varied")
+def score_by_entropies(logits):
+    p = torch.softmax(logits.double(), 1)
+    mean = p.mean(0)
+    of_the_mean = -torch.xlogy(mean, mean).sum()
+    of_each = -torch.xlogy(p, p).sum(1).mean()
+    return torch.exp(of_the_mean - of_each).float()
+
+
+@right("08.two_clouds")
+def distance_by_symmetric_roots(x, y):
+    def root(matrix):
+        values, vectors = np.linalg.eigh(matrix)
+        return (vectors * np.sqrt(values.clip(min=0))) @ vectors.T
+
+    x, y = x.double().numpy(), y.double().numpy()
+    first, second = (np.atleast_2d(np.cov(one, rowvar=False)) for one in (x, y))
+    half = root(first)
+    product = root(half @ second @ half)
+    apart = ((x.mean(0) - y.mean(0)) ** 2).sum()
+    return torch.tensor(apart + np.trace(first + second - 2 * product))
+
+
+@right("08.exchange_gap")
+def gap_with_a_mask(score, a, b):
+    left = torch.arange(a.shape[-1]) < a.shape[-1] // 2
+    return score(a) + score(b) - score(torch.where(left, a, b)) - score(torch.where(left, b, a))
+
+
+@right("08.exchange_gap")
+def gap_with_cloned_pictures(score, a, b):
+    middle = a.shape[-1] // 2
+    first, second = a.clone(), b.clone()
+    first[..., middle:], second[..., middle:] = b[..., middle:], a[..., middle:]
+    return (score(a) - score(first)) + (score(b) - score(second))
+
+
+@right("08.above_chance")
+def agreement_by_counting(left, right):
+    pairs = list(zip(left.tolist(), right.tolist()))
+    told = [(x, y) for x, y in pairs if x >= 0 and y >= 0]
+    if not told:
+        return 0.0
+    kinds = {kind for pair in told for kind in pair}
+    n = len(told)
+    by_chance = sum(
+        sum(x == kind for x, _ in told) / n * sum(y == kind for _, y in told) / n for kind in kinds
+    )
+    if by_chance > 1 - 1e-12:
+        return 0.0
+    return (sum(x == y for x, y in told) / len(pairs) - by_chance) / (1 - by_chance)
+
+
+@right("08.who_looks_at_whom")
+def places_by_einsum(x, W_f, W_g, W_h, W_v, gamma):
+    flat = x.flatten(2)
+    f, g, h = (torch.einsum("dc,bcn->bnd", W, flat) for W in (W_f, W_g, W_h))
+    weights = torch.einsum("bjd,bid->bji", g, f).softmax(-1)
+    o = torch.einsum("cd,bji,bid->bcj", W_v, weights, h)
+    return gamma * o.reshape(x.shape) + x
+
+
+@right("08.who_looks_at_whom")
+def places_one_by_one(x, W_f, W_g, W_h, W_v, gamma):
+    B, C, height, width = x.shape
+    out = []
+    for picture in x.reshape(B, C, -1):
+        keys, values = W_f @ picture, W_h @ picture
+        columns = [W_v @ (values @ torch.softmax(keys.T @ (W_g @ place), 0)) for place in picture.T]
+        out.append(picture + gamma * torch.stack(columns, 1))
+    return torch.stack(out).view(B, C, height, width)
