@@ -285,3 +285,17 @@ def heads_by_a_matrix_of_means(W, had, kept):
     width, group = W.shape[1] // had, had // kept
     mean = torch.eye(kept).repeat_interleave(group, 0) / group
     return torch.einsum("dhw,hk->dkw", W.reshape(-1, had, width), mean).reshape(len(W), -1)
+
+
+@right("09.third_token")
+def turned_as_complex_numbers(q, k, v, cache):
+    t, half = (0 if cache is None else len(cache)), len(q) // 2
+    turn = torch.polar(torch.ones(half), t * 10_000 ** (-torch.arange(half) / half))
+
+    def turned(x):
+        z = torch.complex(x[:half], x[half:]) * turn
+        return torch.cat([z.real, z.imag])
+
+    cache = [*(cache or []), (turned(k), v)]
+    keys, values = (torch.stack(part) for part in zip(*cache))
+    return torch.softmax(keys @ turned(q) / math.sqrt(len(q)), 0) @ values, cache
