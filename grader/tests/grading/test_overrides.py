@@ -74,7 +74,8 @@ def test_what_is_decided_by_hand_survives_every_round(grade, tmp_path, week):
     assert [before["ann", id].points for id in (first, other, ROOT.id)] == [1.6, 3.2, 0.0]
     assert before["ann", ROOT.id].note == "waits to be marked by hand"
     page = (tmp_path / "out" / "class.html").read_text()
-    assert "ann: week.root waits for your marks: Because ann &lt;says&gt; so." in page
+    assert "week.root</td>" in page
+    assert "waits for your marks<pre>Because ann &lt;says&gt; so.</pre>" in page
     text = f"""
 [[mark]]
 student = "ann"
