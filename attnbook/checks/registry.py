@@ -129,10 +129,21 @@ def judge(id, answer, seed=0, seconds=None):
             break
         again = _run(task, answer, CheckContext(seed, size, seconds))
         if not again:
-            _, name, least = size
-            words = f"right for other sizes, but with {name} = {least}: {again.message}"
-            return Verdict(id, again.status, words)
+            return _at_fault(task, answer, seed, seconds, size, again)
     return verdict
+
+
+def _at_fault(task, answer, seed, seconds, size, again):
+    """The Verdict of an answer that fails with one size at its least and passes with the same seed
+    otherwise. Whether it is that size, or the other numbers drawn with it, seven other seeds show.
+    """
+    for other in range(seed + 1, seed + 8):
+        verdict = _run(task, answer, CheckContext(other, seconds=seconds))
+        if not verdict:
+            return verdict
+    _, name, least = size
+    words = f"right for other sizes, but with {name} = {least}: {again.message}"
+    return Verdict(task.id, again.status, words)
 
 
 def _run(task, answer, ctx):

@@ -449,6 +449,16 @@ def test_every_size_is_tried_at_its_least(probe):
     assert judge(id, lambda x: 1 / 0).message.startswith("your code stopped with ZeroDivisionError")
 
 
+def test_a_mistake_that_other_numbers_show_is_not_laid_on_a_size(probe):
+    def sums(answer, ctx):
+        x = ctx.normal(ctx.sizes(n=(1, 6)), ctx.sizes(width=(1, 3)))
+        ctx.close(ctx.tensor(ctx.call(answer, x), "the sum", x.shape[:1]), x.sum(-1), "the sum")
+
+    id = probe(sums)
+    said = [judge(id, lambda x: x.sum(-1) * (1 if x[0, 0] > 0 else 2), seed) for seed in range(20)]
+    assert not any(said) and not any("right for other sizes" in one.message for one in said)
+
+
 def test_lengths_have_both_ends():
     for seed in range(5):
         lengths = CheckContext(seed).lengths(4, 6, 2)
