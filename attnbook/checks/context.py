@@ -43,6 +43,13 @@ def softmax(scores, axis=-1):
     return np.divide(powers, total, out=np.zeros_like(powers), where=total > 0)
 
 
+def overflows(scores):
+    """Whether whole scores are so large that the exponential of one overflows in float32, and so
+    small that their differences from the logarithm of the sum are not rough.
+    """
+    return 100 <= scores.max() and np.abs(scores).max() <= 400
+
+
 class CheckContext:
     """One run of a check: draws its inputs, calls the answer, and ends it at the first mistake.
 
@@ -128,12 +135,13 @@ class CheckContext:
 
     # Calling the answer
 
-    def call(self, function, *arguments, then=None) -> Any:
+    def call(self, function, *arguments, then=None, own=()) -> Any:
         """Call `function` on copies of the arguments and return its result.
 
         Args:
             then: called with the result and the copies, gradients enabled, before the result is
                 returned.
+            own: positions of arguments that the function may change, as a state of its own.
 
         Raises:
             StudentError: the function raises an error.
@@ -149,8 +157,8 @@ class CheckContext:
                 then=None if then is None else lambda result: then(result, copies),
             )
         names = _argument_names(function, len(arguments))
-        for name, before, after in zip(names, arguments, copies):
-            change = spoiled(name, before, after)
+        for position, (name, before, after) in enumerate(zip(names, arguments, copies)):
+            change = None if position in own else spoiled(name, before, after)
             if change:
                 self.fail(change)
         return result
@@ -211,14 +219,19 @@ class CheckContext:
             )
         return value
 
-    def number(self, value: Any, name) -> float:
+    def number(self, value: Any, name, *, nan=None) -> float:
         """Return a finite Python float from a number of Python or NumPy or a one-element tensor, or
         fail.
+
+        Args:
+            nan: the reason in the message about a number that is not finite.
         """
         if type(value) in PLAIN_TENSORS and torch.Tensor.numel(value) == 1:
             value = torch.Tensor.item(torch.Tensor.detach(self._dense(value, name)))
         if type(value) in _NUMPY:
             value = value.item()
+        if type(value) in (*PLAIN_TENSORS, np.ndarray):
+            self.fail(f"{name}: the shape is {tuple(value.shape)}, expected one number")
         if type(value) not in (int, float):
             self._fail_type(value, name, "one number")
         try:
@@ -228,7 +241,8 @@ class CheckContext:
                 f"{name} is a whole number of hundreds of digits, which no formula here gives"
             )
         if not np.isfinite(value):
-            self.fail(f"{name} is {_number(value)}, a finite number was expected")
+            why = ", a finite number was expected" if nan is None else f": {nan}"
+            self.fail(f"{name} is {_number(value)}{why}")
         return value
 
     def truth(self, value: Any, name) -> bool:
@@ -318,6 +332,22 @@ class CheckContext:
             if self.same(got, other):
                 self.fail(message)
 
+    def close_everywhere(self, cases):
+        """Compare the results of several calls: a mistake has its name where it explains all of
+        them, and what differs is said of the first that does.
+
+        Args:
+            cases: (name, got, expected, wrong) of each call, as for `close`; the same messages in
+                every `wrong`.
+        """
+        for message in cases[0][3]:
+            if all(self.same(got, wrong[message]) for _, got, _, wrong in cases) and not all(
+                self.same(got, expected) for _, got, expected, _ in cases
+            ):
+                self.fail(message)
+        for name, got, expected, _ in cases:
+            self.close(got, expected, name)
+
     def close(self, got, expected, name, wrong=None, *, size=0.0):
         """Fail unless `got` equals `expected` up to rounding, and name the largest difference.
 
@@ -340,9 +370,12 @@ class CheckContext:
         )
         count = int((difference > 1e-4 * np.abs(expected) + 2e-5).sum())
         which = f" ({count} of {difference.size} values differ)" if difference.size > 1 else ""
+        digits = 4
+        while digits < 9 and _number(got[worst], digits) == _number(expected[worst], digits):
+            digits += 1
         self.fail(
-            f"{_entry(name, worst)} is {_number(got[worst])}, expected "
-            f"{_number(expected[worst])}{which}"
+            f"{_entry(name, worst)} is {_number(got[worst], digits)}, expected "
+            f"{_number(expected[worst], digits)}{which}"
         )
 
 
@@ -380,11 +413,11 @@ def _entry(name, index):
     return f"{before}{noun}{_at(index)}" if the and len(index) else f"{name}{_at(index)}"
 
 
-def _number(value):
+def _number(value, digits=4):
     value = float(value)
     if not np.isfinite(value):
         return "NaN" if np.isnan(value) else "inf" if value > 0 else "-inf"
-    return str(int(value)) if value == int(value) and abs(value) < 1e6 else f"{value:.4g}"
+    return str(int(value)) if value == int(value) and abs(value) < 1e6 else f"{value:.{digits}g}"
 
 
 def _dtype(dtype):

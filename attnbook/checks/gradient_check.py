@@ -81,10 +81,13 @@ def check_gradients(ctx, answer, arguments, at, oracle, *, part=None, nan=None, 
                 for direction in directions
             ]
         )
-        if np.abs(got - expected).max() > 2e-3 * np.abs(expected).max() + 1e-5:
+        off = np.abs(got - expected)
+        if off.max() > 2e-3 * np.abs(expected).max() + 1e-5:
+            worst = off.argmax()
             ctx.fail(
                 f"the values are right, but the gradient at {name} is not: is a part of the way "
-                f"back cut (detach, no_grad)?"
+                f"back cut (detach, no_grad)? (The slope in one direction is {got[worst]:.4g}, "
+                f"expected {expected[worst]:.4g}.)"
             )
 
 

@@ -142,7 +142,8 @@ def _at_fault(task, answer, seed, seconds, size, again):
         if not verdict:
             return verdict
     _, name, least = size
-    words = f"right for other sizes, but with {name} = {least}: {again.message}"
+    shown = name if name.startswith("d_") else name.replace("_", " ")
+    words = f"right for other sizes, but with {shown} = {least}: {again.message}"
     return Verdict(task.id, again.status, words)
 
 

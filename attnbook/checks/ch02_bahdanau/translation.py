@@ -92,7 +92,7 @@ def merge_subwords(answer, ctx):
 def look_by_content(answer, ctx):
     for factor, shift in HARD_SCORES:
         batch, n, d_e, d, more = ctx.sizes(
-            batch=(1, 5), n=(1, 7), d_e=(1, 3), d=(1, 4), more=(0, 3)
+            batch=(1, 5), n=(1, 7), d_e=(1, 3), d=(1, 4), d_h_less_n=(0, 3)
         )
         d_h = n + more
         embedded, state = ctx.normal(batch, d_e), ctx.normal(batch, d)

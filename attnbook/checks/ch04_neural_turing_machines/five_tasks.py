@@ -43,7 +43,7 @@ def backwards_question(answer, ctx):
 
 @exercise("04.repeat_number", title="The number of repeats", difficulty=1, minutes=5)
 def repeat_number(answer, ctx):
-    rows, least, half = ctx.sizes(rows=(1, 6), least=(0, 4), half=(1, 5))
+    rows, least, half = ctx.sizes(sequences=(1, 6), fewest_repeats=(0, 4), half_of_the_range=(1, 5))
 
     def spread(numbers, less=0):
         return max(numbers.std() * (len(numbers) / max(len(numbers) - less, 1)) ** 0.5, 1e-9)

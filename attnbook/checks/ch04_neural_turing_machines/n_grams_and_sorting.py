@@ -37,7 +37,9 @@ def no_contexts(answer, ctx):
 
 @exercise("04.highest_first", title="The highest first", difficulty=2, minutes=8)
 def highest_first(answer, ctx):
-    batch, wanted, others, bits = ctx.sizes(batch=(1, 3), wanted=(1, 5), others=(0, 4), bits=(1, 7))
+    batch, wanted, others, bits = ctx.sizes(
+        batch=(1, 3), vectors_wanted=(1, 5), vectors_left=(0, 4), bits=(1, 7)
+    )
     n = wanted + others
     for spread in (0.01, 3.0, 1e12):  # they need not fill −1 to 1
         priorities = (

@@ -114,7 +114,7 @@ def one_noun_twice(answer, ctx):
 
 @exercise("06.take_heads_out", title="Take heads out", difficulty=3, minutes=10)
 def take_heads_out(answer, ctx):
-    half, width = ctx.sizes(half=(1, 4), width=(1, 3))
+    half, width = ctx.sizes(heads_kept_of_twice_as_many=(1, 4), width_of_a_head=(1, 3))
     # half of them, with the last two: neither the first ones nor the neighbours of those that go
     keep = [*sorted(ctx.order(2 * half - 2)[: half - 2]), 2 * half - 2, 2 * half - 1][-half:]
     _take(answer, ctx, 2 * half, width, keep)

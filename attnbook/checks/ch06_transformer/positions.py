@@ -58,7 +58,7 @@ def moved_text(answer, ctx):
 @exercise("06.sinusoid_rows", title="Sinusoids of any places", difficulty=2, minutes=6)
 def sinusoid_rows(answer, ctx):
     for _ in range(2):
-        n, pairs = ctx.sizes(n=(1, 9), pairs=(1, 5))
+        n, pairs = ctx.sizes(n=(1, 9), pairs_of_columns=(1, 5))
         d, places = 2 * pairs, 30 * ctx.normal(n)
         if n > 1:
             places[:2] = torch.tensor([0.0, 1.0])
@@ -253,7 +253,7 @@ def _without_itself(depth, above):
 @exercise("06.tree_distance", title="Distances in a tree", difficulty=3, minutes=10)
 def tree_distance(answer, ctx):
     for whole in (False, True):
-        n, chain = ctx.sizes(n=(1, 40 if whole else 14), chain=(1, 5))
+        n, chain = ctx.sizes(words=(1, 40 if whole else 14), words_below_one_another=(1, 5))
         chain = n if whole else chain
         order, heads = ctx.order(n), [-1] * n
         if n > 2:  # the last word is no child of the root: an edge between the two shows

@@ -184,7 +184,7 @@ def _plan(p, m, horizon, best=lambda q: q.max(1), start=None, discount=1.0, late
 @exercise("07.near_and_far", title="Find the bug: near and far", difficulty=2, minutes=8)
 def near_and_far(answer, ctx):
     batch, n, d, width, levels = ctx.sizes(
-        batch=(1, 3), n=(1, 24), d=(1, 4), width=(1, 3), levels=(1, 5)
+        batch=(1, 3), n=(1, 24), d=(1, 4), filters=(1, 3), layers=(1, 5)
     )
     x = ctx.normal(batch, n, d)
     sizes = [(2 * (d + level * width), width) for level in range(levels)]

@@ -5,7 +5,7 @@ attention is shut, what an exchange changes, agreement above chance, attention o
 import numpy as np
 import torch
 
-from ..context import array, softmax
+from ..context import array, overflows, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 
@@ -232,6 +232,15 @@ def _kappa_slips(x, y, colours):
         "what is below 0 is cut off: figures may agree less than by chance": max(
             0.0, (a - e) / (1 - e)
         ),
+        "colour 0 is a colour: only −1 says that no figure was found": _kappa(
+            np.where(x == 0, -1, x), np.where(y == 0, -1, y)
+        ),
+        "what was not found counts as a colour: only pictures with both figures count": _kappa(
+            x + 1, y + 1
+        ),
+        "the last colour is left out of chance: the sum runs to the largest colour": _kappa(
+            x, y, e=(p * q)[:-1].sum()
+        ),
         "chance is the largest share: expected the sum over the colours of the products": _kappa(
             x, y, e=(p * q).max()
         ),
@@ -252,17 +261,24 @@ def who_looks_at_whom(answer, ctx):
         ctx.normal(c, d_h),
     )
     given = x, w_f, w_g, w_h, w_v, gamma
-    # whole numbers make scores of hundreds, whose exponentials overflow, without rounding
-    large = [7 * ctx.integers(-3, 4, *part.shape).float() for part in given[:3]]
-    for now in (given, (*given[:5], torch.zeros(())), (*large, *given[3:])):
+    large = ctx.draw(
+        lambda: [ctx.integers(-3, 4, *part.shape).float() for part in given[:3]],
+        lambda drawn: overflows(_scores(*map(array, drawn))),
+        200,
+    )
+    for name, now in (
+        ("the result", given),
+        ("the result", (*given[:5], torch.zeros(()))),
+        ("for large scores, whose exponentials overflow: the result", (*large, *given[3:])),
+    ):
         got = ctx.floats(
-            ctx.call(answer, *now), "the result", (batch, c, height, width), mention="as large as x"
+            ctx.call(answer, *now), name, (batch, c, height, width), mention="as large as x"
         )
         values = [array(part) for part in now]
         ctx.close(
             got,
             _places(*values),
-            "the result",
+            name,
             {
                 message: _places(*values, **slip)
                 for message, slip in {
@@ -271,8 +287,9 @@ def who_looks_at_whom(answer, ctx):
                     "over the places that look, and its weights do not add up to 1": dict(
                         flip=True
                     ),
-                    "f and g are exchanged: the place that looks has the query g(x_j), and the "
-                    "one it looks at has the key f(x_i)": dict(exchanged=True),
+                    "the place that looks is compared by f(x_j), and what it looks at by g(x_i): f "
+                    "and g are exchanged, or the softmax was moved to the other places instead of "
+                    "the weights turned": dict(exchanged=True),
                     "the softmax runs over the places that look: expected over those they look "
                     "at": dict(axis=1),
                     "the softmax runs over the batch": dict(axis=0),
@@ -293,6 +310,11 @@ def who_looks_at_whom(answer, ctx):
 
     names = dict(enumerate(("x", "W_f", "W_g", "W_h", "W_v", "gamma")))
     check_gradients(ctx, answer, given, names, _places)
+
+
+def _scores(x, w_f, w_g):
+    flat = x.reshape(*x.shape[:2], -1)
+    return (w_g @ flat).swapaxes(1, 2) @ (w_f @ flat)
 
 
 def _places(

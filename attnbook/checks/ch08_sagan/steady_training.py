@@ -20,7 +20,7 @@ def hinge_losses(answer, ctx):
         # one mean beyond the margin and one before it, with scores on both sides of both: tells
         # most mistakes apart
         if size == 1.5:
-            arguments = tuple(s - s.mean() + to for s, to in zip(arguments, (1.3, -0.5)))
+            arguments = tuple(s - s.mean() + to for s, to in zip(arguments, (1.3, -0.4)))
         real, fake = (array(t) for t in arguments)
         got = ctx.parts(
             ctx.call(answer, *arguments), ("loss of the discriminator", "loss of the generator")
@@ -34,6 +34,9 @@ def hinge_losses(answer, ctx):
         below = lambda s, margin=1.0: np.maximum(0, margin - s)  # noqa: E731
         right = below(real).mean() + below(-fake).mean()
         wrong = {
+            "the loss of the generator comes first: return that of the discriminator first": -(
+                fake.mean()
+            ),
             "the signs of real and fake have changed places: the discriminator wants real scores "
             "above 1 and fake ones below −1": below(-real).mean() + below(fake).mean(),
             "the part of the fakes has the sign of that of the real ones: fakes should be below "
@@ -44,6 +47,9 @@ def hinge_losses(answer, ctx):
             + below(-fake).mean(),
             "the margin lies on the wrong side: a real score costs below 1, a fake one above "
             "−1": below(real, -1.0).mean() + below(-fake, -1.0).mean(),
+            "the signs are turned round on both sides: a real score costs below 1, max(0, 1 − s), "
+            "a fake one above −1, max(0, 1 + s)": below(-real, -1.0).mean()
+            + below(fake, -1.0).mean(),
             "the part of the fakes is missing": below(real).mean(),
             "the part of the real ones is missing": below(-fake).mean(),
             "the maximum is taken of the mean: it belongs to each score": max(0, 1 - real.mean())
@@ -68,6 +74,7 @@ def hinge_losses(answer, ctx):
         ctx.close(got[0], right, "the loss of the discriminator", wrong)
         wrong = {
             "the generator has a margin: its loss is linear, −D": below(fake).mean(),
+            "the generator has a hinge: its loss is linear, −D": below(fake, 0).mean(),
             "the sign is wrong: the generator wants its scores up": fake.mean(),
             "the loss of the generator is a sum: a mean": -fake.sum(),
             "the generator looks at the real scores: only its own count": -real.mean(),
@@ -138,8 +145,8 @@ def class_scores(answer, ctx):
         got = ctx.call(answer, *arguments)
         if getattr(got, "shape", None) == (batch, batch) and batch > 1:
             ctx.fail(
-                "the shape is (batch, batch): each picture is projected on the vector of its own "
-                "class, not on those of all pictures"
+                "the shape is (batch, batch), expected one score for each picture: is each picture "
+                "projected on the vectors of all pictures, or a column (batch, 1) added to a row?"
             )
         if getattr(got, "shape", None) == (batch, classes) != (batch,):
             ctx.fail("the shape is (batch, classes): only the class of the picture counts")
@@ -172,6 +179,8 @@ def class_scores(answer, ctx):
             + softmax(h @ E.T)[np.arange(batch), rows],
             "the class has no w·h: w is multiplied with its vector": plain
             + (E[rows] * h * w).sum(-1),
+            "w·h is missing, and w is multiplied with the vector of the class: both are sums of "
+            "their own": (E[rows] * h * w).sum(-1) + b,
         }
         ctx.close(got, right, "the scores", wrong)
 
@@ -250,11 +259,13 @@ def _compare(ctx, got, W0, u0, steps, transposed):
         )
     scales = {
         "divided by the Frobenius norm: σ is the largest singular value": np.linalg.norm(matrix),
-        "divided by σ²: one of the two norms is left out of the steps, or the product is "
-        "squared": sigma**2,
+        "divided by σ²: u is not brought to length 1 in the steps, or the product is squared": sigma
+        ** 2,
+        "divided by σ times the length of Wᵀ u: v ← Wᵀ u / ‖Wᵀ u‖ is brought to length 1, "
+        "too": sigma * np.linalg.norm(matrix.T @ _power(matrix, u0, steps - 1)[0]),
         "divided by the root of σ": np.sqrt(sigma),
         "multiplied by σ: it is divided by it": 1 / sigma,
-        "weight came back as it was": 1.0,
+        "not divided": 1.0,
         "divided by the exact σ: it is followed by the power method, with the steps that were "
         "asked for": np.linalg.svd(matrix, compute_uv=False)[0],
         "divided with one step of the power method too many": _sigma(matrix, u0, steps + 1),
@@ -312,6 +323,7 @@ def _matrix(weight, transposed):
 
 
 def _power(matrix, u, steps):
+    v = None
     for _ in range(steps):
         v = matrix.T @ u
         v = v / np.linalg.norm(v)

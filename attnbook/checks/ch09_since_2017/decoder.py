@@ -2,6 +2,8 @@
 merges, one matrix for queries, keys and values.
 """
 
+from functools import partial
+
 from ..context import a, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
@@ -39,33 +41,42 @@ def letters_of_greek(answer, ctx):
 
 @exercise("09.cut_by_merges", title="Cut a word by its merges", difficulty=2, minutes=8)
 def cut_by_merges(answer, ctx):
+    cases = []
     for word, merges in _words(ctx):
         got = ctx.call(answer, word, list(merges))
         where = f"{word!r} by {', '.join(x + '+' + y for x, y in merges) or 'no merges'}"
         if type(got) not in (list, tuple) or any(type(piece) is not str for piece in got):
             what = a(got).replace("a NoneType", "None")
             ctx.fail(f"{where}: {what} came back, expected a list of strings")
-        right = _cut(word, merges)
-        got = list(got)
-        if got == right:
-            continue
         if "".join(got) != word:
-            ctx.fail(f"{where}: the pieces {got} joined are not the word")
-        wrong = {
-            "the longest piece that fits is taken: expected the merges in the order in which they "
-            "were learned": _longest(word, merges),
-            "a merge is done once: it joins every occurrence": _cut(word, merges, once=True),
-            "occurrences are found from the right: they are joined from left to right": _cut(
-                word, merges, right=True
-            ),
-            "only one merge is done: expected all of them, in their order": _first(word, merges),
-            "the merges are done from the last one to the first": _cut(word, merges[::-1]),
-            "nothing is joined": list(word),
-        }
-        for words, value in wrong.items():
-            if got == value:
-                ctx.fail(f"{where}: {words}")
-        ctx.fail(f"{where}: the pieces are {got}, expected {right}")
+            ctx.fail(f"{where}: the pieces {list(got)} joined are not the word")
+        cases.append((where, list(got), word, merges))
+    different = [case for case in cases if case[1] != _cut(*case[2:])]
+    if not different:
+        return
+    slips = {
+        "the longest piece that fits is taken: expected the merges in the order in which they were "
+        "learned": _longest,
+        "a merge is done once: it joins every occurrence": partial(_cut, once=True),
+        "occurrences are found from the right: they are joined from left to right": partial(
+            _cut, right=True
+        ),
+        "only one merge is done: expected all of them, in their order": _first,
+        "the merges are done from the last one to the first": lambda word, merges: _cut(
+            word, merges[::-1]
+        ),
+        "pieces are joined where together they are the string of a merge: a merge joins its two "
+        "pieces alone": partial(_cut, strings=True),
+        "the last pair of pieces is never looked at": partial(_cut, end=1),
+        "the first pair of pieces is never looked at": partial(_cut, start=1),
+        "behind a pair that was joined the next piece is passed over": partial(_cut, jump=2),
+        "nothing is joined": lambda word, merges: list(word),
+    }
+    for words, slip in slips.items():
+        if all(got == slip(word, merges) for _, got, word, merges in cases):
+            ctx.fail(f"{different[0][0]}: {words}")
+    where, got, word, merges = different[0]
+    ctx.fail(f"{where}: the pieces are {got}, expected {_cut(word, merges)}")
 
 
 def _words(ctx):
@@ -74,6 +85,7 @@ def _words(ctx):
     yield "lower", []
     yield "aaaaa", [("a", "a"), ("aa", "aa")]
     yield "abcd", [("b", "c"), ("a", "b"), ("bc", "d"), ("ab", "c")]
+    yield "abc", [("a", "b"), ("b", "c"), ("a", "bc")]
     for _ in range(6):
         letters = "abc"
         word = "".join(letters[ctx.integers(0, 3)] for _ in range(12))
@@ -86,16 +98,19 @@ def _words(ctx):
         yield word, merges
 
 
-def _cut(word, merges, *, once=False, right=False):
+def _cut(word, merges, *, once=False, right=False, strings=False, start=0, end=0, jump=1):
+    """The pieces of a word; the options make known mistakes."""
     parts = list(word)
     for x, y in merges:
-        k = len(parts) - 2 if right else 0
-        while 0 <= k < len(parts) - 1:
-            if (parts[k], parts[k + 1]) == (x, y):
+        k = len(parts) - 2 if right else start
+        while 0 <= k < len(parts) - 1 - end:
+            pair = parts[k], parts[k + 1]
+            joined = pair[0] + pair[1] == x + y if strings else pair == (x, y)
+            if joined:
                 parts[k : k + 2] = [x + y]
                 if once:
                     break
-            k += -1 if right else 1
+            k += -1 if right else jump if joined else 1
     return parts
 
 

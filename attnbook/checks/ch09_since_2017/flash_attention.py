@@ -85,7 +85,17 @@ def merge_by_log_sums(answer, ctx):
 
     nan = "a query that sees nothing in either part divides 0 by 0, or subtracts -inf from -inf"
     names = dict(enumerate(("context_a", "L_a", "context_b", "L_b")))
-    check_gradients(ctx, answer, given, names, lambda *parts: _merged(*parts)[0], part=0, nan=nan)
+    # a context of nothing is 0, whatever weights the two zeros have
+    some = array(torch.maximum(given[1], given[3]) > -torch.inf)[:, None]
+
+    def context_where_seen(*parts):
+        context, _ = answer(*parts)
+        return torch.where(torch.from_numpy(some), context, 0.0)
+
+    def right_context(*parts):
+        return np.where(some, _merged(*parts)[0], 0.0)
+
+    check_gradients(ctx, context_where_seen, given, names, right_context, nan=nan)
 
     def log_where_finite(context_a, L_a, context_b, L_b):
         _, L = answer(context_a, L_a, context_b, L_b)
@@ -107,31 +117,26 @@ def _merge_once(answer, ctx, contexts, logs, where):
     expected, log = _merged(*(array(part) for part in given))
     a, b = array(contexts[0]), array(contexts[1])
     la, lb = (np.where(np.isfinite(array(part)), array(part), -1e3)[:, None] for part in logs)
-    ctx.close(
-        context,
-        expected,
-        f"{where}the context",
-        {
-            "the contexts are averaged, whatever their sums: the weights are the exponentials of "
-            "the logarithms": (a + b) / 2,
-            "the contexts are added: each is divided by its own sum already, so they take weights "
-            "that sum to 1": a + b,
-            "the logarithms are the weights: take their exponentials": (la * a + lb * b)
-            / np.where(la + lb == 0, 1, la + lb),
-            "the weights belong to the other context each": (
-                np.exp(lb - np.maximum(la, lb)) * a + np.exp(la - np.maximum(la, lb)) * b
-            )
-            / (np.exp(lb - np.maximum(la, lb)) + np.exp(la - np.maximum(la, lb))),
-            "the part with the larger sum takes all: the other one counts, too": np.where(
-                la >= lb, a, b
-            ),
-            "the weighted sum is not divided by the sum of the weights": np.exp(
-                la - np.maximum(la, lb)
-            )
-            * a
-            + np.exp(lb - np.maximum(la, lb)) * b,
-        },
-    )
+    wrong = {
+        "the contexts are averaged, whatever their sums: the weights are the exponentials of "
+        "the logarithms": (a + b) / 2,
+        "the contexts are added: each is divided by its own sum already, so they take weights "
+        "that sum to 1": a + b,
+        "the logarithms are the weights: take their exponentials": (la * a + lb * b)
+        / np.where(la + lb == 0, 1, la + lb),
+        "the weights belong to the other context each": (
+            np.exp(lb - np.maximum(la, lb)) * a + np.exp(la - np.maximum(la, lb)) * b
+        )
+        / (np.exp(lb - np.maximum(la, lb)) + np.exp(la - np.maximum(la, lb))),
+        "the part with the larger sum takes all: the other one counts, too": np.where(
+            la >= lb, a, b
+        ),
+        "the weighted sum is not divided by the sum of the weights": np.exp(la - np.maximum(la, lb))
+        * a
+        + np.exp(lb - np.maximum(la, lb)) * b,
+    }
+    messages = {f"{where}{message}": value for message, value in wrong.items()}
+    ctx.close(context, expected, f"{where}the context", messages)
     if type(got[1]) is torch.Tensor and torch.isnan(got[1]).any():
         ctx.fail(f"{where}L is NaN: {nan}")
     value = got[1]
@@ -269,6 +274,8 @@ def _compare_tiles(ctx, found, n, rows, columns, w, where):
         ctx.fail(f"{where}: a tile is visited twice")
     if {(j, i) for i, j in places} == set(expected) != set(places):
         ctx.fail(f"{where}: rows and columns are swapped: a tile is (stripe, block, full)")
+    if {(i * rows, j * columns) for i, j in expected} == set(places) != set(expected):
+        ctx.fail(f"{where}: those are positions of queries and keys: number stripes and blocks")
     for up, right in ((1, 0), (0, 1), (1, 1)):
         if {(i - up, j - right) for i, j in places} == set(expected):
             ctx.fail(f"{where}: stripes and blocks are numbered from 0")

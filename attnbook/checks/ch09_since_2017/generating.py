@@ -41,60 +41,71 @@ def a_draft_without_a_clue(answer, ctx):
 
 @exercise("09.nucleus", title="The nucleus", difficulty=2, minutes=7)
 def nucleus(answer, ctx):
-    size = ctx.sizes(size=(1, 9))
+    size = ctx.sizes(tokens=(1, 9))
     shares = [ctx.integers(5, 100) / 100 for _ in range(8)]
     uneven = torch.tensor([0.5, 0.25, 0.15, 0.07, 0.03])[ctx.order(5)]
     rows = [(uneven, 0.3), (uneven, 0.8), *((ctx.weights(size), share) for share in [*shares, 1.0])]
     # the first tokens have these shares exactly
     exact = torch.tensor([0.5, 0.25, 0.125, 0.125])[ctx.order(4)]
+    cases = []
     for p, share in [*rows, (exact, 0.5), (exact, 0.75)]:
         shown = ", ".join(f"{x:.2f}" for x in p.tolist())
         where = f"p = ({shown}), share {share}: the distribution"
         nan = "is nothing kept? the token that reaches the share belongs to the nucleus, too"
         got = ctx.floats(ctx.call(answer, p, share), where, (len(p),), nan=nan)
-        values = array(p)
-        order = np.argsort(-values, kind="stable")
-        total = np.cumsum(values[order])
-        before = total - values[order]
+        cases.append((where, got, *_nuclei(array(p), share)))
+    ctx.close_everywhere(cases)
 
-        def kept(chosen, divide=True, place=order):
-            out = np.zeros(len(order))
-            out[place] = np.where(chosen, values[order], 0)
-            return out / out.sum() if divide and out.sum() > 0 else out
 
-        slack = 1e-5  # sums in float32
-        right = kept(before < share - slack)
-        ctx.close(
-            got,
-            right,
-            where,
-            {
-                "all tokens are kept": values,
-                "what is kept is not divided by its sum": kept(before < share - slack, False),
-                "the token that reaches the share belongs to the nucleus, too": kept(
-                    total <= share + slack
-                ),
-                "one token more than needed is kept": kept(
-                    np.concatenate([[True], before[:-1] < share - slack])
-                ),
-                "the tokens come back in the order of their probability: put them in their old "
-                "places": kept(before < share - slack, place=np.arange(len(order))),
-                "that is min-p: the share of the likeliest": kept(
-                    values[order] >= share * values.max() - slack
-                ),
-                "the least likely tokens are kept": kept(1 - total < share - slack),
-            },
-        )
+def _nuclei(values, share, slack=1e-5):  # for sums in float32
+    """The nucleus of these probabilities, and what known mistakes make of it."""
+    order = np.argsort(-values, kind="stable")
+    total = np.cumsum(values[order])
+    before = total - values[order]
+
+    def kept(chosen, divide=True, place=order):
+        out = np.zeros(len(order))
+        out[place] = np.where(chosen, values[order], 0)
+        return out / out.sum() if divide and out.sum() > 0 else out
+
+    unsorted = np.where(np.cumsum(values) - values < share - slack, values, 0)
+    return kept(before < share - slack), {
+        "all tokens are kept": values,
+        "what is kept is not divided by its sum": kept(before < share - slack, False),
+        "the token that reaches the share belongs to the nucleus, too": kept(
+            total <= share + slack
+        ),
+        "the token that reaches the share is left out where it is not the first: it belongs to the "
+        "nucleus, too": kept((total <= share + slack) | (np.arange(len(order)) < 1)),
+        "one token more than needed is kept": kept(
+            np.concatenate([[True], before[:-1] < share - slack])
+        ),
+        "the tokens come back in the order of their probability: put them in their old "
+        "places": kept(before < share - slack, place=np.arange(len(order))),
+        "what was sorted is sorted once more, by `order`: its inverse, order.argsort(), leads "
+        "back": kept(before < share - slack, place=np.arange(len(order)))[order],
+        "the tokens are not sorted: the nucleus begins with the likeliest": unsorted
+        / unsorted.sum(),
+        "only the likeliest token is kept": kept(np.arange(len(order)) < 1),
+        "that is min-p: the share of the likeliest": kept(
+            values[order] >= share * values.max() - slack
+        ),
+        "the least likely tokens are kept": kept(1 - total < share - slack),
+        "a share of the tokens is kept: the share is one of the probability": kept(
+            np.arange(len(order)) < max(1, int(share * len(order)))
+        ),
+    }
 
 
 @exercise(
     "09.guesses_checked", title="Find the bug: a draft that does not draw", difficulty=3, minutes=10
 )
 def guesses_checked(answer, ctx):
-    gamma, size = ctx.sizes(gamma=(1, 5), size=(1, 5))
+    gamma, size = ctx.sizes(guesses=(1, 5), tokens=(1, 5))
     order = ctx.order(gamma)
     cases = [(kept, lets) for lets in (False, True) for kept in [gamma, *order]]
     # of a single token every guess is kept
+    numbers = []
     for kept, lets in cases if size > 1 else cases[:1]:
         P, Q = ctx.weights(gamma + 1, size), ctx.weights(gamma, size)
         x = Q.argmax(-1)
@@ -110,19 +121,19 @@ def guesses_checked(answer, ctx):
         where = f"{gamma} guesses of which {kept} are kept"
         got = ctx.parts(ctx.call(answer, P, Q, x, u), ("kept", "following"))
         number = ctx.number(got[0], f"{where}: kept")
+        fits = chance < share / np.array([q[k, t] for k, t in enumerate(guesses)])
+        slips = {
+            "guesses behind the first that is not kept are counted, but they belong to another "
+            "text": (chance < share).sum(),
+            "a guess is kept with u above p. Is its chance p / q, as for one that was drawn? x was "
+            "not drawn from Q: the draft says it each time": (
+                gamma if fits.all() else np.argmin(fits)
+            ),
+            "the guess that is not kept is counted, too": min(kept + 1, gamma),
+        }
+        numbers.append((f"{where}: kept", number, kept, slips))
         if number != kept:
-            if number == (chance < share).sum():
-                ctx.fail(
-                    f"{where}: guesses behind the first that is not kept are counted, but they "
-                    "belong to another text"
-                )
-            fits = chance < share / np.array([q[k, t] for k, t in enumerate(guesses)])
-            if number == (gamma if fits.all() else np.argmin(fits)):
-                ctx.fail(
-                    f"{where}: a guess is kept with u above p. Is its chance p / q, as for one "
-                    "that was drawn? x was not drawn from Q: the draft says it each time"
-                )
-            ctx.fail(f"{where}: kept is {number:g}")
+            continue  # all of them say what is wrong
         following = ctx.floats(got[1], f"{where}: the distribution that follows", (size,))
         if kept == gamma:
             right = p[gamma]
@@ -146,6 +157,7 @@ def guesses_checked(answer, ctx):
                 "only the guess itself is drawn again": np.eye(size)[token],
             }
         ctx.close(following, right, f"{where}: the distribution that follows", wrong)
+    ctx.close_everywhere(numbers)
     certain = torch.eye(2)[[0, 1, 0]], torch.eye(2)[[0, 0]], torch.zeros(2).long(), torch.zeros(2)
     kept, following = ctx.parts(ctx.call(answer, *certain), ("kept", "following"))
     words = "where p is 1 for the first guess and 0 for the second, and u is 0"
@@ -156,7 +168,9 @@ def guesses_checked(answer, ctx):
 
 @exercise("09.pages_given_back", title="Give pages back", difficulty=3, minutes=12)
 def pages_given_back(answer, ctx):
-    for pages, length, readers, number, size in _cases(ctx, *ctx.sizes(size=(1, 5), need=(1, 5))):
+    for pages, length, readers, number, size in _cases(
+        ctx, *ctx.sizes(size=(1, 5), pages_needed=(1, 5))
+    ):
         free = [k for k, n in enumerate(readers) if n == 0]
         given = list(pages), length, list(readers), list(free), size, number
         where = f"{length} tokens in pages {pages} of {size}, {number} taken back"

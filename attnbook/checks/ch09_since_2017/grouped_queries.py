@@ -40,7 +40,9 @@ def work_of_a_prompt(answer, ctx):
 
 @exercise("09.means_of_heads", title="Fewer heads from a trained layer", difficulty=2, minutes=7)
 def means_of_heads(answer, ctx):
-    d, width, kept, shared = ctx.sizes(d=(1, 5), width=(1, 3), kept=(1, 4), shared=(1, 4))
+    d, width, kept, shared = ctx.sizes(
+        d=(1, 5), width_of_a_head=(1, 3), kept=(1, 4), heads_in_a_group=(1, 4)
+    )
     where = f"{kept * shared} heads, of which {kept} are kept: the matrix"
     W = ctx.normal(d, kept * shared * width)
     got = ctx.floats(ctx.call(answer, W, kept * shared, kept), where, (d, kept * width))
@@ -68,7 +70,7 @@ def means_of_heads(answer, ctx):
     "09.right_at_both_ends", title="Find the bug: right at both ends", difficulty=3, minutes=8
 )
 def right_at_both_ends(answer, ctx):
-    g, shared, m, n, d = ctx.sizes(g=(1, 4), shared=(1, 3), m=(1, 3), n=(1, 5), d=(1, 6))
+    g, shared, m, n, d = ctx.sizes(g=(1, 4), heads_in_a_group=(1, 3), m=(1, 3), n=(1, 5), d=(1, 6))
     h, d_v = g * shared, ctx.integers(1, 4)
     where = f"for {h} heads of queries and {g} of keys and values: the context"
     for factor in (1.0, 100.0):  # exponentials of scores a hundred times as large overflow

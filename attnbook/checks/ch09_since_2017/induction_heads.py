@@ -30,7 +30,7 @@ def sharp_enough(answer, ctx):
     for words, slip in slips.items():
         if abs(got - slip) <= 0.015:
             ctx.fail(words)
-    ctx.fail(f"with a score of {got:g} the weight is {1 / (1 + 31 * np.exp(-got)):.2f}, not 0.9")
+    ctx.fail(f"with a score of {got:g} the weight is {1 / (1 + 31 * np.exp(-got)):.4f}, not 0.9")
 
 
 @exercise("09.longer_stretch", title="Predict: a longer stretch", difficulty=1, minutes=3)
@@ -64,7 +64,7 @@ def _pairs_differ(tokens):
 @exercise("09.prefix_matching", title="A score for induction heads", difficulty=2, minutes=10)
 def prefix_matching(answer, ctx):
     # two tokens at least: one of them comes twice
-    n, symbols = ctx.sizes(n=(2, 14), symbols=(1, 5))
+    n, symbols = ctx.sizes(n=(2, 14), different_tokens=(1, 5))
     for _ in range(2):
         tokens = ctx.draw(lambda: _repeating(ctx, symbols, n), _pairs_differ, 50)
         future = np.triu(np.ones((n, n), bool), 1)
@@ -119,7 +119,10 @@ def note_from_nowhere(answer, ctx):
         x = ctx.normal(n, d)
         x[-1] *= last  # exponentials of its scores overflow, and the least weight on it shows
         got = ctx.floats(
-            ctx.call(answer, x, c), "what is copied", x.shape, nan="does an exponential overflow?"
+            ctx.call(answer, x, c),
+            "what is copied",
+            x.shape,
+            nan="does an exponential overflow, or is there nothing that a position may see?",
         )
         plain = array(x)
         ctx.close(

@@ -92,13 +92,18 @@ def one_opinion(answer, ctx):
     gap = np.sqrt(((got[:, None] - got[None]) ** 2).mean(-1))[~np.eye(M, dtype=bool)]
     if (gap == 0).any():
         ctx.fail("two latents are alike, and stay so: expected all of them to differ")
+    if M > 1 and np.median(gap) < 1e-4:
+        ctx.fail(
+            f"two latents differ by about {np.median(gap):.1g}: so little that they ask nearly "
+            "the same and get nearly the same gradient"
+        )
     if np.linalg.matrix_rank(got - got.mean(0)) < min(M - 1, d):
         ctx.fail(
             "the latents lie on a line or in a plane: let each number of each of them be drawn "
             "by itself"
         )
     size = np.sqrt((got**2).mean())
-    if size > 0.5:
+    if size > 0.5 + 1.5 / d:  # 1/√d is a usual start, too
         ctx.fail(
             f"numbers of about {size:.2g} are large for a start: what is read should count "
             "beside the latents, so begin near zero"

@@ -54,8 +54,9 @@ def _penalty(slopes, distance, future=-np.inf):
 
 @exercise("09.penalty_with_a_cache", title="ALiBi's penalty with a cache", difficulty=2, minutes=8)
 def penalty_with_a_cache(answer, ctx):
-    power, new, cached = ctx.sizes(power=(0, 3), new=(1, 6), cached=(0, 8))
-    for H, m, n in [(2**power, new, new + cached), (2, new + 1, new + 1), (4, 1, cached + 1)]:
+    heads, new, cached = ctx.sizes(H=(1, 8), m=(1, 6), tokens_in_the_cache=(0, 8))
+    power_of_two = 1 << (heads.bit_length() - 1)
+    for H, m, n in [(power_of_two, new, new + cached), (2, new + 1, new + 1), (4, 1, cached + 1)]:
         where = f"for H = {H}, m = {m}, n = {n}: the penalty"
         got = ctx.call(answer, H, m, n)
         h = np.arange(1, H + 1)
@@ -68,24 +69,28 @@ def penalty_with_a_cache(answer, ctx):
                 ctx.fail(f"{where} has to be -inf where a key comes after its query")
             got = got.masked_fill(got == -torch.inf, -1e9)
         got = ctx.floats(got, where, (H, m, n), nan="is 0 multiplied by -inf?")
-        ctx.close(
-            got,
-            expected,
-            where,
-            {
-                "the queries are counted from 0: they are the last m of n positions": _penalty(
-                    slopes, early, -1e9
-                ),
-                "the sign is wrong: what is far loses": _penalty(-slopes, distance, -1e9),
-                "heads are counted from 0: the first slope is 2^(-8/H)": _penalty(
-                    2.0 ** (-8 * (h - 1) / H), distance, -1e9
-                ),
-                "the slopes grow with the number of the head: the exponent is negative": _penalty(
-                    2.0 ** (8 * h / H), distance, -1e9
-                ),
-                "the slopes are 2^(-h): the exponent is -8h/H": _penalty(2.0**-h, distance, -1e9),
-            },
-        )
+        wrong = {
+            "the queries are counted from 0: they are the last m of n positions": _penalty(
+                slopes, early, -1e9
+            ),
+            "the sign is wrong: what is far loses": _penalty(-slopes, distance, -1e9),
+            "heads are counted from 0: the first slope is 2^(-8/H)": _penalty(
+                2.0 ** (-8 * (h - 1) / H), distance, -1e9
+            ),
+            "the slopes grow with the number of the head: the exponent is negative": _penalty(
+                2.0 ** (8 * h / H), distance, -1e9
+            ),
+            "the slopes are 2^(-h): the exponent is -8h/H": _penalty(2.0**-h, distance, -1e9),
+        }
+        ctx.recognize(got, expected, wrong)
+        lost = ((got == -1e9) & torch.from_numpy(distance >= 0)).nonzero()
+        if len(lost):
+            i, j = lost[0, 1:].tolist()
+            ctx.fail(
+                f"{where} is -inf for query {i} and key {j}: this query stands at position "
+                f"{n - m + i}, and it may attend to all keys up to its own position"
+            )
+        ctx.close(got, expected, where)
 
 
 def _turned(x, position):
@@ -107,39 +112,58 @@ def _context(q, k, v, query_place, key_places):
 )
 def third_token(answer, ctx):
     n, half, d_v = ctx.sizes(n=(1, 8), half=(1, 3), d_v=(1, 4))
-    # the second text has scores whose exponentials overflow
-    for token in range(2 * n):
-        t = token % n
-        if t == 0:
-            Q, K = 2 * 100 ** (token // n) * ctx.normal(n, 2 * half), ctx.normal(n, 2 * half)
-            V, cache = ctx.normal(n, d_v), None
-            q, k, v = array(Q), array(K), array(V)
-        step = ctx.call(answer, Q[t], K[t], V[t], cache)
-        got, cache = ctx.parts(step, ("context", "cache"))
-        name = f"token {t + 1}: the context"
-        got = ctx.floats(got, name, (d_v,))
-        seen, place = slice(0, t + 1), np.arange(t + 1)
-        again = np.array([j * (t - j + 1) for j in place])
-        ctx.close(
-            got,
-            _context(q[t], k[seen], v[seen], t, place),
-            name,
-            {
-                "the keys in the cache are turned once more at each token": _context(
-                    q[t], k[seen], v[seen], t, again
-                ),
-                "nothing is turned, or all by the same angle": _context(
-                    q[t], k[seen], v[seen], 0, 0 * place
-                ),
-                "the keys are turned and the query is not": _context(
-                    q[t], k[seen], v[seen], 0, place
-                ),
-                "the query is turned and the keys are not": _context(
-                    q[t], k[seen], v[seen], t, 0 * place
-                ),
-                "query and new key stand at different positions": _context(
-                    q[t], k[seen], v[seen], t + 1, place
-                ),
-                "the new token alone is seen: the cache is not read": v[t],
-            },
+    for factor, text in ((2, ""), (200, "where scores are so large that exp overflows: ")):
+        Q, K = factor * ctx.normal(n, 2 * half), ctx.normal(n, 2 * half)
+        V, cache, found = ctx.normal(n, d_v), None, []
+        for t in range(n):
+            # whose cache it is may change it
+            step = ctx.call(answer, Q[t], K[t], V[t], cache, own=(3,))
+            got, cache = ctx.parts(step, ("context", "cache"))
+            name = f"{text}token {t + 1}: the context"
+            got = ctx.floats(got, name, (d_v,), nan="does exp overflow?")
+            found.append(array(got))
+        _look_at_contexts(ctx, found, array(Q), array(K), array(V), text)
+
+
+def _look_at_contexts(ctx, found, q, k, v, text):
+    """Compare the contexts of a text: what a mistake is, its first tokens do not tell."""
+
+    def contexts(query_place, key_places, factor=1.0):
+        return np.stack(
+            [
+                _context(factor * q[t], k[: t + 1], v[: t + 1], query_place(t), key_places(t))
+                for t in range(len(q))
+            ]
         )
+
+    def place(t):
+        return np.arange(t + 1)
+
+    expected = contexts(lambda t: t, place)
+    wrong = {
+        "the keys in the cache are turned once more at each token": contexts(
+            lambda t: t, lambda t: place(t) * (t - place(t) + 1)
+        ),
+        "nothing is turned, or all by the same angle": contexts(
+            lambda t: 0, lambda t: 0 * place(t)
+        ),
+        "the keys are turned and the query is not": contexts(lambda t: 0, place),
+        "the query is turned and the keys are not": contexts(lambda t: t, lambda t: 0 * place(t)),
+        "query and new key stand at different positions": contexts(lambda t: t + 1, place),
+        "a key stands one position behind the query of its token": contexts(
+            lambda t: t, lambda t: place(t) + 1
+        ),
+        "the new key is not turned, and those from the cache are": contexts(
+            lambda t: t, lambda t: place(t) * (place(t) < t)
+        ),
+        "the new key is turned, and those from the cache are not": contexts(
+            lambda t: t, lambda t: place(t) * (place(t) == t)
+        ),
+        "the new token alone is seen: the cache is not read": v,
+        "the scores are not divided by the root of the width": contexts(
+            lambda t: t, place, q.shape[1] ** 0.5
+        ),
+    }
+    ctx.recognize(np.stack(found), expected, wrong)
+    for t, (got, right) in enumerate(zip(found, expected)):
+        ctx.close(got, right, f"{text}token {t + 1}: the context")

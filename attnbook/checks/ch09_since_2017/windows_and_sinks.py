@@ -117,11 +117,22 @@ def _attended(Q, K, V, seen, scale=None):
     return softmax(np.where(seen, scores, -np.inf)) @ V
 
 
+def _in_rows(n, size, row):
+    """Which tokens each one sees that is written to `row` of its number once the rows are full."""
+    rows, seen = [-1] * size, np.zeros((n, n), bool)
+    for t in range(n):
+        rows[t if t < size else row(t)] = t
+        seen[t, [k for k in rows if k >= 0]] = True
+    return seen
+
+
 @exercise(
     "09.second_round", title="Find the bug: a cache that rolls and keeps", difficulty=3, minutes=9
 )
 def second_round(answer, ctx):
-    n, few, window, d, d_v = ctx.sizes(n=(1, 26), few=(0, 5), window=(1, 6), d=(1, 5), d_v=(1, 4))
+    n, few, window, d, d_v = ctx.sizes(
+        tokens=(1, 26), sinks=(0, 5), window=(1, 6), d=(1, 5), d_v=(1, 4)
+    )
     # exponentials of scores a hundred times as large overflow
     for factor, sinks in ((1.0, few), (100.0, few + 1)):
         where = f"for {n} tokens, sinks = {sinks}, window = {window}: the contexts"
@@ -143,6 +154,14 @@ def second_round(answer, ctx):
             "the window has one token too many": past & ((distance < window + 1) | first),
             "a token does not see itself: write it to the cache before you look": (
                 (distance > 0) & ((distance <= window) | first)
+            ),
+            "a new token behind a full cache overwrites one that is still in the window: the row "
+            "of the oldest one is free": _in_rows(
+                n, sinks + window, lambda t, first=sinks: first + t % window
+            ),
+            "a new token behind a full cache overwrites one of the window and not its oldest: at "
+            "t = sinks + window that is the one in row sinks": _in_rows(
+                n, sinks + window, lambda t, first=sinks: first + (t - first + 1) % window
             ),
             "everything stays in view: what has left the window is forgotten": past,
             "a token sees what comes after it": (distance < window) | first,

@@ -54,8 +54,8 @@ edit(
     "(log_p + torch.tensor(float(p.shape[1])).log())",
 )
 edit("base 2", "log_p - log_mean", "log_p - log_mean) / torch.tensor(2.0).log(")
-edit("rounds to 0 gives NaN", "log_p = logits.log_softmax(1)", "log_p = logits.softmax(1).log()")
-edit("came back, expected one number", ".mean().exp()", ".exp()")
+edit("a probability that rounds to 0 has no logarithm", "log_p = logits.log_softmax(1)", "log_p = logits.softmax(1).log()")
+edit(", expected one number", ".mean().exp()", ".exp()")
 
 
 @wrong("08.sure_and_varied", "only the likeliest class")

@@ -81,7 +81,7 @@ edit(
     "h @ w + b + (E[labels] * h).sum(-1)",
     "(h @ w + b)[:, None] + h @ E.T",
 )
-edit("not on those of all pictures", "(E[labels] * h).sum(-1)", "h @ E[labels].T")
+edit("on the vectors of all pictures", "(E[labels] * h).sum(-1)", "h @ E[labels].T")
 edit("the largest projection", "(E[labels] * h).sum(-1)", "(h @ E.T).amax(1)")
 edit("summed, not multiplied", "E[labels] * h", "E[labels]")
 edit("before w", "h @ w + b + (E[labels] * h).sum(-1)", "(h + E[labels]) @ w + b")

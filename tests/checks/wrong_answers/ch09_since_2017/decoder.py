@@ -21,7 +21,7 @@ edit("an int came back", '"two"', "2")
 edit("None came back", 'return "two"', "pass")
 
 edit = edits("09.cut_by_merges")
-edit("it joins every occurrence", "k += 1", "k = len(parts) if joined else k + 1")
+edit("joins every occurrence", "k += 1", "k = len(parts) if joined else k + 1")
 edit("from the last one to the first", "in merges:", "in merges[::-1]:")
 edit("nothing is joined", "parts[k : k + 2] == [x, y]", "False")
 edit("expected a list of strings", "return parts", 'return " ".join(parts)')
