@@ -117,8 +117,12 @@ def describe(error: BaseException) -> str:
     message = f"{type(error).__name__}: {text}" if text else type(error).__name__
     where, frame = "", error.__traceback__
     while frame is not None:
-        path = frame.tb_frame.f_code.co_filename
-        if not os.path.realpath(path).startswith(_LIBRARIES) and not path.startswith("<frozen"):
+        path, module = frame.tb_frame.f_code.co_filename, frame.tb_frame.f_globals.get("__name__")
+        if not (
+            os.path.realpath(path).startswith(_LIBRARIES)
+            or path.startswith("<frozen")
+            or str(module).startswith("attnbook_grader.")
+        ):
             line = linecache.getline(path, frame.tb_lineno, frame.tb_frame.f_globals).strip()
             where = f"; line {frame.tb_lineno}" + (f": {line}" if line else "")
         frame = frame.tb_next

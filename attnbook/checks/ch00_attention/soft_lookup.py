@@ -46,7 +46,7 @@ def far_away(answer, ctx):
 
 @exercise("00.weighted_sum", title="A weighted sum", difficulty=1, minutes=5)
 def weighted_sum(answer, ctx):
-    for shape in ((), (2,), (2, 3)):
+    for shape in ((), (2,), (1, 2, 2), (1,), (2, 3)):
         other = ctx.sizes(m=(1, 2), n=(1, 6), d=(1, 4))
         m, n, d = other if shape else (3, 3, 4)
         weights, values = ctx.weights(*shape, m, n), ctx.normal(*shape, n, d)
@@ -73,6 +73,12 @@ def weighted_sum(answer, ctx):
             )
         ctx.close(got, w @ v, "the context", wrong)
     check_gradients(ctx, answer, (weights, values), {0: "weights", 1: "values"}, np.matmul)
+
+
+OVERFLOW = (
+    "exp overflows for large scores, or when scores are divided by a low temperature: subtract the "
+    "largest score of a row first"
+)
 
 
 @exercise("00.temperature", title="From soft to hard", difficulty=2, minutes=5)
@@ -112,12 +118,17 @@ def temperature(answer, ctx):
         {0: "scores", 1: "values"},
         lambda s, v: softmax(s / t) @ v,
     )
+    for factor, t in ((300.0, 1.0), (1.0, 80.0), (300.0, 80.0)):
+        name = (
+            f"at temperature {t:g} and with scores to {factor * scores.abs().max():.0f} the context"
+        )
+        got = ctx.floats(ctx.call(answer, factor * scores, values, t), name, (m, d), nan=OVERFLOW)
+        ctx.close(got, softmax(factor * s / t) @ v, name)
     low = ctx.floats(
         ctx.call(answer, 10 * scores, values, 0.01),
         "at temperature 0.01 the context",
         (m, d),
-        nan="exp overflows when scores are divided by a low temperature: subtract the largest "
-        "score of a row first",
+        nan=OVERFLOW,
     )
     ctx.close(low, softmax(10 * s / 0.01) @ v, "at temperature 0.01 the context")
     low = ctx.floats(ctx.call(answer, 0.01 * scores, values, 0.01), "the context", (m, d))
@@ -146,6 +157,8 @@ def temperature(answer, ctx):
             "at temperature 0 and with close scores the context is a mixture: expected the value "
             "of the best key, however small its lead"
         )
+    best = s.argmax(-1)
+    check_gradients(ctx, answer, (scores, values, 0.0), {1: "values"}, lambda v: v[best])
 
 
 @exercise("00.masked_softmax", title="A softmax under a mask", difficulty=3, minutes=10)
@@ -233,6 +246,15 @@ def masked_softmax(answer, ctx):
         softmax(np.where(allowed, array(lifted), -np.inf)),
         "weights",
     )
+
+    for leading in ((), (2, 2), (2, 1, 2)):
+        name = f"of scores with {2 + len(leading)} dimensions the weights"
+        shape = (*leading, m, ctx.integers(1, 4))
+        some, few = ctx.normal(*shape), ctx.integers(0, 2, *shape).bool()
+        few[..., 0] = True
+        for seen, what in ((few, ""), (few | True, "where every key may be attended to: ")):
+            got = ctx.floats(ctx.call(answer, some, seen), f"{what}{name}", shape)
+            ctx.close(got, softmax(np.where(array(seen), array(some), -np.inf)), f"{what}{name}")
 
     mask[0, -1] = False
     nan = "in a row with nothing to attend to all weights are 0"

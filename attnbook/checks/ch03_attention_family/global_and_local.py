@@ -24,9 +24,10 @@ def _sources(ctx, widest):
 
     The positions take turns: in the middle of a source, rounded down; half-way where floor(p + 1/2)
     is not the even place; in the last word, rounded up to the place behind it; in a source of one
-    word; half-way where the even place is the right one.
+    word; half-way where the even place is the right one; at the far end of a source; at its
+    beginning.
     """
-    batch, n, half_width = ctx.sizes(batch=(1, 9), n=(1, 15), D=(1, widest))
+    batch, n, half_width = ctx.sizes(batch=(1, 13), n=(1, 15), D=(1, widest))
     pairs = []
     for row in range(batch):
         tenths, even = ctx.integers(1, 4) / 10, 2 * ctx.integers(1, 3)
@@ -36,7 +37,9 @@ def _sources(ctx, widest):
             (n - 1 - tenths, n - 1),
             (tenths, 1),
             (even + 1.5, even + 5),
-        )[row % 5]
+            (n, n),
+            (0.0, n),
+        )[row % 7]
         length = max(1, min(length, n))
         pairs.append((min(max(position, 0.0), length), length))
     position, lengths = zip(*(pairs[i] for i in ctx.order(batch)))
@@ -222,7 +225,7 @@ def gaussian_weights(answer, ctx):
 
 @exercise("03.input_feeding", title="A decoder with input feeding", difficulty=4, minutes=13)
 def input_feeding(answer, ctx):
-    m, batch, n, d_e, d = ctx.sizes(m=(1, 3), batch=(1, 3), n=(1, 6), d_e=(1, 3), d=(1, 5))
+    m, batch, n, d_e, d = ctx.sizes(m=(1, 8), batch=(1, 3), n=(1, 6), d_e=(1, 3), d=(1, 5))
     embedded, start, annotations = (
         ctx.normal(m, batch, d_e),
         ctx.normal(batch, d),

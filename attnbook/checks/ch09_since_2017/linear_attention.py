@@ -139,12 +139,16 @@ def _products(alpha, *, own=False, early=False):
 
 @exercise("09.decays_as_a_matrix", title="The matrix behind a decay", difficulty=3, minutes=10)
 def decays_as_a_matrix(answer, ctx):
-    n, d = ctx.sizes(n=(1, 9), d=(1, 4))
+    n, d = ctx.sizes(n=(1, 26), d=(1, 4))
     Q, K = ctx.normal(n, d), ctx.normal(n, d)
     alpha = torch.sigmoid(ctx.normal(n))
     ended = alpha.clone()
-    ended[n // 2 - 1], ended[n // 2], ended[-1] = 1.0, 0.0, 0.0
-    for decay, words in ((alpha, ""), (ended, "where a decay is 0 and another 1: ")):
+    ended[n // 2 - 1], ended[n // 2], ended[0], ended[-1] = 1.0, 0.0, 0.0, 0.0
+    for decay, words in (
+        (alpha, ""),
+        (ended, "where a decay is 0 and another 1: "),
+        (torch.ones(n), "where all decays are 1: "),
+    ):
         got = ctx.floats(
             ctx.call(answer, Q, K, decay),
             f"{words}A",
@@ -248,4 +252,13 @@ def after_the_prompt(answer, ctx):
         {0: "Q", 1: "K", 2: "V"},
         lambda *given: _retention(*given, gamma)[0],
         part=0,
+    )
+    q = array(Q)
+    check_gradients(
+        ctx,
+        answer,
+        (Q, K, V, gamma, size),
+        {1: "K", 2: "V"},
+        lambda k, v: _retention(q, k, v, gamma)[1],
+        part=1,
     )

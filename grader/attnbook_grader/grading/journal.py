@@ -66,8 +66,14 @@ class Journal:
     """
 
     def __init__(self, path: Path):
-        self._base = sqlite3.connect(path, isolation_level=None)
-        self._base.execute("pragma journal_mode = wal")
+        try:
+            self._base = sqlite3.connect(path, isolation_level=None)
+            self._base.execute("pragma journal_mode = wal")
+        except sqlite3.Error as error:
+            raise ValueError(
+                f"{path}: expected the journal of earlier rounds, or a folder where one can be "
+                f"written, got: {error}"
+            ) from None
         self._base.execute("pragma synchronous = full")
         self._base.executescript(_TABLES)
         for name, column in _SINCE:

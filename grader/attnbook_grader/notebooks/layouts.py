@@ -131,8 +131,13 @@ class _Names:
         return name.strip()
 
 
+_OF_SYSTEMS = (".DS_Store", ".git", ".github", ".gitignore", ".ipynb_checkpoints", "__MACOSX")
+
+
 def _below(here, hint, whose):
     whose.look_for_twins(here)
+    for name in _hidden(here):
+        whose.remarks.append(f"{name}: hidden, by the dot that it begins with, and left out")
     for entry in _visible(here):
         name = whose.path(entry)
         if entry.is_symlink():
@@ -171,6 +176,16 @@ def _visible(folder):
         ]
     except OSError:  # `_files` says so
         return []
+
+
+def _hidden(folder):
+    """Names in a folder that begin with a dot, but for those that systems put there."""
+    try:
+        names = sorted(one.name for one in folder.iterdir())
+    except OSError:
+        return []
+    of_systems = lambda name: name in _OF_SYSTEMS or name.startswith("._")  # noqa: E731
+    return [shown(name) for name in names if name.startswith(".") and not of_systems(name)]
 
 
 def _files(student, whose):

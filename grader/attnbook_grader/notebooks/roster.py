@@ -117,6 +117,11 @@ def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
+        if "\0" in text:
+            raise ValueError(
+                f"{path}: line {text[: text.index(chr(0))].count(chr(10)) + 1}: expected text, got "
+                f"the byte 0"
+            )
         rows = csv.DictReader(io.StringIO(text, newline=""))
         found = [(rows.line_num, {key: row[key] or "" for key in row if key}) for row in rows]
         return [column for column in rows.fieldnames or () if column], found

@@ -68,6 +68,8 @@ class Cells:
         )
         if shell.history_manager is not None:
             shell.history_manager.enabled = False
+            if thread := getattr(shell.history_manager, "save_thread", None):
+                thread.stop()  # there is nothing to save, and `Reach` counts threads
         silent = dict.fromkeys(("system", "system_raw", "system_piped"), lambda command: None)
         for name, function in {**silent, "getoutput": lambda *command, **options: []}.items():
             setattr(shell, name, function)

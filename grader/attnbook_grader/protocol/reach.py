@@ -6,10 +6,12 @@ every Python function that is entered during a call is looked at, by the file th
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 import threading
 from importlib import import_module
+from sys import gettrace, settrace
 
 from attnbook.answers.guarded import guarded
 
@@ -42,7 +44,9 @@ class Reach:
 
     def __init__(self):
         self.found, self._calls, self._free, self._places = "", 0, (), {}
+        self._threads, self._own = _thread._count, _thread._count()
         sys.addaudithook(self._escapes)  # cannot be taken away again
+        self._watch_threads()
 
     def allow(self, names: list[str]) -> None:
         """Begin anew, where these are allowed, too: modules, classes or functions, as the
@@ -52,16 +56,34 @@ class Reach:
 
     def __enter__(self):
         if not self._calls:  # a check's own function may call the answer again
-            sys.settrace(self._look)
-            threading.settrace(self._look)
+            settrace(self._look)
         self._calls += 1
+        self._look_around()
         return self
 
     def __exit__(self, *error):
+        self._look_around()
         self._calls -= 1
         if not self._calls:
-            sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
+            settrace(None)
+
+    def _look_around(self):
+        """Note that the looking was stopped, or that there is a thread that nobody looks at."""
+        if not self.found and gettrace() != self._look:
+            self.found = "sys.settrace"
+        if not self.found and self._threads() > self._own + _progress_bars():
+            self.found = "_thread.start_new_thread"
+
+    def _watch_threads(self):
+        """Note the threads that begin and end within a call, which Python 3.11 does not audit."""
+        begin = _thread.start_new_thread
+
+        def start_new_thread(*given, **named):
+            self._escapes("_thread.start_new_thread", given)
+            return begin(*given, **named)
+
+        _thread.start_new_thread = _thread.start_new = start_new_thread
+        threading._start_new_thread = start_new_thread  # type: ignore[attr-defined]
 
     def _escapes(self, event, arguments):
         if self._calls and not self.found and event in _ESCAPES:
@@ -87,6 +109,12 @@ class Reach:
                 name = f"attnbook.{module.replace(os.sep, '.')}.{code.co_qualname}"
             self._places[code] = "" if name.startswith("attnbook.answers.") else name
         return self._places[code]
+
+
+def _progress_bars():
+    """How many threads belong to tqdm: it has one of its own once a bar was drawn."""
+    monitor = getattr(sys.modules.get("tqdm"), "TMonitor", ())
+    return sum(isinstance(one, monitor) for one in threading.enumerate())
 
 
 def _within(name, parents):

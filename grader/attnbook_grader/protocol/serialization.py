@@ -2,7 +2,8 @@
 never runs anything.
 
 What goes through: None, bool, int, float, str, list, tuple, set, frozenset, dict, tensors, NumPy
-arrays and numbers. A function
+arrays and numbers, and named tuples, strings of other classes and fractions as what they stand for.
+A function
 goes through as the number of an entry in the sender's table, which the receiver can ask the sender
 to call. Anything else arrives as an empty object whose class has the same name, so that a message
 can say what came."""
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import torch
@@ -69,6 +72,10 @@ def encode(value, keep, function, depth: int = 0):
     kind = type(value)
     if value is None or kind in (bool, str):
         return value
+    if isinstance(value, str):  # np.str_, a member of an Enum of strings
+        return str.__str__(value)
+    if kind in (Decimal, Fraction):
+        return {"float": float(value).hex()}
     if kind is int:
         return value if abs(value) < 1 << 62 else {"integer": hex(value)}
     if kind is float:
@@ -77,6 +84,8 @@ def encode(value, keep, function, depth: int = 0):
         return {"list": [inner(entry) for entry in value]}
     if kind in _CONTAINERS.values():
         return {kind.__name__: [inner(entry) for entry in value]}
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):  # a NamedTuple
+        return {"tuple": [inner(entry) for entry in tuple.__iter__(value)]}
     if isinstance(value, dict):  # an OrderedDict, as of state_dict, is one to the checks as well
         return {"dict": [[inner(key), inner(entry)] for key, entry in dict.items(value)]}
     if kind in _PLAIN:

@@ -74,6 +74,7 @@ def variables(root, home):
         "PYTHONDONTWRITEBYTECODE": "1",
         "MPLBACKEND": "agg",
         "OMP_NUM_THREADS": "1",
+        "TORCHDYNAMO_DISABLE": "1",  # torch.compile leaves a function as it is: no compiler
         "MKL_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
         "ATTNBOOK_PROGRESS": "0",

@@ -43,7 +43,18 @@ OUT_OF_SIGHT = {
     "thread": "import threading\ndef mine(a, b):\n    out = []\n"
     "    t = threading.Thread(target=lambda: out.append(p(a, b)))\n    t.start()\n    t.join()\n"
     "    return out[0]",
+    "thread without a class": "import _thread, time\ndef mine(a, b):\n    out = []\n"
+    "    _thread.start_new_thread(lambda: out.append(p(a, b)), ())\n"
+    "    while not out:\n        time.sleep(0.001)\n    return out[0]",
+    "thread of before": "from concurrent.futures import ThreadPoolExecutor\n"
+    "pool = ThreadPoolExecutor(1)\npool.submit(print, 1).result()\n"
+    "def mine(a, b):\n    return pool.submit(p, a, b).result()",
 }
+BLINDS = """import sys, threading
+for name in ("settrace", "setprofile", "gettrace"):
+    setattr(sys, name, lambda *given: None)
+    setattr(threading, name, lambda *given: None)
+"""
 OWN = {
     "compares in its own cell": "import attnbook\nx = attnbook.padding_mask(torch.tensor([2]), 3)",
     "binds a name of the library": "from attnbook import padding_mask as p",
@@ -77,8 +88,22 @@ def test_an_answer_that_enters_the_library_is_found_by_every_route(inside, task)
 
 
 def test_leaving_the_sight_is_found(inside, task):
+    known = ("sys.settrace", "os.fork", "_thread.start_new_thread")
     for what, code in OUT_OF_SIGHT.items():
-        assert reached(inside, task, code, CALLS)[1] in ("sys.settrace", "os.fork"), what
+        assert reached(inside, task, code, CALLS)[1] in known, what
+    inside.run("pool.shutdown()")
+
+
+def test_functions_put_in_the_place_of_the_tracing_s_own_do_not_blind_it(task):
+    with Session("none", Limits(**PATIENT)) as made:
+        made.run("import torch\nfrom attnbook import padding_mask as p")
+        assert reached(made, task, BLINDS, ROUTES["helper"], CALLS) == (True, MASK)
+
+
+def test_the_thread_of_a_progress_bar_costs_nothing(task):
+    with Session("none", Limits(**PATIENT)) as made:
+        bar = "import torch\nfrom tqdm import tqdm\nfor _ in tqdm(range(3)):\n    pass"
+        assert reached(made, task, bar, solution_of(task)) == (True, "")
 
 
 def test_code_around_an_answer_of_one_s_own_costs_nothing(inside, task):
