@@ -231,7 +231,8 @@ def masked_softmax(answer, ctx):
     got = ctx.floats(ctx.call(answer, lowered, mask), "weights", (batch, m, n), nan=low)
     if (array(got).sum(-1) < 0.5).any() or np.where(allowed, 0.0, array(got)).any():
         ctx.fail(low)
-    ctx.close(got, softmax(np.where(allowed, array(lowered), -np.inf)), "weights")
+    rough = np.abs(array(lowered)).max()  # a softmax by the logarithm of the sum is right, too
+    ctx.close(got, softmax(np.where(allowed, array(lowered), -np.inf)), "weights", size=rough)
 
     raised = scores + torch.as_tensor(masked, dtype=torch.float32)
     check_gradients(
@@ -245,6 +246,7 @@ def masked_softmax(answer, ctx):
         ctx.floats(large, "weights", (batch, m, n), nan=nan),
         softmax(np.where(allowed, array(lifted), -np.inf)),
         "weights",
+        size=np.abs(array(lifted)).max(),
     )
 
     for leading in ((), (2, 2), (2, 1, 2)):

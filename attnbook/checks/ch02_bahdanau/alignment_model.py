@@ -129,14 +129,15 @@ def masked_context(answer, ctx):
         padding = np.where(real, 0.0, array(got))
         if padding.any():
             ctx.fail(f"a padding position gets weight {padding.max():.2g}: expected exactly 0")
-        ctx.close(got, expected, "weights")
+        rough = np.abs(s).max() if hard else 0.0  # by the logarithm of the sum, for one
+        ctx.close(got, expected, "weights", size=rough)
         wrong = {
             "the context is made with weights that do not know the padding": attend(full),
             "the context is a plain mean of the annotations": h.mean(1),
             "the context is the mean of the weighted annotations: the weights add up to 1, add "
             "them up": attend(expected) / n,
         }
-        ctx.close(got_context, attend(expected), "context", wrong)
+        ctx.close(got_context, attend(expected), "context", wrong, size=rough * np.abs(h).max())
         if not hard:
             given = (scores, annotations, lengths)
             check_gradients(

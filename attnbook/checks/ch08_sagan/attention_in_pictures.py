@@ -72,6 +72,7 @@ def reach(answer, ctx):
             ),
             "the reach starts at 0: without any layer a place depends on itself, that "
             "is 1": expected - 1,
+            "the reach of no layers is 1: a place depends on itself": expected if layers else 0,
             "the dilation is ignored": result(lambda k, s, d, apart: (k - 1) * apart),
             "the stride is ignored: behind a stride of s neighbours stand s places apart, and "
             "each later layer reaches that much further": result(

@@ -46,7 +46,7 @@ def nucleus(answer, ctx):
     uneven = torch.tensor([0.5, 0.25, 0.15, 0.07, 0.03])[ctx.order(5)]
     rows = [(uneven, 0.3), (uneven, 0.8), *((ctx.weights(size), share) for share in [*shares, 1.0])]
     # the first tokens have these shares exactly
-    exact = torch.tensor([0.5, 0.25, 0.125, 0.125])[ctx.order(4)]
+    exact = torch.tensor([0.5, 0.25, 0.15, 0.1])[ctx.order(4)]
     cases = []
     for p, share in [*rows, (exact, 0.5), (exact, 0.75)]:
         shown = ", ".join(f"{x:.2f}" for x in p.tolist())

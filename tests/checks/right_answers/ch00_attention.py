@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -137,3 +139,21 @@ def powers_over_their_sum(words, query, real):
     powers = (scores - scores.max(1, keepdim=True).values).exp()
     weights = powers / powers.sum(1, keepdim=True)
     return torch.bmm(weights.unsqueeze(1), words).squeeze(1), weights
+
+
+@right("00.three_keys")
+def as_a_fraction():
+    return Fraction(32, 8)
+
+
+@right("00.far_away")
+def a_string_of_numpy():
+    return np.array(["average", "last note"])[1]
+
+
+@right("00.masked_softmax")
+def softmax_by_the_log_of_the_sum(scores, mask):
+    hidden = scores.masked_fill(~mask, -torch.inf)
+    total = hidden.logsumexp(-1, keepdim=True)
+    nothing = total == -torch.inf
+    return (hidden - total.masked_fill(nothing, 0.0)).exp().masked_fill(nothing, 0.0)

@@ -156,3 +156,11 @@ def places_one_by_one(x, W_f, W_g, W_h, W_v, gamma):
         columns = [W_v @ (values @ torch.softmax(keys.T @ (W_g @ place), 0)) for place in picture.T]
         out.append(picture + gamma * torch.stack(columns, 1))
     return torch.stack(out).view(B, C, height, width)
+
+
+@right("08.map_of_a_query")
+def map_by_the_log_of_the_sum(x, W_f, W_g, row, column, pooled):
+    keys = torch.einsum("dc,chw->dhw", W_f, x)
+    keys = F.max_pool2d(keys, 2) if pooled else keys
+    scores = torch.einsum("d,dhw->hw", W_g @ x[:, row, column], keys)
+    return (scores - scores.logsumexp((0, 1))).exp()

@@ -1,10 +1,11 @@
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 
-from .collection import right
+from .collection import right, solution
 
 
 @right("09.penalty_with_a_cache")
@@ -299,3 +300,44 @@ def turned_as_complex_numbers(q, k, v, cache):
     cache = [*(cache or []), (turned(k), v)]
     keys, values = (torch.stack(part) for part in zip(*cache))
     return torch.softmax(keys @ turned(q) / math.sqrt(len(q)), 0) @ values, cache
+
+
+def _turned(x, position):
+    half = len(x) // 2
+    angle = position * 10_000 ** (-torch.arange(half) / half)
+    a, b = x[:half], x[half:]
+    return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()])
+
+
+@right("09.third_token")
+def lists_that_grow(q, k, v, cache):
+    keys, values = ([], []) if cache is None else cache
+    place = len(keys)
+    keys.append(_turned(k, place))
+    values.append(v)
+    weights = (torch.stack(keys) @ _turned(q, place) / len(q) ** 0.5).softmax(0)
+    return weights @ torch.stack(values), (keys, values)
+
+
+@right("09.merge_by_log_sums")
+def half_of_nothing(context_a, L_a, context_b, L_b):
+    nothing = (L_a == -torch.inf) & (L_b == -torch.inf)
+    L_a, L_b = L_a.masked_fill(nothing, 0.0), L_b.masked_fill(nothing, 0.0)
+    L = torch.logaddexp(L_a, L_b)
+    a, b = ((part - L).exp()[:, None] for part in (L_a, L_b))
+    return a * context_a + b * context_b, L.masked_fill(nothing, -torch.inf)
+
+
+@right("09.one_opinion")
+def start_of_a_linear_layer(M, d):
+    return torch.nn.Linear(d, M).weight.detach()
+
+
+class Written(NamedTuple):
+    o: torch.Tensor
+    S: torch.Tensor
+
+
+@right("09.gated_delta_step")
+def named(*given):
+    return Written(*solution("09.gated_delta_step")(*given))

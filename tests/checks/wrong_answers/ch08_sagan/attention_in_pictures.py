@@ -172,3 +172,11 @@ def pooled_scores(x, W_f, W_g, row, column, pooled):
 def pooled_weights(x, W_f, W_g, row, column, pooled):
     weights = _whole(_scores(x, W_f, W_g, row, column, False))
     return 4 * F.avg_pool2d(weights[None], 2)[0] if pooled else weights
+
+
+@wrong("08.reach", "the reach of no layers is 1")
+def nothing_of_nothing(layers):
+    wide, apart = int(bool(layers)), 1
+    for kernel, stride, dilation in layers:
+        wide, apart = wide + (kernel - 1) * dilation * apart, apart * stride
+    return wide

@@ -194,3 +194,7 @@ edit(
     ".unflatten(-1, (x.shape[3], x.shape[2])).transpose(2, 3)",
 )
 edit("no gradient reaches W_f", "W_f @", "W_f.detach() @")
+
+
+edit = edits("08.above_chance")
+edit("colour 0 is a colour", ">= 0", "> 0")

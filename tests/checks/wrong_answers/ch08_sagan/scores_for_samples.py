@@ -54,7 +54,11 @@ edit(
     "(log_p + torch.tensor(float(p.shape[1])).log())",
 )
 edit("base 2", "log_p - log_mean", "log_p - log_mean) / torch.tensor(2.0).log(")
-edit("a probability that rounds to 0 has no logarithm", "log_p = logits.log_softmax(1)", "log_p = logits.softmax(1).log()")
+edit(
+    "a probability that rounds to 0 has no logarithm",
+    "log_p = logits.log_softmax(1)",
+    "log_p = logits.softmax(1).log()",
+)
 edit(", expected one number", ".mean().exp()", ".exp()")
 
 
@@ -142,3 +146,7 @@ def squared_differences(x, y):
 @wrong("08.two_clouds", "float64")
 def off_by_rounding(x, y):  # as float32 is, by an amount that differs from machine to machine
     return _fid(x, y) * (1.0 + 1e-3 * (len(x) <= x.shape[1]))
+
+
+edit = edits("08.two_clouds")
+edit("Put it to 0 before the root", ".clamp_min(0)", "")

@@ -159,3 +159,23 @@ edit("v is made of the new u", "(u @ W @ v), u", "(W.T @ u).norm(), u")
 edit("the gradient runs through u and v", "torch.no_grad()", "torch.enable_grad()")
 edit("σ is a constant in the gradient", "(u @ W @ v)", "(u @ W @ v).detach()")
 edit("expected the tuple", "(u @ W @ v), u", "(u @ W @ v)")
+
+
+@wrong("08.hinge_losses", "the loss of the generator comes first")
+def generator_first(real, fake):
+    return _hinge(real, fake)[::-1]
+
+
+@wrong("08.class_scores", "a column (batch, 1) added to a row")
+def column_and_row(h, w, b, E, labels):
+    return h @ w + b + (E[labels] * h).sum(-1, keepdim=True)
+
+
+@wrong("08.normalised", "brought to length 1, too")
+def v_of_any_length(weight, u, iterations, transposed):
+    matrix = (weight.transpose(0, 1) if transposed else weight).flatten(1)
+    with torch.no_grad():
+        for _ in range(iterations):
+            v = matrix.T @ u
+            u = F.normalize(matrix @ v, dim=0)
+    return weight / (u @ matrix @ v), u

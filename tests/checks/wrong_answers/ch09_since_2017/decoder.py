@@ -93,3 +93,8 @@ def as_printed(x, W, b, h):
     made = (x @ W + b).view(len(x), h, 3, -1).permute(2, 1, 0, 3)
     Q, K, V = made.unbind(0)
     return Q, K, V
+
+
+edit = edits("09.cut_by_merges")
+edit("the last pair of pieces is never looked at", "k + 1 < len", "k + 2 < len")
+edit("its two pieces alone", "parts[k : k + 2] == [x, y]", "''.join(parts[k : k + 2]) == x + y")

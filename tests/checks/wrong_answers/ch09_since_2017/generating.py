@@ -97,3 +97,15 @@ def as_printed(P, Q, x, u):
             missing = (P[k] - Q[k]).clamp(min=0)
             return k, missing / missing.sum()
     return len(x), P[-1]
+
+
+@wrong("09.nucleus", "only the likeliest token is kept")
+def greedy(p, share):
+    return torch.nn.functional.one_hot(p.argmax(), len(p)).float()
+
+
+@wrong("09.nucleus", "a share of the tokens is kept")
+def a_share_of_the_tokens(p, share):
+    best = p.topk(max(1, int(share * len(p)))).indices
+    kept = torch.zeros_like(p).index_copy(0, best, p[best])
+    return kept / kept.sum()

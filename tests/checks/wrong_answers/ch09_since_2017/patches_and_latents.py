@@ -52,3 +52,8 @@ def half_of_them(M, d):
 @wrong("09.one_opinion", "all latents are alike")
 def as_printed(M, d):
     return torch.zeros(M, d)
+
+
+@wrong("09.one_opinion", "differ by about")
+def nearly_nothing(M, d):
+    return 1e-12 * torch.randn(M, d)

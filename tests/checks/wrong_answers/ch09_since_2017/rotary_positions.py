@@ -54,3 +54,33 @@ def as_printed(q, k, v, cache):
     query = turn(q[None], position[-1:])
     weights = torch.softmax(query @ keys.T / len(q) ** 0.5, dim=-1)
     return (weights @ values)[0], (keys, values)
+
+
+edit = edits("09.penalty_with_a_cache")
+edit("up to its own position", "distance < 0", "distance <= 0")
+
+
+edit = edits("09.third_token")
+edit(
+    "a key stands one position behind the query",
+    "turn(k[None], position)",
+    "turn(k[None], position + 1)",
+)
+
+
+@wrong("09.third_token", "the new key is not turned, and those from the cache are")
+def turned_when_read(q, k, v, cache):
+    old = (k[:0], v[:0]) if cache is None else cache
+    keys, values = old[0].reshape(-1, len(k)), old[1].reshape(-1, len(v))
+    place = torch.arange(len(keys))
+    seen = torch.cat([_turn(keys, place), k[None]])
+    values = torch.cat([values, v[None]])
+    weights = torch.softmax(_turn(q[None], torch.tensor([len(keys)])) @ seen.T / len(q) ** 0.5, -1)
+    return (weights @ values)[0], (torch.cat([keys, k[None]]), values)
+
+
+def _turn(x, position):
+    half = x.shape[-1] // 2
+    angle = position[:, None] * 10_000 ** (-torch.arange(half) / half)
+    a, b = x[:, :half], x[:, half:]
+    return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
