@@ -42,7 +42,11 @@ def test_hand_ins_are_found_at_any_depth_and_under_any_name(tmp_path, assignment
     assert (
         len(got) == 8
         and {one[1] for one in got} == {"soft_lookup"}
-        and remarks == ["notes.txt: no notebook (.ipynb), left out"]
+        and remarks
+        == [
+            "..dots: hidden, by the dot that it begins with, and left out",
+            "notes.txt: no notebook (.ipynb), left out",
+        ]
     )
 
 
