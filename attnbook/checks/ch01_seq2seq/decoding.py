@@ -78,7 +78,7 @@ def _hypotheses(ctx, count):
 
     def differ(drawn):
         picks = [_picks(score, *drawn) for score in SCORES.values()]
-        nearly = [np.sort(SCORES[""](*drawn, alpha))[:-3:-1] for alpha in ALPHAS]
+        nearly = [np.sort(SCORES[""](drawn[0], drawn[1], alpha))[:-3:-1] for alpha in ALPHAS]
         return all(one not in picks[:i] for i, one in enumerate(picks)) and all(
             first - second > 1e-3 for first, second in nearly
         )

@@ -238,7 +238,7 @@ def longest_first(answer, ctx):
     whole = [ctx.integers(-3, 4, *tensor.shape).float() for tensor in (features, states, w)]
     got = ctx.call(answer, *whole[:2], lengths, 100 * whole[2])
     got = ctx.floats(got, name, (batch, m, d_f), nan=nan)
-    ctx.close(got, oracle(*map(array, whole[:2]), 100 * array(whole[2])), name)
+    ctx.close(got, oracle(array(whole[0]), array(whole[1]), 100 * array(whole[2])), name)
 
 
 def _contexts(features, states, w, axis=-1, bilinear=True):

@@ -299,14 +299,21 @@ def map_of_a_query(answer, ctx):
         )
     x, W_f, W_g = ctx.draw(
         lambda: [ctx.integers(-3, 4, *size).float() for size in ((3, 2, 4), (2, 3), (2, 3))],
-        lambda drawn: overflows(_map(*map(array, drawn), 1, 2, False, last=lambda s: s)),
+        lambda drawn: overflows(
+            _map(*map(array, drawn), row=1, column=2, pooled=False, last=_same)
+        ),
         200,
     )
     overflow = "for large scores, whose exponentials overflow: the map"
     got = ctx.floats(
         ctx.call(answer, x, W_f, W_g, 1, 2, False), overflow, (2, 4), nan="does exp overflow?"
     )
-    ctx.close(got, _map(*(array(t) for t in (x, W_f, W_g)), 1, 2, False), overflow)
+    right = _map(array(x), array(W_f), array(W_g), 1, 2, False)
+    ctx.close(got, right, overflow)
+
+
+def _same(scores):
+    return scores
 
 
 def _squares(grid, pool):

@@ -323,7 +323,7 @@ def _matrix(weight, transposed):
 
 
 def _power(matrix, u, steps):
-    v = None
+    v = matrix.T @ u
     for _ in range(steps):
         v = matrix.T @ u
         v = v / np.linalg.norm(v)

@@ -250,7 +250,7 @@ def after_the_prompt(answer, ctx):
         answer,
         (Q, K, V, gamma, size),
         {0: "Q", 1: "K", 2: "V"},
-        lambda *given: _retention(*given, gamma)[0],
+        lambda q, k, v: _retention(q, k, v, gamma)[0],
         part=0,
     )
     q = array(Q)
