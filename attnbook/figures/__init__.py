@@ -12,6 +12,7 @@ from .interactive import (
     alignment_steps,
     beam_steps,
     delta_rule_steps,
+    machine_steps,
     mask_painter,
     position_products,
     rotary_scores,
@@ -24,7 +25,7 @@ from .style import CMAP, COLORS, LINES, style
 from .weights.alignment import alignment, text_heat, word_arcs
 from .weights.captioned_pictures import picture, picture_words
 from .weights.documents import document_heat, memory_hops
-from .weights.heads import bit_panels, head_weights, memory_animation
+from .weights.heads import bit_panels, head_weights
 from .weights.staircase import word_staircase
 from .weights.trees import dependency_tree
 from .weights.viewer import HeadViewer, head_viewer, view_heads
@@ -53,8 +54,8 @@ __all__ = [
     "head_weights",
     "layers_back",
     "legend",
+    "machine_steps",
     "mask_painter",
-    "memory_animation",
     "memory_hops",
     "memory_machine",
     "picture",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +15,6 @@ from ..validate import require
 from .style import CMAP, COLORS
 
 __all__ = [
-    "animated_png",
     "arrow",
     "as_array",
     "axes_of",
@@ -28,7 +25,6 @@ __all__ = [
     "line",
     "plain",
     "rectangle",
-    "rendered",
     "shade",
 ]
 
@@ -112,29 +108,3 @@ def heat(ax: Axes, weights: np.ndarray, **style: Any) -> AxesImage:
     """An image of weights between 0 and 1, darker = more."""
     style = {"cmap": CMAP, "vmin": 0, "vmax": 1, "aspect": "auto", **style}
     return ax.imshow(weights, **style)
-
-
-def rendered(figure: Figure, dpi: int = 90) -> Any:
-    """A figure as an image of PIL."""
-    from PIL import Image
-
-    data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=dpi)
-    return Image.open(data).convert("RGB")
-
-
-def animated_png(still: Any, frames: Sequence[Any], milliseconds: int) -> bytes:
-    """The bytes of an animated PNG that plays three times; its last frame stays three times as
-    long. The still stands for it where nothing moves.
-    """
-    data = io.BytesIO()
-    still.save(
-        data,
-        format="PNG",
-        save_all=True,
-        append_images=frames,
-        default_image=True,
-        duration=[milliseconds] * (len(frames) - 1) + [3 * milliseconds],
-        loop=3,
-    )
-    return data.getvalue()

@@ -83,4 +83,10 @@ def one_of_each():
             [("<b>Ada</b>", "Rome"), ("Ben", "Oslo"), ("<b>Ada</b>", "Nice")],
             entries=["Rome", "Oslo", "Nice"], read="<b>Ada</b>", written=2, still=still(),
         ),
+        "machine": figures.machine_steps(
+            torch.randn(4, 5, 3, generator=g), torch.rand(4, 2, 5, generator=g),
+            torch.rand(4, 4, generator=g), torch.rand(4, 2, generator=g),
+            names=["read", "<b>write</b>"], titles=["one <b>comes</b>", "two comes", "one is due",
+            "two is due"], first=-2, count=4, step=1, still=still(),
+        ),
     }  # fmt: skip

@@ -8,6 +8,7 @@ import torch
 from touching import END, WORDS, Table, one_of_each
 
 from attnbook import ScaledDotScore, address, attend
+from attnbook.mechanisms.memory.addressing import read as read_memory
 from attnbook.mechanisms.positions import RotaryPositions, sinusoids
 from attnbook.mechanisms.recurrent import linear_attention
 from attnbook.tasks.geometry import tours
@@ -16,6 +17,7 @@ from attnbook.training import beam_search
 pytestmark = [pytest.mark.site, pytest.mark.slow]
 KINDS = [
     "softmax", "mask", "positions", "alignment", "addressing", "beam", "tour", "rotary", "delta",
+    "machine",
 ]  # fmt: skip
 PAGE = "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-width'>{}"
 
@@ -172,6 +174,29 @@ def test_delta_rule(compute, strength):
         theirs = linear_attention(keys[[1]].expand(4, 3), keys[:4], values[:4], strength=beta)
         assert_close(found[name], theirs.state)
         assert_close(found["reads"][name], theirs.context[-1])
+
+
+def test_a_machine_reads_its_memory(compute):
+    memory, weights = drawn(6, 3), drawn(2, 6).softmax(-1)
+    assert_close(compute("machine", memory=memory, weights=weights), read_memory(memory, weights))
+
+
+def test_a_machine_plays_until_it_is_paused(context, all_figures):
+    page = context.new_page()
+    page.set_content(all_figures)
+    play = page.locator("[data-attnbook-figure=machine] button", has_text="play")
+    assert said(page, "machine").startswith("Step 1: two comes")
+    page.wait_for_timeout(900)
+    assert said(page, "machine").startswith("Step 1"), "nothing moves by itself"
+    play.click()
+    page.wait_for_function(
+        "() => document.querySelector('[data-attnbook-figure=machine] .said')"
+        ".textContent.startsWith('Step 2')"
+    )
+    play.click()
+    page.wait_for_timeout(900)
+    assert said(page, "machine").startswith("Step 2: one is due")
+    page.close()
 
 
 def said(page, kind):

@@ -9,7 +9,7 @@ from .attention import (
 )
 from .decoding import beam_steps, tour_steps
 from .figure import InteractiveFigure
-from .memory import addressing_steps, delta_rule_steps
+from .memory import addressing_steps, delta_rule_steps, machine_steps
 
 __all__ = [
     "InteractiveFigure",
@@ -17,6 +17,7 @@ __all__ = [
     "alignment_steps",
     "beam_steps",
     "delta_rule_steps",
+    "machine_steps",
     "mask_painter",
     "position_products",
     "rotary_scores",

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...validate import require
+from ...validate import check_integer, require
 from ..canvas import as_array
 from .figure import InteractiveFigure
 
-__all__ = ["addressing_steps", "delta_rule_steps"]
+__all__ = ["addressing_steps", "delta_rule_steps", "machine_steps"]
 
 
 def addressing_steps(
@@ -69,6 +69,60 @@ def addressing_steps(
     data |= {name: float(value) for name, (value, _, _) in ranges.items()}
     return InteractiveFigure(
         "addressing", "Weights of the slots before and after each of four steps", data, still
+    )
+
+
+def machine_steps(
+    memory: Any,
+    weights: Any,
+    inputs: Any,
+    outputs: Any,
+    *,
+    names: Sequence[str],
+    titles: Sequence[str],
+    first: int = 0,
+    count: int | None = None,
+    step: int = 0,
+    still: Figure,
+) -> InteractiveFigure:
+    """Show a machine with a memory at work, a step at a time or played: what comes in, where the
+    heads look, what the memory holds, what is said.
+
+    Args:
+        memory: ``(T, N, M)``, the memory after each step.
+        weights: ``(T, heads, N)``.
+        inputs: ``(T, channels)``, between 0 and 1.
+        outputs: ``(T, channels)``, between 0 and 1.
+        names: one for each head.
+        titles: what happens in each step, as the end of a sentence.
+        first: the slot that is shown first; negative from the end, as on a ring.
+        count: how many slots are shown; all when not given.
+        step: that is shown first.
+        still: what is shown where no script runs.
+
+    Raises:
+        ValueError: for shapes, names or titles that do not fit, or values outside their range.
+
+    Source: the idea of figure 6 of Graves, Wayne and Danihelka 2014.
+    """
+    held, looks = as_array("memory", memory, 3), as_array("weights", weights, 3)
+    given, said = as_array("inputs", inputs, 2), as_array("outputs", outputs, 2)
+    T, N, _ = held.shape
+    require(
+        looks.shape == (T, len(names), N) and len(given) == len(said) == len(titles) == T,
+        f"memory of shape {held.shape} needs weights ({T}, {len(names)}, {N}), inputs, outputs and "
+        f"titles of {T} steps, got {looks.shape}, {len(given)}, {len(said)} and {len(titles)}",
+    )
+    check_integer("step", step, 0, T - 1)
+    shown = check_integer("count", N if count is None else count, 1, N)
+    slots = [(first + k) % N for k in range(shown)]
+    data = {
+        "memory": held[:, slots].round(3), "weights": looks[:, :, slots].round(3),
+        "inputs": given.round(3), "outputs": said.round(3), "slots": slots, "t": step,
+        "names": list(map(str, names)), "titles": list(map(str, titles)),
+    }  # fmt: skip
+    return InteractiveFigure(
+        "machine", "A machine at work: input, heads, memory and output of each step", data, still
     )
 
 

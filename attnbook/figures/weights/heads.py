@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ...validate import check_integer, require
-from ..canvas import animated_png, as_array, figure_of, heat, rendered
+from ..canvas import as_array, figure_of, heat
 from ..style import COLORS
 
-__all__ = ["bit_panels", "head_weights", "memory_animation"]
+__all__ = ["bit_panels", "head_weights"]
 
 
 def _outline(ax: Axes) -> None:
@@ -114,90 +114,6 @@ def head_weights(
         ax.set(ylabel="slot", title=name)
     axes[-1].set_xlabel("step")
     return figure_of(axes[0])
-
-
-def memory_animation(
-    memory: Any,
-    weights: Any,
-    inputs: Any,
-    outputs: Any,
-    *,
-    names: Sequence[str],
-    titles: Sequence[str] | None = None,
-    first: int = 0,
-    count: int | None = None,
-) -> bytes:
-    """Draw a machine at work, one frame per step, as an animated PNG: input, heads, memory, output.
-
-    An animated PNG is an ordinary picture: a browser plays it, on a page or in a notebook, without
-    a script. Where nothing moves, as in print, a still picture of the heads at all steps stands for
-    it. ``IPython.display.Image(data, format="png")`` shows it.
-
-    Args:
-        memory: ``(T, N, M)``, the memory after each step.
-        weights: ``(T, heads, N)``.
-        inputs: ``(T, channels)``, between 0 and 1.
-        outputs: ``(T, channels)``, between 0 and 1.
-        names: One for each head.
-        titles: One for each step.
-        first: As in :func:`head_weights`.
-        count: As in :func:`head_weights`.
-
-    Returns:
-        The bytes of the file.
-    """
-    memory, array = as_array("memory", memory, 3), as_array("weights", weights, 3)
-    inputs, outputs = as_array("inputs", inputs, 2), as_array("outputs", outputs, 2)
-    T, N, width = memory.shape
-    heads = len(names)
-    require(
-        array.shape == (T, heads, N) and len(inputs) == len(outputs) == T,
-        f"memory of shape {memory.shape} needs weights ({T}, {heads}, {N}), inputs and outputs of "
-        f"{T} steps, got {array.shape}, {len(inputs)} and {len(outputs)}",
-    )
-    titles = [f"step {t}" for t in range(T)] if titles is None else list(titles)
-    require(len(titles) == T, f"titles must hold one per step ({T}), got {len(titles)}")
-    slots = _window(first, count, N)
-    top = max(float(np.abs(memory[:, slots]).max()), 1e-9)
-
-    def columns(t: int) -> list[np.ndarray]:
-        each = (array[t, k, slots][:, None] for k in range(heads))
-        return [inputs[t][:, None], *each, memory[t, slots], outputs[t][:, None]]
-
-    fig, axes = plt.subplots(
-        1,
-        3 + heads,
-        figsize=(6.8, 0.9 + 0.16 * len(slots)),
-        layout="constrained",
-        width_ratios=[0.8, *[0.6] * heads, 0.34 * width, 0.8],
-    )
-    labels = ["input", *names, "memory: blue below 0, red above", "output"]
-    signed = dict(cmap="RdBu_r", vmin=-top, vmax=top)
-    images = []
-    for k, (ax, values, label) in enumerate(zip(axes, columns(0), labels)):
-        style = signed if k == heads + 1 else {}
-        images.append(heat(ax, values, interpolation="nearest", **style))
-        ax.set(xticks=[], yticks=[])
-        ax.set_xlabel(label, fontsize=9)
-        _outline(ax)
-    ticks = range(0, len(slots), 2)
-    axes[1].set_yticks(ticks, [str(slots[i]) for i in ticks])
-    axes[1].tick_params(labelsize=8)
-    title = fig.suptitle("", fontsize=10.5)
-    frames = []
-    for t in range(T):
-        for image, values in zip(images, columns(t)):
-            image.set_data(values)
-        title.set_text(titles[t])
-        frames.append(rendered(fig))
-    plt.close(fig)
-    size = fig.get_size_inches()
-    still, axes = plt.subplots(1, heads, figsize=size, layout="constrained", squeeze=False)
-    head_weights(weights, names, first=first, count=count, axes=axes[0])
-    axes[0, 0].set_xlabel("step")
-    image = rendered(still)
-    plt.close(still)
-    return animated_png(image, frames, 600)
 
 
 def _window(first: int, count: int | None, slots: int) -> list[int]:

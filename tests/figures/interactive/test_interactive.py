@@ -13,10 +13,15 @@ from attnbook import figures
 
 KINDS = [
     "softmax", "mask", "positions", "alignment", "addressing", "beam", "tour", "rotary", "delta",
+    "machine",
 ]  # fmt: skip
 TOUR = dict(points=[[0, 0], [1, 0], [0, 1]], walk=[0, 1, 2], weights=[[1, 0, 0]] * 3)
 MEMORY = dict(memory=[[1, 0], [0, 1]], key=[1, 0], previous=[1, 0], strength=1, gate=1, shift=0)
 TURNED = ("a pair", [1.0, 0.0], [0.0, 1.0], [0.1])
+MACHINE = dict(
+    memory=[[[1, 0], [0, 1]]] * 2, weights=[[[1, 0]]] * 2, inputs=[[1]] * 2, outputs=[[0]] * 2,
+    names=["read"], titles=["a", "b"],
+)  # fmt: skip
 PAIRS = dict(
     keys=[[1, 0], [0, 1]], values=[[1, 0], [0, 1]], names=[("a", "x"), ("b", "y")],
     entries=["x", "y"], read="a",
@@ -56,6 +61,18 @@ def test_the_style_names_only_the_figure_itself():
     "make, message",
     [
         (lambda: figures.mask_painter([], still=still()), "words must hold at least one"),
+        (
+            lambda: figures.machine_steps(**{**MACHINE, "titles": ["a"]}, still=still()),
+            r"needs weights \(2, 1, 2\), inputs, outputs and titles of 2 steps, got .* and 1",
+        ),
+        (
+            lambda: figures.machine_steps(**MACHINE, step=2, still=still()),
+            "step must be an integer from 0 to 1",
+        ),
+        (
+            lambda: figures.machine_steps(**MACHINE, count=3, still=still()),
+            "count must be an integer from 1 to 2",
+        ),
         (lambda: figures.mask_painter(["a"], still=None), "still must be a Matplotlib figure"),
         (
             lambda: figures.softmax_of_products([[1.0, 2]], [[[1.0]]], width=1, still=still()),

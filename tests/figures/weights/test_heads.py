@@ -1,14 +1,8 @@
-"""Figures of heads and memory: what is drawn where, and that the animation is a picture that
-moves.
-"""
-
-import io
+"""Figures of bits and heads: what is drawn where."""
 
 import numpy as np
 import pytest
 import torch
-from matplotlib import pyplot as plt
-from PIL import Image
 
 from attnbook import figures
 
@@ -35,39 +29,6 @@ def test_heads_have_a_panel_each_and_the_slots_go_round_the_end():
     assert figures.head_weights(weights, ["a", "b"]).axes[0].images[0].get_array().shape == (8, 5)
 
 
-def test_the_animation_has_a_still_then_a_frame_a_step():
-    T, N = 4, 6
-    memory = torch.randn(T, N, 3)
-    weights = torch.nn.functional.one_hot(torch.tensor([[0, 5], [0, 4], [5, 4], [4, 3]]), N).float()
-    before = plt.get_fignums()
-    data = figures.memory_animation(
-        memory,
-        weights,
-        torch.rand(T, 4),
-        torch.rand(T, 2),
-        names=["read", "write"],
-        titles=["the same"] * T,
-    )
-    assert plt.get_fignums() == before, "no figure is left open, or it would be shown too"
-    picture = Image.open(io.BytesIO(data))
-    assert picture.format == "PNG" and picture.is_animated and picture.n_frames == T + 1
-    assert picture.info["loop"] == 3 and picture.info["default_image"]
-    frames = []
-    for k in range(T + 1):
-        picture.seek(k)
-        frames.append(np.asarray(picture.convert("RGB")))
-        if k:
-            assert picture.info["duration"] == (1800 if k == T else 600)
-    assert all((a != b).any() for a, b in zip(frames, frames[1:])), (
-        "it moves, though the titles do not"
-    )
-    assert all(np.median(frame[[0, -1]]) > 215 for frame in frames), "a light face"
-    again = figures.memory_animation(
-        memory, weights, torch.zeros(T, 4), torch.zeros(T, 2), names=["read", "write"]
-    )
-    assert again != data and len(again) < 400_000
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -87,27 +48,6 @@ def test_the_animation_has_a_still_then_a_frame_a_step():
         (
             lambda: figures.head_weights(torch.rand(3, 1, 4), ["read"], count=5),
             "count must be an integer from 1 to 4",
-        ),
-        (
-            lambda: figures.memory_animation(
-                torch.rand(3, 4, 2),
-                torch.rand(3, 1, 5),
-                torch.rand(3, 2),
-                torch.rand(3, 2),
-                names=["read"],
-            ),
-            r"needs weights \(3, 1, 4\)",
-        ),
-        (
-            lambda: figures.memory_animation(
-                torch.rand(3, 4, 2),
-                torch.rand(3, 1, 4),
-                torch.rand(3, 2),
-                torch.rand(3, 2),
-                names=["read"],
-                titles=["a"],
-            ),
-            "titles must hold one per step",
         ),
     ],
 )
