@@ -4,6 +4,8 @@ merges, one matrix for queries, keys and values.
 
 from functools import partial
 
+import torch
+
 from ..context import a, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
@@ -156,14 +158,13 @@ def right_with_one_head(answer, ctx):
         .transpose(1, 0, 2)
         .reshape(3, h, n, width),
     }
-    for k, name in enumerate("QKV"):
-        where = f"with {h} heads: {name}"
-        ctx.close(
-            ctx.floats(got[k], where, (h, n, width)),
-            _heads(made, n, h, width)[k],
-            where,
-            {words: value[k] for words, value in wrong.items()},
-        )
+    right = _heads(made, n, h, width)
+    wrong["the order is Q, K, V: the keys came first"] = right[[1, 0, 2]]
+    names = [f"with {h} heads: {name}" for name in "QKV"]
+    parts = [ctx.floats(part, name, (h, n, width)) for part, name in zip(got, names)]
+    ctx.recognize(torch.stack(parts), right, wrong)
+    for part, expected, name in zip(parts, right, names):
+        ctx.close(part, expected, name)
     for k in range(3):
         check_gradients(
             ctx,

@@ -38,16 +38,18 @@ def longer_stretch(answer, ctx):
     return ctx.predicted(answer, "below 0.5", "between 0.5 and 2", "above 2")
 
 
-def _matching(weights, tokens, *, shift=1, over="repeated", which="all"):
+def _matching(weights, tokens, *, shift=1, over="repeated", which="all", flip=False, itself=False):
     """The score of prefix matching by loops; the options make it wrong."""
     n, total, repeated, pairs = len(tokens), 0.0, 0, 0
+    weights = weights.T if flip else weights
     for i in range(n):
         earlier = [j for j in range(i) if tokens[j] == tokens[i]]
         repeated += bool(earlier)
-        for j in {"all": earlier, "last": earlier[-1:], "first": earlier[:1]}[which]:
+        counted = {"all": earlier, "last": earlier[-1:], "first": earlier[:1]}[which]
+        for j in [*counted, *[i] * itself]:
             pairs += 1
-            total += weights[i, j + shift] if j + shift >= 0 else 0.0
-    return total / {"repeated": repeated, "all": n, "pairs": pairs}[over]
+            total += weights[i, j + shift] if 0 <= j + shift < n else 0.0
+    return total / {"repeated": repeated, "all": n, "pairs": pairs, "one": 1}[over]
 
 
 def _repeating(ctx, symbols, n):
@@ -85,6 +87,13 @@ def prefix_matching(answer, ctx):
                 "which": "last"
             },
             "only the first occurrence counts for you: add up all of them": {"which": "first"},
+            "weights[i, j] is how much position i looks at position j, not the other way round": {
+                "flip": True
+            },
+            "the position itself counts as an earlier occurrence for you": {"itself": True},
+            "the sum is not divided by the number of positions whose token was read before": {
+                "over": "one"
+            },
         }
         ctx.close(
             got,

@@ -85,6 +85,9 @@ def _gated_delta_step(answer, ctx, d_k, d_v, alpha, beta):
                 *arrays, erases=False
             )[1],
             "the state does not decay": _step(*arrays, decays=False)[1],
+            "the old state came back": arrays[0],
+            "what is written has the wrong sign: v is added, and what the key finds is taken "
+            "out": decayed - column * b * missed,
             "the key looks at the state before its decay: it decays first": _step(
                 *arrays, first=True
             )[1],
@@ -174,6 +177,10 @@ def decays_as_a_matrix(answer, ctx):
                 "the keys decay towards the future: what is long ago is forgotten": scores
                 * _products(plain).T,
                 "these are the factors alone: multiply them by the scores": _products(plain),
+                "a row and a column stand for a key and a query: Q Kᵀ was asked for, not K "
+                "Qᵀ": scores.T * _products(plain),
+                "the product begins with the earlier token and ends before the later one: from j + "
+                "1 to i": scores * _products(plain, own=True, early=True),
                 "the sum of the decays is taken: it is their product": scores
                 * np.tril(np.cumsum(plain)[:, None] - np.cumsum(plain)),
                 "each row is decayed by its own decay alone: all between the two tokens "
@@ -233,6 +240,8 @@ def after_the_prompt(answer, ctx):
             expected[1],
             f"{where}the state",
             {
+                "nothing decays": _retention(q, k, v, 1.0)[1],
+                "all of it has decayed once too often": gamma * expected[1],
                 "all of it has decayed as if the last chunk were full": short * expected[1],
                 "what the last chunk adds has decayed as if the chunk were full": gamma**last
                 * before
