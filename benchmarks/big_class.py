@@ -24,7 +24,8 @@ import time
 from pathlib import Path
 
 from attnbook.checks import judge
-from attnbook_grader.course.assignments import notebook_with, read_course
+from attnbook_grader.course.assignments import notebook_with
+from attnbook_grader.course.course_file import read_course
 from attnbook_grader.course.exercises import find_book, solution_of
 from attnbook_grader.course.known_wrong_answers import wrong_answers
 from attnbook_grader.course.synthetic_class import hostile_answers, synthetic_class
