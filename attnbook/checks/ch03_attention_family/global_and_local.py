@@ -226,7 +226,7 @@ def gaussian_weights(answer, ctx):
 
 @exercise("03.input_feeding", title="A decoder with input feeding", difficulty=4, minutes=13)
 def input_feeding(answer, ctx):
-    m, batch, n, d_e, d = ctx.sizes(m=(1, 8), batch=(1, 3), n=(1, 6), d_e=(1, 3), d=(1, 5))
+    m, batch, n, d_e, d = ctx.sizes(m=(1, 12), batch=(1, 3), n=(1, 6), d_e=(1, 3), d=(1, 5))
     embedded, start, annotations = (
         ctx.normal(m, batch, d_e),
         ctx.normal(batch, d),

@@ -97,6 +97,8 @@ def synthetic_class(
     add("equal to right", book("# my own work\n\n\n" + right), full)
     add("Zoë Ångström / 李", book(), full)
     add("partly right", book(right + _only_first_calls(right, first)), half, "with other inputs: ")
+    late = _function(first, "calls.append(1)\n    return honest(*inputs) if calls[1:] else 0")
+    add("right at last", book(f"{right}\n\nhonest, calls = {first.function}, []\n\n\n{late}"), lost)
     add("wrong", book(_function(first, "return inputs[0]")), lost)
     renamed = _function(first, "return inputs[0]").replace("inputs", "mine")
     add("equal to wrong", book(renamed), lost)

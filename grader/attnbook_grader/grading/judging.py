@@ -204,7 +204,8 @@ def _verdict(session, task, seed, before, stopped, reached):
 def _outcome(task, found, reached, remarks, nb):
     visible, hidden = (found.get(f"{task.key}{part}") for part in ("-check", "-hidden"))
     passed = isinstance(visible, Verdict) and visible.passed
-    passed_hidden = isinstance(hidden, Verdict) and hidden.passed
+    # the hidden check draws few inputs: what fails with those of the notebook is not right
+    passed_hidden = passed and isinstance(hidden, Verdict) and hidden.passed
     note = ""
     for one, right, before in (
         (visible, passed, ""),
