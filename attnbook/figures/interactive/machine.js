@@ -65,8 +65,8 @@ function figure(data, control) {
     memory[0].forEach((_, m) => cells(x + cell * m, cell, memory.map((row) => row[m]), (v) => ({
       fill: v < 0 ? HUES[0] : HUES[1], opacity: Math.abs(v) / top,
     })));
-    outline(x, cell * memory[0].length, memory.length, "memory: blue below 0, red above");
-    column(width - narrow, outs, "out", shade(HUES[2]));
+    outline(x, cell * memory[0].length, memory.length, "memory: blue −, red +");
+    column(width - narrow - 2, outs, "out", shade(HUES[2]));
     const looks = data.names.map((name, k) => {
       const most = argmax(weights[k]);
       return weights[k][most] < 0.05 ? `the ${name} head is at none of these slots`
