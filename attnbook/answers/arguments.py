@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["PLAIN_TENSORS", "copied", "overwrite", "spoiled"]
+__all__ = ["PLAIN_TENSORS", "copied", "is_named_tuple", "overwrite", "spoiled"]
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 """The types that count as tensors: a subclass could run code whenever it is read."""
+
+
+def is_named_tuple(value) -> bool:
+    """Whether a value is a NamedTuple, which counts as a tuple."""
+    return isinstance(value, tuple) and hasattr(type(value), "_fields")
 
 
 def copied(value):

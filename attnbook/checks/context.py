@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 
-from ..answers.arguments import PLAIN_TENSORS, copied, spoiled
+from ..answers.arguments import PLAIN_TENSORS, copied, is_named_tuple, spoiled
 from ..answers.guarded import guarded, time_limit
 from .verdict import Mistake
 
@@ -301,7 +301,7 @@ class CheckContext:
             shapes: of the members, to report members in reverse order.
         """
         expected = f"({', '.join(names)})"
-        if isinstance(value, tuple) and hasattr(type(value), "_fields"):  # a NamedTuple
+        if is_named_tuple(value):
             value = tuple(tuple.__iter__(value))
         if type(value) not in (tuple, list) or len(value) != len(names):
             what = f"{len(value)} values" if type(value) in (tuple, list) else a(value)
@@ -360,10 +360,9 @@ class CheckContext:
             cases: (name, got, expected, wrong) of each call, as for `close`; the same messages in
                 every `wrong`.
         """
-        for message in cases[0][3]:
-            if all(self.same(got, wrong[message]) for _, got, _, wrong in cases) and not all(
-                self.same(got, expected) for _, got, expected, _ in cases
-            ):
+        right = all(self.same(got, expected) for _, got, expected, _ in cases)
+        for message in [] if right or self._least is not None else cases[0][3]:  # see `recognize`
+            if all(self.same(got, wrong[message]) for _, got, _, wrong in cases):
                 self.fail(message)
         for name, got, expected, _ in cases:
             self.close(got, expected, name)

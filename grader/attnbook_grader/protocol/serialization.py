@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from safetensors.torch import load, save
 
+from attnbook.answers.arguments import is_named_tuple
+
 __all__ = ["ProtocolError", "decode", "encode", "pack", "unpack", "tensors_in"]
 
 DEPTH = 32
@@ -84,7 +86,7 @@ def encode(value, keep, function, depth: int = 0):
         return {"list": [inner(entry) for entry in value]}
     if kind in _CONTAINERS.values():
         return {kind.__name__: [inner(entry) for entry in value]}
-    if _is_named(value):
+    if is_named_tuple(value):
         return {"tuple": [inner(entry) for entry in tuple.__iter__(value)]}
     if isinstance(value, dict):  # an OrderedDict, as of state_dict, is one to the checks as well
         return {"dict": [[inner(key), inner(entry)] for key, entry in dict.items(value)]}
@@ -208,18 +210,13 @@ def tensors_in(value) -> list[torch.Tensor]:
         return [value] if value.is_floating_point() else []
     if type(value) in (list, tuple):
         return [tensor for entry in value for tensor in tensors_in(entry)]
-    if _is_named(value):
+    if is_named_tuple(value):
         return [tensor for entry in tuple.__iter__(value) for tensor in tensors_in(entry)]
     return (
         [tensor for entry in value.values() for tensor in tensors_in(entry)]
         if type(value) is dict
         else []
     )
-
-
-def _is_named(value):
-    """Whether a value is a NamedTuple, which goes through as a tuple."""
-    return isinstance(value, tuple) and hasattr(type(value), "_fields")
 
 
 def _room(size):
