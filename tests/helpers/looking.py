@@ -16,6 +16,8 @@ JUDGE = """async () => {
     images: images.map(i => (
       {src: i.getAttribute('src'), alt: i.getAttribute('alt') || '', width: i.naturalWidth})),
     overflow: document.documentElement.scrollWidth - window.innerWidth,
+    cut: [...article.querySelectorAll('.katex-display')]
+      .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent),
     theme: document.documentElement.dataset.theme,
   };
 }"""

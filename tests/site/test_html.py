@@ -129,6 +129,22 @@ def test_every_figure_of_the_notebooks_is_on_its_page_and_described(soup, site):
     assert total >= 20
 
 
+def test_figures_turn_dark_with_the_page_unless_that_would_make_them_untrue(soup, site):
+    """Curves and diagrams do; what a caption calls dark or pale keeps its ground, and so do
+    pictures.
+    """
+    turned = {}
+    for name in toc_files():
+        for figure in soup[site / f"{name}.html"].find_all("figure"):
+            words = f"{figure.get_text()} {figure.img.get('alt', '')}" if figure.img else ""
+            if "lines" in (figure.img or {}).get("class", []):
+                assert not re.search(r"\b(dark|light|pale|bright|white|black|faint)", words), words
+                turned[figure.get("id")] = figure
+    assert len(turned) >= 100
+    assert {"fig-soft-lookup-steps", "fig-multi-head-line", "fig-tours-sizes"} <= set(turned)
+    assert not {"fig-far-digits", "fig-few-shot-looks", "fig-copying-smudge"} & set(turned)
+
+
 def test_buttons_lead_to_the_notebook(soup, site):
     """Colab opens the notebook of the page, and the download is it."""
     for name in toc_files():

@@ -14,7 +14,7 @@ from looking import JUDGE, Look
 
 pytestmark = [pytest.mark.site, pytest.mark.slow]
 
-SIZES = {"desktop": (1400, 1000), "phone": (390, 844)}
+SIZES = {"desktop": (1280, 1000), "phone": (390, 844)}
 SHOTS = ROOT / "build" / "screenshots"
 QUESTIONS = yaml.safe_load((ROOT / "tests/site/questions.yaml").read_text(encoding="utf-8"))
 KEEP_SHOTS = bool(os.environ.get("SCREENSHOTS"))
@@ -23,8 +23,8 @@ KEEP_SHOTS = bool(os.environ.get("SCREENSHOTS"))
 
 @pytest.mark.parametrize("name", toc_files())
 def test_page_loads_renders_and_fits(browser, context, url, name):
-    """No console error, no request to the outside, equations set, pictures there and described,
-    nothing wider than a phone, in light and in dark.
+    """No console error, no request to the outside, equations set and on a desktop whole, pictures
+    there and described, nothing wider than a phone, in light and in dark.
     """
     with Look(browser, context=context) as look:
         page = look.open(f"{url}/{name}.html")
@@ -37,6 +37,8 @@ def test_page_loads_renders_and_fits(browser, context, url, name):
             look.settle()
             seen = page.evaluate(JUDGE)
             assert seen["overflow"] <= 1, f"{name} is {seen['overflow']} px wider than a {size}"
+            if size == "desktop":
+                assert not seen["cut"], f"{name} cuts equations on a desktop: {seen['cut']}"
             if KEEP_SHOTS:
                 SHOTS.mkdir(parents=True, exist_ok=True)
                 file = f"{name.replace('/', '__')}.{size}.{scheme}.png"

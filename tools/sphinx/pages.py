@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fontTools.subset import Subsetter
 from fontTools.ttLib import TTFont
-from PIL import Image
+from PIL import Image, ImageChops
 from sphinx.jinja2glue import BuiltinTemplateLoader
 from sphinx.util.images import get_image_size
 
@@ -27,6 +27,10 @@ POLICY = (
 )
 """Scripts come from the site itself, or are written on the page and known by their hash; styles
 may stand at an element, which formulas and tables need; nothing comes from elsewhere."""
+
+
+SHADES = re.compile(r"\b(dark|light|pale|bright|white|black|faint)", re.IGNORECASE)
+"""Words of a caption that hold only while the ground of its figure is light."""
 
 
 class Pages(BuiltinTemplateLoader):
@@ -117,7 +121,7 @@ def _named(page: str) -> str:
 
 def _pictures(page: str, builder) -> str:
     """Width and height, so that the text does not jump; loaded when they come near, and large at
-    a click."""
+    a click. On a dark page a figure of lines turns dark as well."""
     files = {name: path for path, name in builder.images.items()}
 
     def sized(match):
@@ -127,6 +131,9 @@ def _pictures(page: str, builder) -> str:
         size = _size(path) if path and path.is_file() else None
         if not size or " width=" in tag:
             return tag
+        caption = re.match(r"(?:(?!<img ).)*?</figcaption>", page[match.end() :], re.DOTALL)
+        if path.suffix == ".png" and not SHADES.search(tag + (caption[0] if caption else "")):
+            tag = tag.replace("<img ", '<img class="lines" ', 1) if _is_ground(path) else tag
         tag = tag.replace(
             "<img ",
             f'<img width="{size[0]}" height="{size[1]}" style="--width: {size[0]}px" '
@@ -162,6 +169,16 @@ def _size(path: Path) -> tuple[int, int] | None:
     with Image.open(path) as picture:
         double = picture.info.get("dpi", (0, 0))[0] > 200
     return (size[0] // 2, size[1] // 2) if double else size
+
+
+def _is_ground(path: Path) -> bool:
+    """Whether most of a figure is the ground it was drawn on, as with curves and diagrams; maps and
+    pictures are not."""
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").reduce(4)
+    ground = Image.new("RGB", small.size, small.getpixel((0, 0)))
+    off = ImageChops.difference(small, ground).convert("L").point(lambda value: value > 3)
+    return off.getbbox() is None or off.histogram()[0] > 0.5 * small.width * small.height
 
 
 def _with_policy(page: str) -> str:
