@@ -351,7 +351,7 @@ def pointer_loss(answer, ctx):
 def point_greedily(answer, ctx):
     n, d, width = ctx.sizes(n=(1, 10), width=(1, 4), state=(1, 5))
     favourite = ctx.integers(0, n)
-    low = 2e4  # all scores lie far below 0: a number such as −10000 is no mask
+    low, scale = 2e4, 1e6  # all scores lie far below 0: a number such as −1e9 is no mask
 
     def run(again=False, feed=None, drop=False, lowest=False):
         item, state, path = array(start), np.zeros(width), []
@@ -410,7 +410,7 @@ def point_greedily(answer, ctx):
         state = torch.tanh(read @ item + keep @ state)
         scores = w @ state
         scores[favourite] += 8.0  # what a model without masks points at again and again
-        scores -= low
+        scores = scale * (scores - low)
         handed.append((scores, scores.clone()))
         return scores, state
 

@@ -165,5 +165,6 @@ edit("the lowest scores are taken", 'float("-inf")).argmax', 'float("inf")).argm
 edit("expected what was pointed at", "item = x[j]", "item = j")
 edit("every position once", "return path", "return path[:-1]")
 edit("with −∞ (the scores may be lower than any other number)", 'float("-inf")', "-10.0")
+edit("with −∞ (the scores may be lower than any other number)", 'float("-inf")', "-1e9")
 edit("the scores that step returned are overwritten", "scores.masked_fill", "scores.masked_fill_")
 edit("called more than", "return path", "step(item, state)\n    return path")
