@@ -71,7 +71,10 @@ def check_gradients(ctx, answer, arguments, at, oracle, *, part=None, nan=None, 
     for k, (i, name) in enumerate(at.items()):
         gradient = array(gradients[i])
         if not np.isfinite(gradient).all():
-            why = nan or "a division by 0, or a NaN that is replaced later, leaves NaN behind in it"
+            why = nan or (
+                "a division by 0, a softmax over nothing but −∞, or a NaN that is replaced later, "
+                "leaves NaN behind in it"
+            )
             ctx.fail(f"the values are right, but the gradient at {name} is not finite: {why}")
         directions = [array(ctx.normal(*gradient.shape)) for _ in range(_DIRECTIONS)]
         got = np.array([(gradient * direction).sum() for direction in directions])

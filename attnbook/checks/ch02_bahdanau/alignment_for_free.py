@@ -88,7 +88,7 @@ def alignment_error_rate(answer, ctx):
         ("", predicted, sure, sure | maybe),
         (" where possible does not repeat the sure links", predicted, sure, maybe),
         (" of the sure links themselves", set(sure), sure, sure | maybe),
-        (" of no links at all", set(), sure, sure | maybe),
+        (" of no predicted link against sure ones", set(), sure, sure | maybe),
         (" where no link is sure", predicted, set(), maybe),
         (" where no link is possible", predicted, set(), set()),
         (" of nothing against nothing", set(), set(), set()),
