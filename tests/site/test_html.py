@@ -138,7 +138,9 @@ def test_figures_turn_dark_with_the_page_unless_that_would_make_them_untrue(soup
         for figure in soup[site / f"{name}.html"].find_all("figure"):
             words = f"{figure.get_text()} {figure.img.get('alt', '')}" if figure.img else ""
             if "lines" in (figure.img or {}).get("class", []):
-                assert not re.search(r"\b(dark|light|pale|bright|white|black|faint)", words), words
+                assert not re.search(
+                    r"\b(dark|light|pale|bright|white|black|faint)", words, re.IGNORECASE
+                ), words
                 turned[figure.get("id")] = figure
     assert len(turned) >= 100
     assert {"fig-soft-lookup-steps", "fig-multi-head-line", "fig-tours-sizes"} <= set(turned)
