@@ -99,18 +99,26 @@ def test_a_model_that_knows_is_reported_as_such(beam_size):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    ("name", "kind", "n", "turned"),
     [
-        ("pointer-hull-5-10-small", "hulls"),
-        ("pointer-hull-5-50-small", "hulls"),
-        ("pointer-delaunay-5-small", "delaunay"),
-        ("pointer-delaunay-10-small", "delaunay"),
+        ("pointer-hull-5-any-corner-small", "hulls", 5, True),
+        ("pointer-hull-5-10-small", "hulls", (5, 10), False),
+        ("pointer-hull-5-50-small", "hulls", (5, 50), False),
+        ("pointer-delaunay-5-small", "delaunay", 5, False),
+        ("pointer-delaunay-10-small", "delaunay", 10, False),
     ],
 )
 def test_a_small_run_leaves_its_figures_and_its_checkpoint(
-    tmp_path, monkeypatch, name, kind, figures_of
+    tmp_path, monkeypatch, name, kind, n, turned, figures_of
 ):
     drawn, batches = [], hulls_and_triangulations.PointBatches
+    seen, train_network = [], hulls_and_triangulations.train_network
+
+    def trained(model, given, *rest, **options):
+        seen.append(type(given))
+        return train_network(model, given, *rest, **options)
+
+    monkeypatch.setattr(hulls_and_triangulations, "train_network", trained)
 
     def watched(kind, n, *given, **options):
         drawn.append((kind, n))
@@ -123,11 +131,19 @@ def test_a_small_run_leaves_its_figures_and_its_checkpoint(
         and {row["n"] for row in figures["greedy"]} == {5, 6}
         and len(figures["beam"]) == 2
     )
-    low, *high = name.removesuffix("-small").split("-")[2:]
-    assert drawn == [(kind, (int(low), int(high[0])) if high else int(low))]
+    assert drawn == [(kind, n)]
+    assert seen == [hulls_and_triangulations.FromAnyCorner if turned else batches]
     model = PointerNetwork(2, 16, ends=True, repeats=kind == "delaunay")
     if load_experiments()[name].settings.checkpoint:
         load_model_weights(model, tmp_path / f"{name}.safetensors")
+
+
+def test_a_start_that_no_hull_has_is_named():
+    settings = hulls_and_triangulations.PointSettings(first="anywhere", steps=1)
+    with pytest.raises(ValueError, match="first .*anywhere"):
+        hulls_and_triangulations.hull(settings)
+    with pytest.raises(ValueError, match="for hulls, got delaunay"):
+        hulls_and_triangulations.delaunay(dataclasses.replace(settings, first="any corner"))
 
 
 def test_the_small_run_learns_to_walk_and_to_end():
