@@ -12,12 +12,14 @@ from .interactive import (
     alignment_steps,
     beam_steps,
     delta_rule_steps,
+    head_viewer,
     machine_steps,
     mask_painter,
     position_products,
     rotary_scores,
     softmax_of_products,
     tour_steps,
+    view_heads,
 )
 from .legend import legend
 from .plane import plane_walk, pointer_steps, tour_ring, triangulation
@@ -28,12 +30,10 @@ from .weights.documents import document_heat, memory_hops
 from .weights.heads import bit_panels, head_weights
 from .weights.staircase import word_staircase
 from .weights.trees import dependency_tree
-from .weights.viewer import HeadViewer, head_viewer, view_heads
 
 __all__ = [
     "CMAP",
     "COLORS",
-    "HeadViewer",
     "InteractiveFigure",
     "LINES",
     "addressing_flow",

@@ -89,4 +89,9 @@ def one_of_each():
             names=["read", "<b>write</b>"], titles=["one <b>comes</b>", "two comes", "one is due",
             "two is due"], first=-2, count=4, step=1, still=still(),
         ),
+        "heads": figures.view_heads(
+            {"encoder": [torch.randn(1, 3, 4, 4, generator=g).softmax(-1)] * 2,
+             "cross": [torch.randn(1, 2, 3, 4, generator=g).softmax(-1)] * 2},
+            ["<b>the</b>", "cat", "sat", "down"], ["so", "it"],
+        ),
     }  # fmt: skip

@@ -17,7 +17,7 @@ from attnbook.training import beam_search
 pytestmark = [pytest.mark.site, pytest.mark.slow]
 KINDS = [
     "softmax", "mask", "positions", "alignment", "addressing", "beam", "tour", "rotary", "delta",
-    "machine",
+    "machine", "heads",
 ]  # fmt: skip
 PAGE = "<!doctype html><meta charset=utf-8><meta name=viewport content='width=device-width'>{}"
 
@@ -179,6 +179,36 @@ def test_delta_rule(compute, strength):
 def test_a_machine_reads_its_memory(compute):
     memory, weights = drawn(6, 3), drawn(2, 6).softmax(-1)
     assert_close(compute("machine", memory=memory, weights=weights), read_memory(memory, weights))
+
+
+def test_heads(compute, context, all_figures):
+    """What is computed is what was given; another attention has other layers, heads and words."""
+    page = context.new_page()
+    page.set_content(all_figures)
+    root = page.locator("[data-attnbook-figure=heads]")
+    select = {
+        name: root.get_by_role("combobox", name=name) for name in ("attention", "layer", "head")
+    }
+    words = root.get_by_role("combobox", name="word that looks")
+    assert [select[name].locator("option").count() for name in ("layer", "head")] == [2, 3]
+    select["layer"].select_option(index=1)
+    select["head"].select_option(index=2)
+    root.locator("svg [data-key=row-3]").click()
+    assert words.input_value() == "3" and "layer 2, head 3, “down” looks" in said(page, "heads")
+    select["attention"].select_option(index=1)
+    assert words.locator("option").all_inner_texts() == ["1 so", "2 it", "3 ⟨/s⟩"]
+    weights = compute("heads", part=1, layer=1, head=1, row=2)["weights"]
+    assert abs(sum(weights) - 1) < 2.1e-3
+    best = ["<b>the</b>", "cat", "sat", "down"][int(np.argmax(weights))]
+    assert said(page, "heads").startswith(
+        "In decoder, over the source, layer 2, head 2, “⟨/s⟩” looks most at "
+        f"“{best}” ({max(weights):.3f}), then at"
+    )
+    shades = root.locator("svg [data-key=row-2] .weight").evaluate_all(
+        "cells => cells.map(cell => +cell.getAttribute('fill-opacity'))"
+    )
+    assert shades == weights
+    page.close()
 
 
 def test_a_machine_plays_until_it_is_paused(context, all_figures):

@@ -9,6 +9,7 @@ from .attention import (
 )
 from .decoding import beam_steps, tour_steps
 from .figure import InteractiveFigure
+from .heads import head_viewer, view_heads
 from .memory import addressing_steps, delta_rule_steps, machine_steps
 
 __all__ = [
@@ -17,10 +18,12 @@ __all__ = [
     "alignment_steps",
     "beam_steps",
     "delta_rule_steps",
+    "head_viewer",
     "machine_steps",
     "mask_painter",
     "position_products",
     "rotary_scores",
     "softmax_of_products",
     "tour_steps",
+    "view_heads",
 ]

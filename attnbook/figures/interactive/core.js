@@ -94,14 +94,18 @@ function start(root, figure) {
     choice(label, names, value, changed) {
       const box = put(bar, "label", {}, `${label} `);
       const select = put(box, "select");
-      names.forEach((name, i) => put(select, "option", { value: i }, name));
-      select.value = value;
+      const offer = (v, list) => {
+        if (list) select.replaceChildren();
+        list?.forEach((name, i) => put(select, "option", { value: i }, name));
+        select.value = v;
+      };
+      offer(value, names);
       quiet(select);
       select.addEventListener("change", () => {
         changed(+select.value);
         redraw();
       });
-      return (v) => { select.value = v; };
+      return offer; // another value, and other names for it
     },
     tick(label, value, changed) {
       const box = put(bar, "label");

@@ -13,7 +13,7 @@ from attnbook import figures
 
 KINDS = [
     "softmax", "mask", "positions", "alignment", "addressing", "beam", "tour", "rotary", "delta",
-    "machine",
+    "machine", "heads",
 ]  # fmt: skip
 TOUR = dict(points=[[0, 0], [1, 0], [0, 1]], walk=[0, 1, 2], weights=[[1, 0, 0]] * 3)
 MEMORY = dict(memory=[[1, 0], [0, 1]], key=[1, 0], previous=[1, 0], strength=1, gate=1, shift=0)

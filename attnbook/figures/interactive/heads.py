@@ -1,31 +1,20 @@
-"""A viewer of attention heads: every head of every layer in a notebook or on a page, with a
-still where no script runs.
-"""
+"""Every head of a model to look at: one sentence, a map for each head, the weights of a word."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-import io
-import json
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ..canvas import as_array, plain
 from ..style import CMAP
-from .viewer_page import CARD, SCRIPT, STYLE
+from .figure import InteractiveFigure
 
-__all__ = ["HeadViewer", "head_viewer", "view_heads"]
+__all__ = ["head_viewer", "view_heads"]
 
 START, END = "⟨s⟩", "⟨/s⟩"
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class _Part(NamedTuple):
@@ -33,97 +22,6 @@ class _Part(NamedTuple):
     weights: np.ndarray  # (layers, h, m, n)
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-
-
-class HeadViewer:
-    """What a notebook shows as a viewer of heads; made by :func:`head_viewer` and
-    :func:`view_heads`.
-
-    JupyterLab, Colab, nbconvert's HTML and the website show ``text/html``: controls for attention,
-    layer, head and word, a map, and a table of numbers that follows the choice. Nothing is loaded
-    from anywhere. Where scripts do not run, or are stripped with the style, a still of all heads
-    and the table of the first choice remain; where HTML is not shown, the still alone
-    (``image/png``). Equal input gives equal bytes.
-
-    Weights are kept to three digits.
-    """
-
-    def __init__(self, parts: Sequence[_Part], start: tuple[int, int, int, int]) -> None:
-        self._parts, self._start = tuple(parts), start
-
-    @property
-    def alt(self) -> str:
-        """What the still shows, in words."""
-        shown = "; ".join(
-            f"{p.name}: {_many(p.weights.shape[0], 'layer')} of "
-            f"{_many(p.weights.shape[1], 'head')}, {len(p.rows)} by "
-            f"{len(p.columns)} words"
-            for p in self._parts
-        )
-        return f"Attention weights of every head as small maps, darker is more weight. {shown}."
-
-    @cached_property
-    def still(self) -> bytes:
-        """A map of each head, a row of maps a layer, as the bytes of a PNG file."""
-        return _still(self._parts, 96)
-
-    def html(self) -> str:
-        """The viewer as one piece of HTML, to be put into any page."""
-        data = {
-            "parts": [
-                {
-                    "name": p.name,
-                    "rows": p.rows,
-                    "columns": p.columns,
-                    "layers": p.weights.shape[0],
-                    "heads": p.weights.shape[1],
-                    "weights": _packed(p.weights),
-                }
-                for p in self._parts
-            ],
-            "start": self._start,
-        }
-        # Inside a script element nothing may look like markup, whatever the tokens are.
-        text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-        text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-        own = "attnbook-" + hashlib.sha256(text.encode()).hexdigest()[:12]
-        image = base64.b64encode(self.still).decode()
-        script = (
-            SCRIPT.replace("@STYLE@", json.dumps(STYLE))
-            .replace("@ID@", own)
-            .replace("@DATA@", text)
-        )
-        return (
-            f'<div id="{own}" data-attnbook-heads="{own}" role="group" '
-            f'aria-label="Viewer of attention heads" style="{CARD}">\n'
-            f'<div class="hv-still"><img alt="{html.escape(self.alt)}" '
-            f'src="data:image/png;base64,{image}" style="max-width:100%"></div>\n'
-            f'<div class="hv-numbers">{self._table()}</div>\n<script>{script}</script>\n</div>'
-        )
-
-    def _table(self) -> str:
-        part, layer, head, row = self._start
-        p = self._parts[part]
-        weights = np.round(p.weights[layer, head, row], 3)
-        lines = "".join(
-            f"<tr{' class=' + chr(34) + 'hv-top' + chr(34) if c == weights.argmax() else ''}><th "
-            f'scope="row">{html.escape(word)}</th>'
-            f"<td>{weights[c]:.3f}</td></tr>"
-            for c, word in enumerate(p.columns)
-        )
-        return (
-            f"<table><caption>Weights of “{html.escape(p.rows[row])}”: {html.escape(p.name)}, "
-            f"layer {layer + 1}, head {head + 1}</caption>"
-            f'<thead><tr><th scope="col">word looked at</th><th '
-            f'scope="col">weight</th></tr></thead><tbody>{lines}</tbody></table>'
-        )
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {
-            "text/html": self.html(),
-            "image/png": base64.b64encode(self.still).decode(),
-            "text/plain": self.alt,
-        }
 
 
 def head_viewer(
@@ -135,8 +33,9 @@ def head_viewer(
     layer: int = 0,
     head: int = 0,
     row: int = 0,
-) -> HeadViewer:
-    """Show the weights of one sentence in a :class:`HeadViewer`.
+) -> InteractiveFigure:
+    """Show the weights of one sentence, a head at a time: a map, and for one word the numbers, to
+    three digits. The reader chooses layer, head and word.
 
     Args:
         weights: ``(layers, h, m, n)``, or ``(h, m, n)``, or ``(m, n)``, each between 0 and 1. More
@@ -153,7 +52,7 @@ def head_viewer(
     Source: the idea of figures 3 to 5 of Vaswani et al. 2017, and of the tools after it.
     """
     part = _part("weights", name, weights, rows, rows if columns is None else columns)
-    return HeadViewer([part], _first([part], 0, layer, head, row))
+    return _figure([part], _first([part], 0, layer, head, row))
 
 
 def view_heads(
@@ -166,7 +65,7 @@ def view_heads(
     layer: int = 0,
     head: int = 0,
     row: int = 0,
-) -> HeadViewer:
+) -> InteractiveFigure:
     """Show the weights that a model returns, one sentence of its batch.
 
     Args:
@@ -212,9 +111,28 @@ def view_heads(
     ]
     if part is not None and part not in named:
         raise ValueError(f"part must be one of {', '.join(named)}, got {part!r}")
-    return HeadViewer(
-        parts, _first(parts, 0 if part is None else list(named).index(part), layer, head, row)
+    first = 0 if part is None else list(named).index(part)
+    return _figure(parts, _first(parts, first, layer, head, row))
+
+
+def _figure(parts: Sequence[_Part], first: tuple[int, int, int, int]) -> InteractiveFigure:
+    shown = "; ".join(
+        f"{p.name}: {_many(p.weights.shape[0], 'layer')} of {_many(p.weights.shape[1], 'head')}, "
+        f"{len(p.rows)} by {len(p.columns)} words"
+        for p in parts
     )
+    label = f"Attention weights of every head as small maps, darker is more weight. {shown}."
+    data = {
+        "parts": [
+            {
+                "name": p.name, "rows": p.rows, "columns": p.columns,
+                "weights": np.rint(1000 * p.weights).astype(int),
+            }
+            for p in parts
+        ],
+        "first": first,
+    }  # fmt: skip
+    return InteractiveFigure("heads", label, data, _still(parts))
 
 
 def _of_sentence(key: str, value, index: int) -> np.ndarray:
@@ -281,25 +199,16 @@ def _first(
     return part, int(layer), int(head), int(row)
 
 
-def _packed(weights: np.ndarray) -> str:
-    """Thousandths as two digits of base 36, one after the other."""
-    return "".join(
-        _DIGITS[v // 36] + _DIGITS[v % 36]
-        for v in np.rint(1000 * weights).astype(int).ravel().tolist()
-    )
-
-
 def _many(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _still(parts: Sequence[_Part], dpi: int) -> bytes:
-    from PIL import Image
-
+def _still(parts: Sequence[_Part]) -> Figure:
+    """A map of each head, a row of maps a layer."""
     lines = [(p, layer) for p in parts for layer in range(p.weights.shape[0])]
     across = max(p.weights.shape[1] for p in parts)
     figure = Figure(
-        figsize=(7.2, 0.3 + 1.75 * len(lines) * min(1.0, 4 / across)), dpi=dpi, layout="constrained"
+        figsize=(7.2, 0.3 + 1.75 * len(lines) * min(1.0, 4 / across)), layout="constrained"
     )
     axes = figure.subplots(len(lines), across, squeeze=False)
     for (p, layer), line in zip(lines, axes):
@@ -329,24 +238,7 @@ def _still(parts: Sequence[_Part], dpi: int) -> bytes:
                 ax.set_ylabel(_math_free(p.name, 26), fontsize=6.5)
             if (layer == p.weights.shape[0] - 1) and len(p.columns) <= 26:
                 ax.set_xticks(range(len(p.columns)), list(map(_math_free, p.columns)), rotation=90)
-    canvas, data = FigureCanvasAgg(figure), io.BytesIO()
-    canvas.draw()
-    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-    # a third of the bytes
-    picture.quantize(palette=_palette(Image), dither=Image.Dither.NONE).save(
-        data, format="PNG", optimize=True
-    )
-    return data.getvalue()
-
-
-def _palette(Image):
-    """The colours of weights, and those of ink on the face of the book."""
-    blues = (255 * colormaps[CMAP](np.linspace(0, 1, 200))[:, :3]).round().astype(int)
-    face, ink = np.array([251, 251, 248]), np.array([20, 20, 20])
-    greys = (face + (ink - face) * np.linspace(0, 1, 24)[:, None]).round().astype(int)
-    palette = Image.new("P", (1, 1))
-    palette.putpalette(np.concatenate([blues, greys, greys[-1:].repeat(32, 0)]).ravel().tolist())
-    return palette
+    return figure
 
 
 def _math_free(text: str, most: int = 12) -> str:
