@@ -134,7 +134,7 @@ def instructor_version(nb: NotebookNode) -> NotebookNode:
 
 
 _CLOSER = re.compile(r"^## Closer look: (.+)$", re.MULTILINE)
-OPTIONAL = "Before the exercises, for whoever is curious: "
+OPTIONAL = "What follows up to the exercises may be skipped; it looks closer at: "
 """How the paragraph begins that names the closer looks between "What to remember" and exercises."""
 
 
