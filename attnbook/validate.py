@@ -163,6 +163,22 @@ def check_whole(name: str, value: object) -> torch.Tensor:
     return value
 
 
+def check_position(position: object, leading: torch.Size) -> None:
+    """Raise a ``ValueError`` unless ``position``, that of the first row of inputs
+    ``(*leading, n, width)``, is an integer from 0 on or, for inputs (batch, n, width), a tensor of
+    one whole number for each row, negative where padding stands in front.
+    """
+    if not isinstance(position, torch.Tensor):
+        check_integer("position", position, 0)
+        return
+    check_whole("position", position)
+    require(
+        len(leading) == 1 and position.shape == leading,
+        "position must be an integer, or one for each row of inputs (batch, length, width), "
+        f"got shape {tuple(position.shape)}",
+    )
+
+
 def _is_whole(tensor: torch.Tensor) -> bool:
     return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
 

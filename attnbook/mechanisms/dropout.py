@@ -43,7 +43,10 @@ class Dropout(nn.Module):
     def __init__(self, p: float = 0.1) -> None:
         super().__init__()
         self.p = float(check_number("p", p, least=0, below=1))
-        self.keep = max(1, round((1 - p) * _LEVELS)) / _LEVELS
+
+    @property
+    def keep(self) -> float:
+        return max(1, round((1 - self.p) * _LEVELS)) / _LEVELS
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training or self.p == 0:

@@ -6,12 +6,24 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-__all__ = ["autocast_as", "autocast_state", "wide_dtype", "wide_product", "without_autocast"]
+__all__ = [
+    "autocast_as",
+    "autocast_state",
+    "finest_dtype",
+    "wide_dtype",
+    "wide_product",
+    "without_autocast",
+]
 
 
 def wide_dtype(*tensors: torch.Tensor) -> torch.dtype:
     """Return float64 if any of the tensors is float64, else float32: no sum is kept in less."""
     return torch.float64 if any(t.dtype == torch.float64 for t in tensors) else torch.float32
+
+
+def finest_dtype(device: torch.device) -> torch.dtype:
+    """Return the dtype in which positions become angles: float64, which Apple's GPUs lack."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def without_autocast(tensor: torch.Tensor) -> AbstractContextManager:

@@ -224,7 +224,7 @@ def fit_adversarial(
     if history.averaged is not None:
         parts["averaged"] = history.averaged
     run = {
-        "loss": loss if isinstance(loss, str) else describe(loss.discriminator),
+        "loss": _name_of(loss),
         "rates": [generator_rate, discriminator_rate],
         "betas": list(betas),
         "average": average,
@@ -481,6 +481,14 @@ def _check_labels(name: str, labels: Any) -> torch.Tensor:
 
 def _noise_width(generator: torch.nn.Module) -> int:
     return check_integer("d_noise of the generator", getattr(generator, "d_noise", None))
+
+
+def _name_of(loss: str | AdversarialLoss) -> str:
+    """What a checkpoint calls a loss: its key where it has one, as these are lambdas."""
+    if isinstance(loss, str):
+        return loss
+    names = [name for name, known in ADVERSARIAL_LOSSES.items() if known is loss]
+    return names[0] if names else f"{describe(loss.discriminator)}, {describe(loss.generator)}"
 
 
 def _check(given: dict[str, Any]) -> None:

@@ -152,10 +152,11 @@ def policy_loss(
     Source: Williams 1992; the entropy term as in Mnih et al. 2016. Mishra et al. 2018 keep each
     update within a trust region (TRPO) where this one is left to Adam.
     """
-    require(
-        logits.shape[:-1] == actions.shape,
-        f"actions must have shape {tuple(logits.shape[:-1])}, got shape {tuple(actions.shape)}",
-    )
+    for name, given in (("actions", actions), ("values", values), ("rewards", rewards)):
+        require(
+            given.shape == logits.shape[:-1],
+            f"{name} must have shape {tuple(logits.shape[:-1])}, got shape {tuple(given.shape)}",
+        )
     gains = advantages(rewards, values.detach(), discount, trace)
     log_p = logits.log_softmax(-1)
     chosen = log_p.gather(-1, actions[..., None])[..., 0]

@@ -90,6 +90,9 @@ def test_evaluation_and_zero_are_the_identity_and_the_ends_hold():
     assert Dropout(0.5).eval()(x) is x and Dropout(0.0)(x) is x
     assert Dropout(1e-9).keep == 1.0 and torch.equal(Dropout(1e-9)(x), x)
     assert Dropout(1 - 1e-9).keep == 2**-16 and torch.isfinite(Dropout(1 - 1e-9)(x)).all()
+    changed = Dropout(0.1)
+    changed.p = 0.75
+    assert changed.keep == 0.25
     for p in (-0.1, 1.0, float("nan"), True, "0.1"):
         with pytest.raises(ValueError, match="^p must"):
             Dropout(p)

@@ -610,6 +610,7 @@ def test_each_part_of_the_state_is_needed(tmp_path, monkeypatch, lost):
         ({"seed": 4}, "seed: 3 in the checkpoint, 4 in this call"),
         ({"average": None}, "average: 0.9 in the checkpoint, None in this call"),
         ({"loss": "minimax"}, "loss: 'hinge' in the checkpoint, 'minimax'"),
+        ({"loss": ADVERSARIAL_LOSSES["minimax"]}, "loss: 'hinge' in the checkpoint, 'minimax'"),
         ({"steps": 3}, "steps must be at least the 7 of the run in checkpoint_dir, got 3"),
     ],
 )

@@ -77,10 +77,16 @@ def test_returns_run_over_episodes_and_end_with_the_world():
             torch.zeros(2, 4, dtype=torch.int64),
             torch.zeros(2, 3),
         ),
+        lambda: policy_loss(
+            torch.zeros(2, 3, 4),
+            torch.zeros(2, 1),
+            torch.zeros(2, 3, dtype=torch.int64),
+            torch.zeros(2, 1),
+        ),
     ],
 )
 def test_errors(call):
-    with pytest.raises(ValueError, match="rewards|discount|trace|actions"):
+    with pytest.raises(ValueError, match="rewards|discount|trace|actions|values"):
         call()
 
 

@@ -238,7 +238,7 @@ def multi_head(answer, ctx):
     # small whole numbers, so that no score is rounded: all of them below a finite fill
     whole = [ctx.integers(1, 4, *tensor.shape).float() for tensor in given]
     whole[2] *= -(2.0**12)
-    name = "the output where all scores are very low"
+    name = "where all scores lie far below a finite fill such as -1e4: the output"
     got = ctx.floats(
         ctx.call(answer, *whole, heads, mask),
         name,

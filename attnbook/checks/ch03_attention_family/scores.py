@@ -128,6 +128,7 @@ def reduced_rank(answer, ctx):
     right = torch.linalg.qr(ctx.normal(d_k, top))[0]
     # well apart: the best answer is the only one
     sizes = torch.tensor([3.0, 2.0, 1.2, 0.7, 0.4, 0.2])[:top]
+    sizes = sizes * (0.9 + 0.2 * torch.rand(top, generator=ctx.generator))
     w = (left * sizes) @ right.T
     for rank in (min(k, top), top):
         got_u, got_v = ctx.parts(ctx.call(answer, w, rank), ("U", "V"))

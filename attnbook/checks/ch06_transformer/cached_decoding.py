@@ -200,7 +200,7 @@ def cached_attention(answer, ctx):
                 },
             )
         if low:
-            what = "context, where all scores are far below 0 and masked ones at -inf,"
+            what = "where all scores are far below 0, and masked ones at -inf: the context"
             ctx.close(got[0], context, what)
             continue
         ctx.close(got[0], context, "context", _slips(arrays, h, t, m))

@@ -296,12 +296,14 @@ def _layers(n, d, matrices, ctx):
     """Self-attentions (…, n, d) -> (…, n, d), where they leak, and what to call them."""
     w_q, w_k, w_v = matrices
     causal = torch.ones(n, n, dtype=torch.bool).tril()
-    # not every place, so that no fixed matrix is right
-    leaky = ctx.order(n - 2)[: ctx.integers(1, n - 2)] if n > 2 else []
-    ahead = causal.clone()
-    ahead[leaky, [t + 2 for t in leaky]] = True
     triangle, none = ~np.tri(n, dtype=bool), np.zeros((n, n), dtype=bool)
-    skipped = (ahead & ~causal).numpy()
+
+    def two_ahead():
+        """A mask that leaks in some places, others at each call, and where it does."""
+        leaky = ctx.order(n - 2)[: ctx.integers(1, n - 2)] if n > 2 else []
+        ahead = causal.clone()
+        ahead[leaky, [t + 2 for t in leaky]] = True
+        return ahead, (ahead & ~causal).numpy()
 
     def scores(x):
         return (x @ w_q.to(x)) @ (x @ w_k.to(x)).transpose(-1, -2) / d**0.5
@@ -328,13 +330,20 @@ def _layers(n, d, matrices, ctx):
 
     shares = (0.5 + torch.rand(n, n, generator=ctx.generator)) * ctx.normal(n, n).sign()
 
+    def shared(mask):
+        return lambda e: (shares * mask).to(e)
+
     def mix(mask):
-        return layer(lambda e: (shares * mask).to(e))
+        return layer(shared(mask))
+
+    def leaking(what, weigh=before, **options):
+        mask, where = two_ahead()
+        return layer(weigh(mask), **options), where, what
 
     of_any_width = (
         (mix(torch.ones_like(causal)), triangle, "in a layer that adds up all words"),
         (mix(causal), none, "in a layer that adds up the words up to each"),
-        (mix(ahead), skipped, "in a layer that adds up words, in some places two words ahead"),
+        leaking("in a layer that adds up words, in some places two words ahead", shared),
     )
     if d == 1:  # a row of one number has no direction, and one slope may be 0
         return of_any_width
@@ -342,20 +351,15 @@ def _layers(n, d, matrices, ctx):
         *of_any_width,
         (layer(before(causal)), none, "in a layer with the right mask"),
         (layer(before(torch.ones_like(causal))), triangle, "in a layer without a mask"),
-        (layer(before(ahead)), skipped, "in a layer that sees two words ahead in some places"),
-        (layer(before(ahead), norm_out=True), skipped, "in a layer whose result has mean 0"),
-        (
-            layer(before(ahead), norm_in=True),
-            skipped,
-            "in a layer with a norm before the attention",
-        ),
-        (layer(before(ahead), unit=True), skipped, "in a layer that gives each row the length 1"),
-        (
-            layer(before(ahead), reads=lambda x: torch.cat((0 * x[..., :1], x[..., 1:]), -1)),
-            skipped,
+        leaking("in a layer that sees two words ahead in some places"),
+        leaking("in a layer whose result has mean 0", norm_out=True),
+        leaking("in a layer with a norm before the attention", norm_in=True),
+        leaking("in a layer that gives each row the length 1", unit=True),
+        leaking(
             "in a layer that does not read the first entry of a row",
+            reads=lambda x: torch.cat((0 * x[..., :1], x[..., 1:]), -1),
         ),
-        (layer(before(ahead), reads=torch.square), skipped, "in a layer that reads squares"),
+        leaking("in a layer that reads squares", reads=torch.square),
         (
             # with a norm in these two: a row put in at random seldom leaves a sum as it was
             layer(lambda e: e.softmax(-1) * causal, norm_in=True),

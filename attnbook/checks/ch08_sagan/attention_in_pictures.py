@@ -2,14 +2,20 @@
 a stack, the cost of the layer, where one place looks.
 """
 
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
 
-from ...answers.flop_counter import Products
+from ...answers.flop_counter import Products, largest
 from ..context import array, overflows, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+
+ALL_PLACES = (
+    "the map is right, but the weights of all places were computed for it: only one place asks, so "
+    "its query alone meets the keys"
+)
 
 
 @exercise("08.one_place", title="On paper: what one place finds", difficulty=1, minutes=4)
@@ -286,10 +292,7 @@ def map_of_a_query(answer, ctx):
         ctx.close(got, right, "the map", wrong)
         places = height * width
         if counter.count > 3 * 2 * d * (C + C * places + places):
-            ctx.fail(
-                "the map is right, but the weights of all places were computed for it: only one "
-                "place asks, so its query alone meets the keys"
-            )
+            ctx.fail(ALL_PLACES)
         check_gradients(
             ctx,
             answer,
@@ -310,6 +313,22 @@ def map_of_a_query(answer, ctx):
     )
     right = _map(array(x), array(W_f), array(W_g), 1, 2, False)
     ctx.close(got, right, overflow)
+
+    # However it is written: first within reach of the answer, where nothing is lost by it, then for
+    # a map whose N² weights are 4 GB, which a sandbox does not have.
+    for side in (24, 184):
+        watch = largest() if side == 24 else None
+        x, W_f, W_g = ctx.normal(2, side, side), ctx.normal(2, 2), ctx.normal(2, 2)
+
+        def watched(*arguments):
+            with watch or nullcontext():
+                return answer(*arguments)
+
+        got = ctx.call(watched, x, W_f, W_g, 3, 5, False)
+        if watch and watch.count >= 2 * side**4:
+            ctx.fail(ALL_PLACES)
+        got = ctx.floats(got, "a large map", (side, side))
+        ctx.close(got, _map(array(x), array(W_f), array(W_g), 3, 5, False), "a large map")
 
 
 def _same(scores):

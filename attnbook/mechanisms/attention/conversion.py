@@ -64,4 +64,6 @@ def _mean(linear: Linear, had: int, kept: int) -> Linear:
         made.weight.copy_(mean(linear.weight))
         if linear.bias is not None:
             made.bias.copy_(mean(linear.bias))
-    return made
+    for parameter, old in zip(made.parameters(), linear.parameters(), strict=True):
+        parameter.requires_grad_(old.requires_grad)
+    return made.train(linear.training)

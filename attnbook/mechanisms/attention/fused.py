@@ -54,7 +54,10 @@ def fused_attention(
     """
     batch = common_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     if sink is not None:
-        column = (sink / scale).to(query.dtype).unsqueeze(-1).expand(*batch, query.shape[-2], 1)
+        # finite, as ∞ · 0 is NaN: beyond what this allows no key, or no sink, has any weight
+        largest = torch.finfo(query.dtype).max / 2
+        column = (sink / scale).clamp(-largest, largest).to(query.dtype)
+        column = column.unsqueeze(-1).expand(*batch, query.shape[-2], 1)
         query = torch.cat([query.expand(*batch, -1, -1), column], dim=-1)
         end = F.pad(key.new_ones(1, 1), (key.shape[-1], 0)).expand(*key.shape[:-2], 1, -1)
         key = torch.cat([F.pad(key, (0, 1)), end], dim=-2)

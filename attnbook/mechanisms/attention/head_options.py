@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from ...validate import check_integer, check_whole, require
+from ...validate import check_integer, check_position, require
 from ..scores.base import Score
 
 __all__ = ["Rotary", "check_heads", "place_heads"]
@@ -79,13 +79,8 @@ def place_heads(
     heads = heads if norm is None else norm(heads)
     if rotary is None:
         return heads
+    check_position(position, heads.shape[:-3])
     if isinstance(position, torch.Tensor):
-        check_whole("position", position)
-        require(
-            heads.dim() == 4 and position.shape == heads.shape[:1],
-            "position must be an integer, or one for each row of inputs (batch, length, width), "
-            f"got shape {tuple(position.shape)}",
-        )
         rows = torch.arange(heads.shape[-2], device=heads.device)
         position = position.to(heads.device)[:, None, None] + rows  # (batch, 1, n)
     if last is not None:

@@ -19,7 +19,7 @@ from .head_options import Rotary, check_heads, place_heads
 from .masks import rows_that_see
 from .nonfinite import attend_despite
 from .source import ProjectedSource, check_reading
-from .window import NearSinks, RollingSource, sliding_window_mask
+from .window import NearSinks, RollingSource, join_masks, window_mask
 
 __all__ = ["MultiHeadAttention"]
 
@@ -237,18 +237,18 @@ class MultiHeadAttention(nn.Module):
             leading, n = projected.key.shape[:-3], projected.length
             mask, dims = check_reading(query, leading, n, mask, self.num_heads)
             if isinstance(projected, RollingSource):
+                projected.check_end(position, query.shape[-2])
                 mask = projected.visible(mask, query.shape[-2])
             return self._run(query, projected, mask, need_weights, dims, position)
-        key_position = {"position": position} if key is None and self.takes_position else {}
+        own = key is None
+        key_position = {"position": position} if own and self.takes_position else {}
         key = query if key is None else key
         value = self._check_source(key, value)
         leading, n = key.shape[:-2], key.shape[-2]
         mask, dims = check_reading(query, leading, n, mask, self.num_heads)
         if self.window is not None:
-            seen = sliding_window_mask(
-                query.shape[-2], n, window=self.window, sinks=self.sinks, device=query.device
-            )
-            mask = seen if mask is None else mask & seen
+            seen = window_mask(query, n, position, own=own, window=self.window, sinks=self.sinks)
+            mask = join_masks(mask, seen)
 
         def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
             source = self.project(key, value, **key_position)

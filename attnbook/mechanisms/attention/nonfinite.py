@@ -16,7 +16,7 @@ import torch
 from ...validate import may_look
 from ..precision import wide_dtype
 
-__all__ = ["attend_despite", "clear_hidden", "is_finite"]
+__all__ = ["attend_despite", "clear_hidden", "is_finite", "without_hidden"]
 
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any]  # gives an Attended
 
@@ -24,10 +24,11 @@ Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any]  # gives an A
 def is_finite(tensor: torch.Tensor) -> bool:
     """Whether a tensor holds finite numbers alone: one pass over it, and a look.
 
-    A source that is read at every step is looked at once: the tensor notes the version of itself
-    that was found finite.
+    A result of autograd that is read at every step is looked at once: it notes the version of
+    itself that was found finite. Any other tensor may share its memory with an array that changes
+    without a new version.
     """
-    version = None if tensor.is_inference() else tensor._version
+    version = None if tensor.grad_fn is None else tensor._version
     if version is not None and getattr(tensor, "_finite_version", None) == version:
         return True
     finite = math.isfinite(tensor.detach().sum(dtype=wide_dtype(tensor)).item())
@@ -52,8 +53,9 @@ def attend_despite(
         mask: boolean, broadcastable to ``(…, m, n)``, or with one dimension more, of the heads,
             to ``(…, h, m, n)``.
     """
+    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     if not may_look(key):
-        seen = torch.atleast_2d(mask).any(-2)
+        seen = _of_all_heads(mask, len(batch)).any(-2)
         cleared = clear_hidden(key, seen)
         value = cleared if value is key else clear_hidden(value, seen)
         if query is key:  # self-attention: padding is a query, too, and keeps its finite numbers
@@ -67,10 +69,7 @@ def attend_despite(
     ):
         return attend(query, key, value)
     fine = [t.isfinite().all(-1, keepdim=True) for t in (query, key, value)]
-    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    allowed = torch.atleast_2d(mask)
-    if allowed.dim() > len(batch) + 2:
-        allowed = allowed.any(-3)
+    allowed = _of_all_heads(mask, len(batch))
     meets = (allowed & ~(fine[1] & fine[2]).mT).any(-1, keepdim=True) | ~fine[0]  # (…, m, 1)
     clean = attend(*(t.where(f, 0.0) for t, f in zip((query, key, value), fine)))
     if not meets.any():
@@ -85,6 +84,22 @@ def attend_despite(
     if clean.weights.dim() > meets.dim():
         meets = meets.unsqueeze(-3)
     return type(clean)(context, clean.weights + (raw.weights - clean.weights).where(meets, 0.0))
+
+
+def without_hidden(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """x ``(…, n, d)`` with zeros for numbers that are not finite at positions that no query of a
+    mask ``(…, m, n)`` may see: for a stack of layers, whose positions meet inside.
+    """
+    if may_look(x) and is_finite(x):
+        return x
+    seen = _of_all_heads(mask, x.dim() - 2).any(-2)
+    return x.where(x.isfinite(), clear_hidden(x, seen))
+
+
+def _of_all_heads(mask: torch.Tensor, leading: int) -> torch.Tensor:
+    """What any head may see, of a mask that may have a dimension of the heads behind so many."""
+    mask = torch.atleast_2d(mask)
+    return mask.any(-3) if mask.dim() > leading + 2 else mask
 
 
 def clear_hidden(tensor: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:

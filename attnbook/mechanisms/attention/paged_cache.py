@@ -50,9 +50,10 @@ class PagedCache:
     ) -> None:
         pages = check_integer("num_pages", num_pages), check_integer("num_heads", num_heads)
         self.page_size = check_integer("page_size", page_size)
+        check_integer("d_head", d_head)
         d_value = check_integer("d_head_value", d_head if d_head_value is None else d_head_value)
         made = {"dtype": dtype, "device": device}
-        self.key = torch.zeros(*pages, page_size, check_integer("d_head", d_head), **made)
+        self.key = torch.zeros(*pages, page_size, d_head, **made)
         self.value = torch.zeros(*pages, page_size, d_value, **made)
         self.readers = [0] * num_pages
         self._free = list(range(num_pages))[::-1]

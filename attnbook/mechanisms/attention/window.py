@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import torch
 
-from ...validate import check_integer, may_look, require
+from ...validate import check_integer, check_position, may_look, require
 from ..scores.base import Score
 from .source import ProjectedSource
 
-__all__ = ["NearSinks", "RollingSource", "sliding_window_mask"]
+__all__ = ["NearSinks", "RollingSource", "join_masks", "sliding_window_mask", "window_mask"]
 
 
 def sliding_window_mask(
@@ -65,6 +65,31 @@ def _visible(query: torch.Tensor, key: torch.Tensor, window: int, sinks: int) ->
     return (distance >= 0) & ((distance < window) | (key < sinks).unsqueeze(-2))
 
 
+def window_mask(
+    query: torch.Tensor, n: int, position: int | torch.Tensor, *, own: bool, window: int, sinks: int
+) -> torch.Tensor:
+    """Who of queries ``(…, m, d)`` that begin at ``position``, one number or one for each row of
+    the batch, sees whom of n keys: these begin there too if they are the queries' ``own``, else
+    at 0. ``(m, n)``, or ``(batch, m, n)``.
+    """
+    check_position(position, query.shape[:-2])
+    at = torch.arange(query.shape[-2], device=query.device)
+    if not (own and sinks == 0):  # else no place counts, only how far apart they are
+        first = position.to(at.device)[:, None] if isinstance(position, torch.Tensor) else position
+        at = at + first
+    keys = at if own else torch.arange(n, device=query.device)
+    return _visible(at, keys, window, sinks)
+
+
+def join_masks(mask: torch.Tensor | None, seen: torch.Tensor) -> torch.Tensor:
+    """A mask, of all heads or of each, and what a window lets be seen, ``(…, m, n)``."""
+    if mask is None:
+        return seen
+    if seen.dim() == 3 and mask.dim() == 4:  # texts differ, and so do heads
+        seen = seen.unsqueeze(-3)
+    return mask & seen
+
+
 class RollingSource(ProjectedSource):
     """The cache of a layer with a window: what no later position can see is dropped when it grows.
 
@@ -95,6 +120,7 @@ class RollingSource(ProjectedSource):
         cls, source: ProjectedSource, first: int | torch.Tensor, window: int, sinks: int
     ) -> RollingSource:
         """A source that was projected, the first of its positions standing at ``first``."""
+        check_position(first, source.key.shape[:-3])
         made, n = cls(*source), source.key.shape[-2]
         made.window, made.sinks, made.total, made.fresh = window, sinks, n, n
         made.index = torch.arange(n, device=source.key.device)
@@ -175,6 +201,15 @@ class RollingSource(ProjectedSource):
         made.end = None if self.end is None else self.end - number
         return made
 
+    def check_end(self, position: int | torch.Tensor, m: int) -> None:
+        """Raise ``ValueError`` unless m queries from ``position`` on are the last of the text."""
+        if self.end is not None and not isinstance(position, torch.Tensor):
+            require(
+                position + m == self.end,
+                f"position must be {self.end - m}, as {m} queries read a window that ends before "
+                f"position {self.end}, got {position!r}",
+            )
+
     def visible(self, mask: torch.Tensor | None, m: int) -> torch.Tensor | None:
         """Which keys the last m positions see, ``(…, m, n)`` for the n that are kept: those in the
         window, and of them those that a mask over all positions allows. None: all.
@@ -185,11 +220,7 @@ class RollingSource(ProjectedSource):
         if m == 1 and self.end is not None and kept <= self.sinks + self.window:
             return mask  # nothing else was kept
         seen = _visible(self.position[..., -m:], self.position, self.window, self.sinks)
-        if mask is None:
-            return seen
-        if seen.dim() == 3 and mask.dim() == 4:  # texts differ, and so do heads
-            seen = seen.unsqueeze(-3)
-        return mask & seen
+        return join_masks(mask, seen)
 
 
 class NearSinks(Score):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_integer, check_lengths, check_tensor, require
+from ...validate import check_integer, check_position, check_tensor
 from ..attention.attend import Attended, attend_unchecked
 from ..attention.grouped import attend_in_groups
 from ..attention.multi_head import MultiHeadAttention
@@ -133,9 +133,8 @@ class LatentAttention(nn.Module):
 
     def _turn(self, heads: torch.Tensor, position: int | torch.Tensor) -> torch.Tensor:
         """Turn ``(…, heads, n, d_rotary)`` by positions from that of the first row on."""
+        check_position(position, heads.shape[:-3])
         if isinstance(position, torch.Tensor):
-            check_lengths(position, heads.shape[0], "the batch")
-            require(heads.dim() == 4, "one position a row needs inputs (batch, length, width)")
             rows = torch.arange(heads.shape[-2], device=heads.device)
             position = position.to(heads.device)[:, None, None] + rows  # (batch, 1, n)
         return self.rotary(heads, position)

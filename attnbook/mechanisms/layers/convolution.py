@@ -133,7 +133,10 @@ class LightweightConvolution(nn.Module):
             )  # (…, m, K)
         # (…, m, H, K)
         kernel = self.kernel(value[..., n - m :, :]).masked_fill(~inside.unsqueeze(-2), 0.0)
-        seen = value[..., places, :].unflatten(-1, (self.num_heads, -1))  # (…, m, K, H, d/H)
+        seen = value[..., places, :]
+        if mask is not None:  # not even a NaN behind the mask has influence
+            seen = seen.where(inside.unsqueeze(-1), 0.0)
+        seen = seen.unflatten(-1, (self.num_heads, -1))  # (…, m, K, H, d/H)
         convolved = torch.einsum("...mhk,...mkhc->...mhc", self.dropout(kernel), seen).flatten(-2)
         weights = None
         if need_weights:

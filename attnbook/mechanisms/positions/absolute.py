@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
+from ..precision import finest_dtype
 
 __all__ = ["LearnedPositions", "NoPositions", "SinusoidalPositions", "shift_matrix", "sinusoids"]
 
@@ -43,9 +44,8 @@ def sinusoids(
     Source: Vaswani et al. 2017, section 3.5.
     """
     check_integer("length", length)
-    return _waves(torch.arange(length, dtype=torch.float64), frequencies(d_model, base)).to(
-        device=device, dtype=dtype
-    )
+    position = torch.arange(length, dtype=torch.float64, device="cpu")
+    return _waves(position, frequencies(d_model, base)).to(dtype).to(device)
 
 
 def shift_matrix(shift: int, d_model: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -66,10 +66,11 @@ def shift_matrix(shift: int, d_model: int, dtype: torch.dtype = torch.float32) -
 
 
 def wave_vectors(position: torch.Tensor, d_model: int) -> torch.Tensor:
-    """The sinusoidal vectors of any numbers ``(…)``, float64 ``(…, d_model)``; see
-    :func:`sinusoids`.
+    """The sinusoidal vectors of any numbers ``(…)``, ``(…, d_model)`` in the finest dtype of their
+    device; see :func:`sinusoids`.
     """
-    return _waves(position.double(), frequencies(d_model, device=position.device))
+    finest = finest_dtype(position.device)
+    return _waves(position.to(finest), frequencies(d_model, device=position.device))
 
 
 def _waves(position: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
@@ -78,15 +79,16 @@ def _waves(position: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
 
 
 def frequencies(
-    d_model: int, base: float = 10_000.0, device: torch.device | None = None
+    d_model: int, base: float = 10_000.0, device: torch.device | str = "cpu"
 ) -> torch.Tensor:
-    """ω_k of :func:`sinusoids`, float64 ``(d_model / 2,)``."""
+    """ω_k of :func:`sinusoids`, ``(d_model / 2,)`` in the finest dtype of the device."""
+    device = torch.device(device)
     check_integer("d_model", d_model)
     require(d_model % 2 == 0, f"d_model must be even (a sine and a cosine each), got {d_model}")
     require(base > 1, f"base must be above 1, got {base!r}")
     # ω_k
     return torch.exp(
-        torch.arange(0, d_model, 2, dtype=torch.float64, device=device)
+        torch.arange(0, d_model, 2, dtype=finest_dtype(device), device=device)
         * (-math.log(base) / d_model)
     )
 

@@ -11,7 +11,7 @@ import torch
 from ...validate import check_integer, require
 from ..attention.attend import STORED_WEIGHTS
 from ..attention.fused import fused_attention, has_fused_kernel
-from ..precision import wide_product
+from ..precision import finest_dtype, wide_product
 from ..scores.base import BlockKernel, Score
 
 __all__ = ["ALiBi", "alibi_slopes"]
@@ -35,10 +35,11 @@ def alibi_slopes(
 
     Source: Press, Smith and Lewis 2022, section 3; other numbers of heads as in its published code.
     """
+    finest = finest_dtype(torch.empty(0, device=device).device)
     power = 1 << (check_integer("num_heads", num_heads).bit_length() - 1)  # P
 
     def slopes(h: int) -> torch.Tensor:
-        return torch.exp2(torch.arange(1, h + 1, dtype=torch.float64, device=device) * (-8 / h))
+        return torch.exp2(torch.arange(1, h + 1, dtype=finest, device=device) * (-8 / h))
 
     return torch.cat([slopes(power), slopes(2 * power)[::2][: num_heads - power]]).to(dtype)
 
@@ -101,7 +102,7 @@ class ALiBi(Score):
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
         self._check_heads(query, projected.shape[-2])
-        slope = alibi_slopes(self.num_heads, dtype=torch.float64, device=query.device)
+        slope = alibi_slopes(self.num_heads, dtype=finest_dtype(query.device), device=query.device)
         return self._compare(query, projected, slope.view(-1, 1, 1), _before_the_end(query))
 
     def _compare(self, query, projected, slope, place) -> torch.Tensor:
@@ -110,7 +111,7 @@ class ALiBi(Score):
         return product - slope.to(product.dtype) * (i - j.mT).abs()
 
     def _with_slopes(self, query: torch.Tensor, *factors: float) -> torch.Tensor:
-        slope = alibi_slopes(self.num_heads, dtype=torch.float64, device=query.device)
+        slope = alibi_slopes(self.num_heads, dtype=finest_dtype(query.device), device=query.device)
         columns = torch.stack([slope * factor for factor in factors], dim=-1).unsqueeze(-2)
         return torch.cat([query, columns.to(query.dtype).expand(*query.shape[:-1], -1)], dim=-1)
 

@@ -15,7 +15,7 @@ from ...validate import (
     check_whole,
     require,
 )
-from ..precision import wide_dtype
+from ..precision import finest_dtype, wide_dtype
 from .rotary_scaling import RotaryScaling
 
 __all__ = ["RotaryPositions", "convert_rotary_layout"]
@@ -37,7 +37,8 @@ class RotaryPositions(nn.Module):
     wrong without an error; :func:`convert_rotary_layout` brings the weights of one to the other.
 
     Angles are computed in float64, and their sines and cosines are rounded once, to float32 at
-    least: in bfloat16 the position 100,000 itself would be off by hundreds.
+    least: in bfloat16 the position 100,000 itself would be off by hundreds. (Apple's GPUs have no
+    float64; there positions that differ from row to row make their angles in float32.)
 
     Args:
         d_head: d, even: the width of queries and keys in a head.
@@ -116,7 +117,8 @@ class RotaryPositions(nn.Module):
         ):
             length = max(64, 1 << (position + n - 1).bit_length())
             with torch.inference_mode(False):  # a training may read it next
-                table = self._compute(torch.arange(length, device=device), dtype)
+                made = self._compute(torch.arange(length, device="cpu"), dtype)
+                table = made[0].to(device), made[1].to(device)
             self._table = table
         return table[0][position : position + n], table[1][position : position + n]
 
@@ -126,7 +128,8 @@ class RotaryPositions(nn.Module):
         """The factors of each component, and those of the other of its pair: ``(cos, cos)`` and
         ``(−sin, sin)`` where the pair is turned.
         """
-        angle = position.double().unsqueeze(-1) * self.frequencies.to(position.device)
+        finest = finest_dtype(position.device)
+        angle = position.to(finest).unsqueeze(-1) * self.frequencies.to(finest).to(position.device)
         cos, sin = self.magnitude * angle.cos(), self.magnitude * angle.sin()
         own, other = torch.stack([cos, cos], -1), torch.stack([-sin, sin], -1)  # (…, d / 2, 2)
         if self.layout == "half":

@@ -108,7 +108,6 @@ class LinearAttention(nn.Module):
     section 3.4; Yang et al. 2025 (gated DeltaNet), section 3.4.
     """
 
-    forgotten: torch.Tensor
     takes_state = True  # a block gives the state and not what project makes, see transformer.layers
 
     def __init__(
@@ -146,10 +145,7 @@ class LinearAttention(nn.Module):
         self.input_projection = self._linear(d_model, sum(self.widths))
         kernel = check_integer("convolution", convolution, 0)
         self.convolution = ShortConvolution(sum(self.widths), kernel) if kernel else None
-        if decay == "constant":
-            forgotten = 2.0 ** (-5 - torch.arange(num_heads))  # 1 − α, exact in any dtype
-            self.register_buffer("forgotten", forgotten.view(-1, 1, 1), persistent=False)
-        elif decay == "scalar":
+        if decay == "scalar":
             self.decay_projection = self._linear(d_model, num_heads)
             self.head_decay = HeadDecay(num_heads)
         elif decay == "vector":
@@ -211,7 +207,9 @@ class LinearAttention(nn.Module):
         if self.decay is None:
             return None
         if self.decay == "constant":
-            return torch.log1p(-self.forgotten)
+            # 1 − α = 2^(−5 − head), exact in any dtype
+            forgotten = torch.exp2(-5.0 - torch.arange(self.num_heads, device=x.device))
+            return torch.log1p(-forgotten.to(x.dtype)).view(-1, 1, 1)
         gates = self.decay_projection(x)
         if self.decay == "scalar":
             return self.head_decay(gates)[1].unsqueeze(-1)

@@ -22,6 +22,7 @@ from ...mechanisms.layers.norms import LayerNorm, RMSNorm
 from ...mechanisms.layers.residual import PreNorm
 from ...mechanisms.positions.absolute import LearnedPositions, NoPositions
 from ...mechanisms.positions.rotary import RotaryPositions
+from ...validate import check_integer
 from .parts import Parts, paper_parts
 
 __all__ = ["decoder_parts", "gpt2_parts"]
@@ -63,7 +64,7 @@ def decoder_parts(
     al. 2023 (Mistral), norms of heads as in the Qwen3 report (2025).
     """
     norm = partial(RMSNorm, eps=eps)
-    width = d_model // num_heads if d_head is None else d_head
+    width = d_model // check_integer("num_heads", num_heads) if d_head is None else d_head
     return replace(
         paper_parts(d_model, num_heads, dropout=0.0, residual=PreNorm, norm=norm),
         attention=partial(

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import nn
 
+from ...mechanisms.attention.nonfinite import without_hidden
 from ...mechanisms.layers.residual import ResidualConnection
 
 __all__ = [
@@ -289,6 +290,8 @@ class Encoder(nn.Module):
         """Run all blocks; ``caches`` holds what each returned for the positions before, or None;
         ``position`` as in :class:`EncoderLayer`.
         """
+        if mask is not None and caches is None:
+            x = without_hidden(x, mask)
         new_caches, weights = [], []
         for layer, cache in zip(self.layers, caches or [None] * len(self.layers), strict=True):
             x, cache, w = layer(x, mask, cache=cache, need_weights=need_weights, position=position)

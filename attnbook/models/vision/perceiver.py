@@ -11,6 +11,7 @@ from torch import nn
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.linear import Linear
+from ...mechanisms.precision import finest_dtype
 from ...validate import check_integer, check_number, check_tensor
 from ..transformer.parts import Parts
 from .vision_transformer import pre_norm_parts
@@ -40,15 +41,13 @@ def fourier_features(places: torch.Tensor, bands: int, max_frequency: float) -> 
     """
     check_tensor("places", places, least=1)
     check_number("max_frequency", max_frequency, least=2)
+    finest = finest_dtype(places.device)
     frequency = torch.linspace(
-        1.0,
-        max_frequency / 2,
-        check_integer("bands", bands),
-        dtype=torch.float64,
-        device=places.device,
+        1.0, max_frequency / 2, check_integer("bands", bands), dtype=finest, device=places.device
     )
-    angle = math.pi * places.double()[..., None] * frequency  # (…, c, B)
-    waves = torch.cat([places.double()[..., None], angle.sin(), angle.cos()], dim=-1)
+    wide = places.to(finest)[..., None]
+    angle = math.pi * wide * frequency  # (…, c, B)
+    waves = torch.cat([wide, angle.sin(), angle.cos()], dim=-1)
     return waves.flatten(-2).to(places.dtype)
 
 
@@ -118,7 +117,10 @@ class Perceiver(nn.Module):
         self, x: torch.Tensor, mask: torch.Tensor | None = None, *, need_weights: bool = False
     ) -> Latents:
         """The latents after the last reading and its blocks."""
-        projected = self.reading.project(self.input_norm(check_tensor("x", x, least=3)))
+        check_tensor("x", x, least=3)
+        if mask is not None:
+            x = x.where(mask.unsqueeze(-1), 0.0)  # not even a NaN of what is hidden has influence
+        projected = self.reading.project(self.input_norm(x))
         z, weights = self.latents.expand(len(x), -1, -1), []
         where = None if mask is None else mask.unsqueeze(-2)
         for _ in range(self.repeats):

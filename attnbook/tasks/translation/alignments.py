@@ -127,7 +127,8 @@ def alignment_accuracy(
     gold: Sequence[Sequence[Collection[int]]],
     content: Sequence[Sequence[bool]] | None = None,
 ) -> float:
-    """The share of target tokens whose largest weight is on a source token that they come from.
+    """The share of target tokens whose largest weight is on a source token that they come from; a
+    row of zeros is on none.
 
     Args:
         weights: one matrix (m, n) per sentence; rows beyond the gold ones (that of EOS) and columns
@@ -163,7 +164,7 @@ def alignment_accuracy(
                         f"gold[{index}] names source {max(sources)}, weights have {matrix.shape[1]}"
                     )
                 counted += 1
-                right += int(row.argmax()) in sources
+                right += bool(row.max() > 0) and int(row.argmax()) in sources
     if counted == 0:
         raise ValueError("gold marks no target token to count")
     return right / counted

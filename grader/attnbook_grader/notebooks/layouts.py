@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ __all__ = ["Owner", "named", "owned_files", "shown"]
 # leeann_LATE_12345_67890_soft_lookup.ipynb: name, user, attachment
 _CANVAS = re.compile(r"(?P<name>.+?)(?P<late>_LATE)?_(?P<id>\d+)_\d+_(?P<file>.+)")
 # Ann Lee_1234567_assignsubmission_file/… or …_file_soft_lookup.ipynb: name, number of the hand-in
-_MOODLE = re.compile(r"(?P<name>.+)_(?P<id>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)")
+_MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)")
 # Controls, marks of direction, and bytes of a file name that are no UTF-8.
 _ODD = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
@@ -47,7 +48,17 @@ def owned_files(
     leaves. Links are not followed: they may lead to anything.
     """
     whose = _Names(folder, assignments, roster, remarks)
-    yield from _below(folder, "", whose)
+    students: dict[str, set[str]] = {}  # of each folder that is no student's
+    for owner, path, group in _below(folder, "", "", whose):
+        students.setdefault(group, set()).add(owner.student)
+        yield owner, path
+    for group, few in students.items():
+        elsewhere = set().union(*(other for name, other in students.items() if name != group))
+        if group and len(few) == 1 and few <= elsewhere:
+            remarks.append(
+                f"{group}: taken for a folder that holds the work of {min(few)}, who has handed in "
+                f"elsewhere, too: is it that of another student?"
+            )
 
 
 class _Names:
@@ -66,7 +77,7 @@ class _Names:
             student, hint = found["name"], f"{hint} {found['file']}"
             if student in self.twins:
                 return Owner(shown(f"{student} ({found['id']})"), hint)
-        elif found := _CANVAS.fullmatch(name):
+        elif (found := _CANVAS.fullmatch(name)) and not self._is_assignment(_slug(found["name"])):
             student, own = f"{found['name']} ({found['id']})", (found["id"],)
             late, hint = bool(found["late"]), f"{hint} {found['file']}"
         else:
@@ -99,23 +110,36 @@ class _Names:
 
     def holds_students(self, entry) -> bool:
         """Whether a folder is that of an assignment and not of a student."""
-        slug = _slug(entry.name)
-        if any(
-            slug in (_slug(one.name), f"{_slug(one.name)}_submissions") for one in self.assignments
-        ):
+        if self.of_assignment(entry):
             return True
-        if self.roster is not None and self.roster.find(entry.name):
+        # What lies in a student's folder has names of the student's choice, which say nothing.
+        if _MOODLE.fullmatch(entry.name) or _CANVAS.fullmatch(entry.name):
+            return False
+        known = (entry.name, self._without_assignment(entry.name, is_folder=True))
+        if self.roster is not None and any(map(self.roster.find, known)):
             return False
         names = [
             one.stem if one.suffix.lower() == ".ipynb" else one.name
             for one in _visible(entry)
             if one.suffix.lower() == ".ipynb" or one.is_dir() and not one.is_symlink()
         ]
-        return bool(names) and all(map(self._of_a_platform, names))
+        least = 2 if self.roster is None else 1
+        return len(names) >= least and all(map(self._of_a_platform, names))
 
     def _of_a_platform(self, name):
         found = _MOODLE.fullmatch(name) or _CANVAS.fullmatch(name)
+        if found and self._is_assignment(_slug(found["name"])):  # soft_lookup_2026_11_28
+            return False
         return bool(found or self.roster is not None and self.roster.find(name))
+
+    def of_assignment(self, entry) -> bool:
+        """Whether a folder bears the name of an assignment."""
+        return self._is_assignment(_slug(entry.name))
+
+    def _is_assignment(self, slug):
+        return any(
+            slug in (_slug(one.name), f"{_slug(one.name)}_submissions") for one in self.assignments
+        )
 
     def _without_assignment(self, name, is_folder):
         """The name without that of an assignment (of a folder: as GitHub Classroom puts it before)
@@ -134,7 +158,8 @@ class _Names:
 _OF_SYSTEMS = (".DS_Store", ".git", ".github", ".gitignore", ".ipynb_checkpoints", "__MACOSX")
 
 
-def _below(here, hint, whose):
+def _below(here, hint, group, whose):
+    """Owners with their files, and the folder of students in which each was found."""
     whose.look_for_twins(here)
     for name in _hidden(here):
         whose.remarks.append(f"{name}: hidden, by the dot that it begins with, and left out")
@@ -144,14 +169,16 @@ def _below(here, hint, whose):
             whose.remarks.append(f"{name}: a link, left out")
         elif entry.is_dir():
             if whose.holds_students(entry):
-                yield from _below(entry, f"{hint} {entry.name}", whose)
+                inside = group if whose.of_assignment(entry) else name
+                yield from _below(entry, f"{hint} {entry.name}", inside, whose)
                 continue
             owner = whose.owner(entry.name, hint, is_folder=True) or Owner(shown(entry.name), hint)
-            yield owner, None
+            yield owner, None, group
             for path in _files(entry, whose):
                 yield (
                     Owner(owner.student, f"{owner.hint} {path.relative_to(entry)}", owner.late),
                     path,
+                    group,
                 )
         elif entry.suffix.lower() != ".ipynb":
             whose.remarks.append(f"{name}: no notebook (.ipynb), left out")
@@ -163,7 +190,7 @@ def _below(here, hint, whose):
                     f"its own; left out"
                 )
             else:
-                yield owner, entry
+                yield owner, entry, group
 
 
 def _visible(folder):
@@ -266,4 +293,4 @@ def shown(name: str) -> str:
             else one[0].encode("unicode_escape").decode()
         )
 
-    return _ODD.sub(written, name)
+    return _ODD.sub(written, unicodedata.normalize("NFC", name))

@@ -95,7 +95,7 @@ def _without_docstrings(tree):
 def _written(tree, code):
     try:
         return ast.unparse(tree)
-    except RecursionError:
+    except (RecursionError, ValueError, MemoryError):  # a number too long to be written, for one
         return code.strip()
 
 

@@ -130,6 +130,42 @@ def test_files_of_students_in_a_folder_of_any_name(tmp_path, assignment):
     assert "Zed" in students and remarks == ["Zed: nobody in the roster, or more than one, is this"]
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "Ann Lee_4711_assignsubmission_file/bo.ipynb",
+        "Ann Lee_4711_assignsubmission_file/Bo Müller_4712_assignsubmission_file.ipynb",
+        "soft-lookup-submissions/soft-lookup-ann/bo.ipynb",
+        "Ann Lee/bo_12_13_x/soft_lookup.ipynb",
+    ],
+)
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_name_in_a_students_folder_is_nobody_elses(tmp_path, assignment, place, listed):
+    write(tmp_path / "hand-ins", place, notebook_with(assignment, {}))
+    (tmp_path / "roster.csv").write_text(ROSTERS["one's own"], encoding="utf-8")
+    roster = read_roster(tmp_path / "roster.csv") if listed else None
+    found, students, _ = find_hand_ins(tmp_path / "hand-ins", [assignment], roster)
+    assert [one.student for one in found] == students and len(students) == 1
+    assert students[0].casefold().startswith("ann")
+
+
+def test_dates_in_names_make_nobody(tmp_path, assignment):
+    for name in ("Cy/soft_lookup_2026_11_28.ipynb", "Dee/soft_lookup_2026_11_27.ipynb"):
+        write(tmp_path, name, notebook_with(assignment, {}))
+    found, students, remarks = find_hand_ins(tmp_path, [assignment])
+    assert students == ["Cy", "Dee"] and len(found) == 2 and remarks == []
+
+
+def test_a_folder_that_holds_one_known_student_is_asked_about(tmp_path, assignment):
+    (tmp_path / "roster.csv").write_text(ROSTERS["one's own"], encoding="utf-8")
+    roster = read_roster(tmp_path / "roster.csv")
+    for name in ("bo.ipynb", "Annie/bo.ipynb"):
+        write(tmp_path / "hand-ins", name, notebook_with(assignment, {}))
+    _, students, remarks = find_hand_ins(tmp_path / "hand-ins", [assignment], roster)
+    assert "Bo Müller" in students
+    assert any(r.startswith("Annie: taken for a folder that holds the work of Bo") for r in remarks)
+
+
 def test_a_file_of_nobody_is_left_out(tmp_path, assignment):
     write(tmp_path, "soft_lookup/soft_lookup.ipynb", notebook_with(assignment, {}))
     write(tmp_path, "ann/soft_lookup.ipynb", notebook_with(assignment, {}))

@@ -2,6 +2,7 @@
 and wrong versions.
 """
 
+import copy
 import math
 from functools import partial
 
@@ -267,6 +268,9 @@ def test_a_query_that_sees_nothing_gets_zeros_and_hidden_numbers_have_no_influen
 def test_means_of_a_group_s_heads_are_its_head():
     full_layer, x = layer(kv=H, rotary=RotaryPositions(WIDTH)), inputs()
     grouped = group_by_means(full_layer, 2)
+    frozen = group_by_means(copy.deepcopy(full_layer).requires_grad_(False).eval(), 2)
+    assert not any(p.requires_grad for p in frozen.parameters())
+    assert not any(module.training for module in frozen.modules())
     for name in ("key_projection", "value_projection"):
         ours, old = getattr(grouped, name), getattr(full_layer, name)
         for j in range(2):

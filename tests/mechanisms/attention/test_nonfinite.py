@@ -3,11 +3,22 @@
 import math
 
 import catalogue
+import numpy as np
 import pytest
 import torch
 
-from attnbook import SCORES, attend, attend_window, causal_mask, make_score
+from attnbook import (
+    SCORES,
+    MultiHeadAttention,
+    Perceiver,
+    attend,
+    attend_window,
+    causal_mask,
+    make_score,
+    paper_parts,
+)
 from attnbook.mechanisms.attention import nonfinite
+from attnbook.mechanisms.layers.convolution import DynamicConvolution, LightweightConvolution
 
 B, M, N, D = 2, 5, 6, 8
 EXACT = {"rtol": 1e-10, "atol": 1e-10}
@@ -155,9 +166,42 @@ def test_a_nan_at_a_later_word_reaches_no_earlier_one_of_a_causal_layer():
 
 
 def test_a_source_is_looked_at_once_until_it_changes():
-    key = torch.randn(3, 4)
+    key = torch.randn(3, 4, requires_grad=True) * 1
     assert nonfinite.is_finite(key) and key._finite_version == key._version
     key[0, 0] = math.nan
     assert not nonfinite.is_finite(key)
     with torch.inference_mode():
         assert nonfinite.is_finite(torch.randn(3, 4))
+    array = np.ones((3, 4))
+    shared = torch.from_numpy(array)  # whose version the array does not move
+    assert nonfinite.is_finite(shared)
+    array[0, 0] = math.nan
+    assert not nonfinite.is_finite(shared)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_padding_leaves_no_trace_in_a_stack(number, monkeypatch):
+    """Nor where values cannot be looked at, nor under a mask of each head."""
+    mask = torch.tensor([[True, True, True, False], [True] * 4])
+    x = torch.randn(2, 4, 8)
+    bad = x.clone()
+    bad[0, 3] = number
+    layers = {
+        "encoder": paper_parts(8, 2, 8).make_encoder(2).eval(),
+        "convolution": LightweightConvolution(8, 2, 3),
+        "dynamic": DynamicConvolution(8, 2, 3),
+        "perceiver": Perceiver(8, 2, 2, paper_parts(8, 2, 8), num_layers=1).eval(),
+    }
+    for look in (True, False):
+        monkeypatch.setattr(nonfinite, "may_look", lambda _: look)
+        for name, layer in layers.items():
+            given = mask if name == "perceiver" else mask[:, None]
+            got, right = layer(bad, given), layer(x, given)
+            got, right = (got[0], right[0]) if isinstance(got, tuple) else (got, right)
+            if name != "perceiver":
+                got, right = got[mask], right[mask]
+            torch.testing.assert_close(got, right, msg=f"{name}, look {look}")
+        heads = mask[:, None, None].expand(2, 3, 4, 4)  # three heads, two rows
+        made = MultiHeadAttention(12, 3, d_query=8, d_key=8)
+        got, right = (made(t, mask=heads).context for t in (bad, x))
+        torch.testing.assert_close(got[mask], right[mask])

@@ -142,11 +142,21 @@ def test_known_wrong_versions_are_told_apart(mistake, score, way):
 
 def test_scores_of_any_size_stay_finite(way):
     query, key, value = tensors()
-    for sink in (-1e9, 1e9):
+    for sink in (-math.inf, -1e9, 1e9):
         far = torch.full((1,), sink).double()
         context = attend(DotScore(), 1e4 * query, key, value, some(), sink=far, need_weights=way)
         plain = attend(DotScore(), 1e4 * query, key, value, some()).context
         torch.testing.assert_close(context.context, plain if sink < 0 else 0 * plain, **EXACT)
+
+
+def test_a_sink_of_half_precision_is_not_divided_beyond_its_range(monkeypatch):
+    monkeypatch.setattr(importlib.import_module("attnbook.mechanisms.attention.attend"),
+                        "STORED_WEIGHTS", 0)  # fmt: skip
+    x, sink = torch.randn(1, 4, 128).half(), torch.full((1, 4), -1e4).half()
+    got, right = (
+        attend(ScaledDotScore(), x, x, sink=sink, need_weights=way).context for way in (False, True)
+    )
+    torch.testing.assert_close(got, right, rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("name", ["scaled", "additive"])

@@ -257,3 +257,44 @@ def test_wrong_arguments_are_named():
     ):
         with pytest.raises(ValueError, match=words):
             call()
+
+
+@pytest.mark.parametrize("sinks", [0, 1])
+def test_queries_see_from_where_they_stand(sinks):
+    """Whatever the keys are: their own, given ones from 0 on, or projected ones."""
+    made, x = layer(2, sinks), inputs()
+    whole = made(x)
+    given = made(x[:, 5:7], x, position=5)
+    torch.testing.assert_close(given.context, whole.context[:, 5:7], **EXACT)
+    torch.testing.assert_close(given.weights, whole.weights[..., 5:7, :], **EXACT)
+    with pytest.raises(ValueError, match=f"position must be {N - 2}, .* got 5"):
+        made(x[:, 5:7], projected=made.project(x), position=5)
+    own = made(x[:, 5:], position=5)
+    cached = made(x[:, 5:], projected=made.project(x[:, 5:], position=5), position=5)
+    torch.testing.assert_close(own.context, cached.context, **EXACT)
+
+
+def test_a_padded_text_has_its_sinks_behind_the_padding():
+    made, x, pad = layer(2, 1), inputs(), torch.arange(B) * 2
+    mask = (torch.arange(N) >= pad[:, None])[:, None]
+    got = made(x, mask=mask, position=-pad)
+    cached = made(x, mask=mask, position=-pad, projected=made.project(x, position=-pad))
+    torch.testing.assert_close(got.weights, cached.weights, **EXACT)
+    alone = made(x[1:, 2:])
+    torch.testing.assert_close(got.context[1:2, 2:], alone.context[:1], **EXACT)
+
+
+@pytest.mark.parametrize(
+    ("position", "words"),
+    [
+        (1.5, "position must be an integer"),
+        (-1, "position must be an integer"),
+        (torch.tensor([0.0, 1.0]), "position must be a tensor of whole numbers"),
+        (torch.tensor([0, 1, 2, 3, 4]), "position must be an integer, or one for each row"),
+    ],
+)
+def test_a_position_that_does_not_fit_is_named(position, words):
+    made, x = layer(2), inputs()
+    for call in (lambda: made(x, position=position), lambda: made.project(x, position=position)):
+        with pytest.raises(ValueError, match=words):
+            call()

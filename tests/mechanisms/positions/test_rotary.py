@@ -10,8 +10,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnbook import NTK, Interpolation, Llama3, RotaryPositions, YaRN, convert_rotary_layout
+from attnbook import (
+    NTK,
+    ALiBi,
+    Interpolation,
+    Llama3,
+    RotaryPositions,
+    SinusoidalPositions,
+    YaRN,
+    convert_rotary_layout,
+)
+from attnbook.mechanisms.positions import absolute, alibi, rotary
+from attnbook.models.vision import perceiver
+from attnbook.models.vision.perceiver import fourier_features
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 D = 8
@@ -246,3 +259,43 @@ def test_wrong_arguments_are_named():
     ):
         with pytest.raises(ValueError, match=words):
             call()
+
+
+@pytest.mark.parametrize("scaling", [None, YaRN(4.0, 64)])
+def test_made_on_another_device_it_has_its_angles(scaling):
+    x = torch.randn(2, 5, 8)
+    with torch.device("meta"):  # as a large model is made before its weights are read
+        made = RotaryPositions(8, scaling=scaling)
+    right = RotaryPositions(8, scaling=scaling)
+    assert torch.equal(made.frequencies, right.frequencies)
+    assert torch.equal(made(x, 3), right(x, 3))
+
+
+class WithoutFloat64(TorchDispatchMode):
+    """Refuses what Apple's GPUs refuse, beside a CPU that makes tables."""
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        result = function(*arguments, **(options or {}))
+        assert not isinstance(result, torch.Tensor) or result.dtype != torch.float64, function
+        return result
+
+
+def test_without_float64_positions_are_close(monkeypatch):
+    x, rows = torch.randn(2, 5, 8), torch.tensor([3, 40])
+    heads = x[:, None].expand(-1, 2, -1, -1)
+    calls = {
+        "rotary": lambda: RotaryPositions(8)(x, rows[:, None] + torch.arange(5)),
+        "added": lambda: SinusoidalPositions(8)(x, rows),
+        "alibi": lambda: ALiBi(2)(heads, heads),
+        "waves": lambda: fourier_features(x, 3, 8.0),
+    }
+    right = {name: call() for name, call in calls.items()}
+    turn = RotaryPositions(8)
+    turn.frequencies = turn.frequencies.float()
+    calls["rotary"] = lambda: turn(x, rows[:, None] + torch.arange(5))
+    for module in (absolute, alibi, rotary, perceiver):
+        monkeypatch.setattr(module, "finest_dtype", lambda device: torch.float32)
+    with WithoutFloat64():
+        found = {name: call() for name, call in calls.items()}
+    for name, value in found.items():
+        torch.testing.assert_close(value, right[name], rtol=1e-4, atol=1e-4, msg=name)

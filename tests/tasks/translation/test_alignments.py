@@ -121,6 +121,7 @@ def test_accuracy_by_hand():
     assert alignment_accuracy(weights, gold) == 2 / 3
     assert alignment_accuracy(weights, gold, [(True, False, True), (True,)]) == 1
     assert alignment_accuracy(weights, gold, [(False, True, True), (False,)]) == 0
+    assert alignment_accuracy([torch.zeros(1, 2)], [(frozenset({0}),)]) == 0
 
 
 @given(st.integers(0, 10**6))

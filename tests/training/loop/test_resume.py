@@ -424,3 +424,17 @@ def test_another_device_or_torch_is_a_warning(tmp_path):
 def test_checkpoints_hold_no_code():
     """They are read with weights_only: a checkpoint from a stranger cannot run anything."""
     assert "weights_only=True" in Path(resume.__file__).read_text()
+
+
+def test_a_batch_of_any_strides_can_be_written_down(tmp_path):
+    """A column of a transposed tensor counts as contiguous and cannot be viewed as bytes."""
+
+    class Columns:
+        def batch(self, step):
+            x = torch.arange(8.0).view(1, 8).t()
+            return x.expand(8, 3), x
+
+    def loss(model, batch):
+        return (model(batch[0]) - batch[1]).square().sum(), 8
+
+    fit(torch.nn.Linear(3, 1), Columns(), loss, steps=1, progress=False, checkpoint_dir=tmp_path)

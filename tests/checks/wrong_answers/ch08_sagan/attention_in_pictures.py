@@ -135,6 +135,15 @@ edit("no gradient", "W_g @", "W_g.detach() @")
 edit("no gradient goes back", ".view_as(scores)", ".view_as(scores).detach()")
 
 
+@wrong("08.map_of_a_query", "the weights of all places were computed")
+def every_place(x, W_f, W_g, row, column, pooled):
+    keys = torch.einsum("dc,chw->dhw", W_f, x)
+    keys = F.max_pool2d(keys, 2) if pooled else keys
+    queries = torch.tensordot(W_g, x.flatten(1), 1)
+    weights = torch.tensordot(queries, keys.flatten(1), ([0], [0])).softmax(-1)
+    return weights[row * x.shape[2] + column].view(keys.shape[1:])
+
+
 @wrong("08.map_of_a_query", "queries are pooled as well")
 def pooled_query(x, W_f, W_g, row, column, pooled):
     if not pooled:

@@ -87,6 +87,11 @@ edit(
     "(top - top_new).exp()",
     "1.0",
 )
+edit(
+    "context[",
+    "torch.maximum(top, scores.amax(-1, keepdim=True))",
+    "torch.where(top.isinf(), scores.amax(-1, keepdim=True), top)",
+)
 edit("not divided by the root", " / K.shape[1] ** 0.5", "")
 edit("near -200", "(scores - top_new).exp(), (top - top_new).exp()", "scores.exp(), 1.0")
 
