@@ -19,8 +19,9 @@ setup:  ## make .venv and install everything in it; does nothing when it is up t
 lab: setup  ## open JupyterLab on the chapters (HEADLESS=1: run one chapter in it, in a real browser, and exit; ARGS for JupyterLab)
 	$(PY) tools/lab.py $(if $(HEADLESS),--headless) $(ARGS)
 
-check: setup  ## two minutes: ruff, the layers, types, and the quick tests of mechanisms and models
+check: setup  ## two minutes: ruff, the notebooks' rules, layers, types, and the quick tests of mechanisms and models
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+	$(PY) tools/build_notebooks.py --check
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pyright --pythonpath $(PY)
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow" $(QUICK) $(ARGS)

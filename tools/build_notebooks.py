@@ -152,7 +152,7 @@ def main(argv: list[str] | None = None) -> int:
                     print(f"{took['seconds']:.0f} s, {took['peak_mb']} MB")
                 problems = rules.problems(nbformat.read(source.notebook_of(path), as_version=4))
         except Exception as error:  # the other notebooks are still worth making
-            print(f"stopped\n{error}")
+            print(f"{name}: {error}" if options.check else f"stopped\n{error}")
             wrong += 1
             continue
         for problem in problems:
