@@ -79,9 +79,13 @@ def _terms(article, name: str) -> list[list[str]]:
         definition = term
         while definition.tag != "dd":
             definition = definition.getnext()
-        link = next(a.get("href") for a in definition.iter("a"))
-        target = (Path(name).parent / link.partition("#")[0]).as_posix()
         words = re.sub(r"\s+", " ", "".join(term.itertext())).strip("# ¶")
+        link = next((a.get("href") for a in definition.iter("a")), None)
+        if link is None:
+            raise ValueError(
+                f"the glossary must link every term to its section, and {words} has no link"
+            )
+        target = (Path(name).parent / link.partition("#")[0]).as_posix()
         found.append([words, re.sub(r"[^/]+/\.\./", "", target)])
     return found
 
