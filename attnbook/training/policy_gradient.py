@@ -3,9 +3,10 @@ update.
 
 `fit` runs it like any other loss::
 
-    worlds = Bandits(arms=5, pulls=10) learn = PolicyGradient(worlds, steps=1000) fit(agent,
-    EpisodeBatches(worlds=256), learn, steps=1000, device=worlds.device) learn.rewards  # the mean
-    return of an episode, per update
+    worlds = Bandits(arms=5, pulls=10)
+    learn = PolicyGradient(worlds, steps=1000)
+    fit(agent, EpisodeBatches(worlds=256), learn, steps=1000, device=worlds.device)
+    learn.rewards  # the mean return of an episode, per update
 """
 
 from __future__ import annotations

@@ -30,9 +30,8 @@ ACTIVATIONS: dict[str, Activation] = {
     "sigmoid": torch.sigmoid,
     "softplus": F.softplus,
 }
-"""Activations of the feed-forward sublayer by the names of Narang et al.
-
-2021; swish(x) = x·sigmoid(x).
+"""Activations of the feed-forward sublayer by the names of Narang et al. 2021;
+swish(x) = x·sigmoid(x).
 """
 
 GATES: dict[str, Activation] = {

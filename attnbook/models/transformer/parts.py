@@ -57,8 +57,8 @@ class Parts:
     replace what should differ:
 
     >>> base = paper_parts(256, 4, 1024)
-    >>> swiglu = dataclasses.replace(base, feed_forward=lambda: GatedFeedForward(256, 683,
-    "swiglu"))
+    >>> make = functools.partial(GatedFeedForward, 256, 683, "swiglu")
+    >>> swiglu = dataclasses.replace(base, feed_forward=make)
 
     Attributes:
         d_model: width of the stream
@@ -79,8 +79,7 @@ class Parts:
         stack: (function that makes a block, number) → list of blocks;
             ``lambda make, n: [make()] * n`` shares one
         encoder, decoder: (blocks, norm) → a stack like
-
-    :class:`~attnbook.models.transformer.layers.Encoder` and ``Decoder``
+            :class:`~attnbook.models.transformer.layers.Encoder` and ``Decoder``
     """
 
     d_model: int
@@ -129,10 +128,9 @@ def alternating(*parts: Parts) -> Callable[[Make, int], list[nn.Module]]:
     """A ``stack`` whose encoder blocks are those of several parts in turn: the first, the second,
     …, and the first again.
 
-    >>> local, compressed = (dataclasses.replace(base, attention=make) for make in (make_local,
-    make_compressed))
-    >>> both = dataclasses.replace(base, stack=alternating(local, compressed))  # local, compressed,
-    local, …
+    >>> local = dataclasses.replace(base, attention=make_local)
+    >>> compressed = dataclasses.replace(base, attention=make_compressed)
+    >>> both = dataclasses.replace(base, stack=alternating(local, compressed))
 
     Raises:
         ValueError: without any parts.
