@@ -115,8 +115,9 @@ class _Names:
         # What lies in a student's folder has names of the student's choice, which say nothing.
         if _MOODLE.fullmatch(entry.name) or _CANVAS.fullmatch(entry.name):
             return False
-        known = (entry.name, self._without_assignment(entry.name, is_folder=True))
-        if self.roster is not None and any(map(self.roster.find, known)):
+        if self._without_assignment(entry.name, is_folder=True) != entry.name:
+            return False
+        if self.roster is not None and self.roster.find(entry.name):
             return False
         names = [
             one.stem if one.suffix.lower() == ".ipynb" else one.name
