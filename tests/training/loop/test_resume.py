@@ -437,4 +437,9 @@ def test_a_batch_of_any_strides_can_be_written_down(tmp_path):
     def loss(model, batch):
         return (model(batch[0]) - batch[1]).square().sum(), 8
 
-    fit(torch.nn.Linear(3, 1), Columns(), loss, steps=1, progress=False, checkpoint_dir=tmp_path)
+    plain, kept = (torch.nn.Linear(3, 1) for _ in range(2))
+    kept.load_state_dict(plain.state_dict())
+    fit(plain, Columns(), loss, steps=2, progress=False)
+    history = fit(kept, Columns(), loss, steps=2, progress=False, checkpoint_dir=tmp_path)
+    assert history.steps == 2 and names(tmp_path)
+    assert torch.equal(kept.weight, plain.weight)
