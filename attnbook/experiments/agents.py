@@ -40,7 +40,6 @@ from .registry import register
 __all__ = [
     "bandit_policies",
     "bandits",
-    "expected_regret",
     "fractions_of_optimum",
     "make_agent",
     "maximal_return",
@@ -145,15 +144,6 @@ def process_policies() -> dict[str, Any]:
         "greedy": EpsilonGreedyPlanner(0.0),
         "value iteration": OptimalPlanner(),
     }
-
-
-def expected_regret(environments: Bandits, policy: Any, *, seed: int, count: int) -> torch.Tensor:
-    """The expected regret of each pull, ``max_k p_k − p_{a_t}``: ``(count, pulls)``, without the
-    noise of the rewards.
-    """
-    actions = play(environments, policy, seed=seed, count=count, keep_inputs=False).actions
-    best = environments.chances.amax(1, keepdim=True)
-    return best - environments.chances.gather(1, actions)
 
 
 def fractions_of_optimum(

@@ -23,7 +23,7 @@ from .loop.autocast import autocast, usable_precision
 from .loop.history import NonFiniteError
 from .loop.nested import to_device
 from .loop.processes import check_device
-from .loop.resume import clear_leftovers, read_newest, write_checkpoint
+from .loop.resume import clear_leftovers, is_due, read_newest, write_checkpoint
 from .loop.settings import describe, digest_of
 from .loop.temporary_state import get_random_state, set_random_state, temporary_mode, temporary_seed
 from .loop.training_loop import plain_value
@@ -283,7 +283,7 @@ def fit_adversarial(
                 _average(history.averaged, generator, average)
             bar.set_postfix_str(f"D {discriminator_loss:.3f} G {generator_loss:.3f}", refresh=False)
             bar.update()
-            if evaluate is not None and _due(step + 1, evaluate_every, steps):
+            if evaluate is not None and is_due(step + 1, evaluate_every, steps):
                 with (
                     torch.no_grad(),
                     temporary_seed(seed),
@@ -291,13 +291,9 @@ def fit_adversarial(
                     temporary_mode(discriminator, False),
                 ):
                     history.evaluations.append((step + 1, evaluate(generator, discriminator)))
-            if directory is not None and _due(step + 1, save_every, steps):
+            if directory is not None and is_due(step + 1, save_every, steps):
                 _save(directory, run, parts, history)
     return history
-
-
-def _due(step: int, every: int | None, steps: int) -> bool:
-    return step == steps or (every is not None and step % every == 0)
 
 
 def _settings_of(generator, discriminator, batches) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import os
 import nbformat
 import pytest
 import small
-from nbformat.v4 import new_code_cell, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from patience import eventually
 
 from bookbuild import execute, measure, publish, rules, source
@@ -47,6 +47,10 @@ def no_line(nb):
 
 def two_lines(nb):
     nb.cells[0].source += "\n\n*quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · one GPU*"
+
+
+def heading_twice(nb):
+    nb.cells.append(new_markdown_cell("## A closer look\n\nText.\n\n## A closer look"))
 
 
 def other_setup(nb):
@@ -170,6 +174,7 @@ FAULTS = [
     more_metadata,
     no_line,
     two_lines,
+    heading_twice,
     other_setup,
     late_setup,
     rounding_error,

@@ -2,6 +2,8 @@
 contents list all of them.
 """
 
+import ast
+import importlib
 import io
 import json
 import re
@@ -12,6 +14,7 @@ import pytest
 from book import toc_files
 
 from bookbuild import measure, publish, rules, source
+from bookbuild.nondeterminism import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(p for p in (ROOT / "sources").rglob("*.md") if source.is_source(p))
@@ -114,6 +117,19 @@ def test_names_are_unique_in_the_book():
                 if name:
                     assert name not in seen, f"{name} is used by {seen[name]} and {_id(path)}"
                     seen[name] = _id(path)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_id)
+def test_what_a_section_imports_from_the_library_exists(path):
+    """A name that was moved is found here, and not only when the section runs."""
+    nb = source.read_source(path)
+    cells = [parse(c.source) for c in nb.cells if c.cell_type == "code"]
+    lines = [node for tree in cells for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    for line in (line for line in lines if line.module.partition(".")[0] == "attnbook"):
+        module = importlib.import_module(line.module)
+        for name in (alias.name for alias in line.names):
+            if not hasattr(module, name):
+                importlib.import_module(f"{line.module}.{name}")
 
 
 def test_exercises_of_the_notebooks_are_those_of_the_registry():

@@ -10,7 +10,7 @@ import torch
 from attnbook import resources
 from attnbook.experiments import agents, load_experiments
 from attnbook.models.snail.agents import LSTMAgent
-from attnbook.tasks.decisions.bandits import Bandits, BestArm, RandomPolicy
+from attnbook.tasks.decisions.bandits import Bandits, RandomPolicy
 from attnbook.tasks.decisions.decision_processes import DecisionProcesses, OptimalPlanner
 from attnbook.tasks.decisions.environments import play
 from attnbook.training import load_model_weights
@@ -102,20 +102,6 @@ def test_blocks_in_another_order(tmp_path):
     ] == [3, 3]
     with pytest.raises(ValueError, match="order"):
         agents.make_agent(environments, "snail", order="tx")
-
-
-def test_regret_is_what_was_given_away():
-    world = Bandits(3, 6)
-    regret = agents.expected_regret(world, RandomPolicy(), seed=2, count=30)
-    actions = play(world, RandomPolicy(), seed=2, count=30).actions
-    for b in range(30):
-        for t in range(6):
-            assert float(regret[b, t]) == pytest.approx(
-                max(world.chances[b].tolist()) - float(world.chances[b, actions[b, t]]), abs=1e-6
-            )
-    assert (
-        regret.min() >= 0 and not agents.expected_regret(world, BestArm(), seed=2, count=30).any()
-    )
 
 
 def test_the_plan_earns_the_whole_fraction_and_random_half():

@@ -102,9 +102,11 @@ def links(path: Path) -> list[str]:
     return [t.split("#")[0] for t in found if not re.match(r"[a-z]+:", t) and t.split("#")[0]]
 
 
-@pytest.mark.parametrize(
-    "name", ["README.md", "CONTRIBUTING.md", "intro.md", "data/README.md", "results/README.md"]
-)
+FOLDERS = (".", "api", "appendix", "benchmarks", "contributing", "data", "results")
+PAGES = [p.relative_to(ROOT).as_posix() for f in FOLDERS for p in sorted((ROOT / f).glob("*.md"))]
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_links_of_the_pages_exist(name):
     page = ROOT / name
     assert [t for t in links(page) if not (page.parent / t).exists()] == []

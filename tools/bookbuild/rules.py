@@ -51,6 +51,7 @@ def problems(nb: NotebookNode) -> list[str]:
     faults: list[str] = []
     for rule in (
         _format,
+        _headings,
         _declared,
         _readers_eyes,
         _setup,
@@ -88,6 +89,19 @@ def _format(nb):
             f"{sorted(nb.metadata)}"
         ]
     return []
+
+
+def _headings(nb):
+    """A second heading of the same words: links and the contents of the page lead to the first."""
+    heads = [
+        match[1]
+        for cell in nb.cells
+        if cell.cell_type == "markdown"
+        for match in re.finditer(
+            r"^#+ +(.+?)\s*$", re.sub(r"```.*?```", "", cell.source, flags=re.DOTALL), re.MULTILINE
+        )
+    ]
+    return [f"the heading {h!r} stands twice" for h in dict.fromkeys(heads) if heads.count(h) > 1]
 
 
 def _declared(nb):

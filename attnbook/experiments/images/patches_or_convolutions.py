@@ -8,27 +8,18 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ... import resources
 from ...models.gan.picture_classifier import classifier_loss
 from ...models.vision.vision_transformer import VisionTransformer, pre_norm_parts
 from ...tasks.images.labelled import Labelled, LabelledBatches, to_floats
 from ...tasks.images.scenes import CELL
 from ...tasks.images.small_scenes import one_large
-from ...training import load_model_weights, read_metadata
 from ...training.loop.temporary_state import temporary_mode
 from ...training.losses.token_loss import device_of
 from ...validate import check_choice
 from ..common import count_parameters, save_checkpoint, select, train
 from ..registry import register
 
-__all__ = [
-    "KINDS",
-    "load_reader",
-    "make_classifier",
-    "patches_or_convolutions",
-    "scenes_of_one",
-    "share_right",
-]
+__all__ = ["KINDS", "make_classifier", "patches_or_convolutions", "scenes_of_one", "share_right"]
 
 KINDS = ("patches", "convolutions")
 CELLS, SMALL = 3, 2  # of a picture each way, and how many small objects it has
@@ -113,20 +104,6 @@ def patches_or_convolutions(
             if kind == "patches" and count == max(settings.pictures):
                 save_checkpoint(model, settings.checkpoint, folder, seed, **sizes)
     return figures
-
-
-def load_reader(*, seed: int = 0) -> VisionTransformer:
-    """The recorded vision transformer of the largest set.
-
-    Raises:
-        FileNotFoundError: where the file does not come with this copy.
-    """
-    path = resources.path(f"results/patches-or-convolutions.seed{seed}.safetensors")
-    sizes = {name: int(value) for name, value in read_metadata(path).items()}
-    model = make_classifier("patches", **sizes)
-    assert isinstance(model, VisionTransformer)
-    load_model_weights(model, path)
-    return model.eval()
 
 
 register(

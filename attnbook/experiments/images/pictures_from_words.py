@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-from ... import resources
 from ...models.vision.captioned_denoiser import (
     CaptionedDenoiser,
     NoisyBatch,
@@ -20,13 +19,12 @@ from ...tasks.endless_batches import GeneratedBatches
 from ...tasks.images.labelled import to_floats
 from ...tasks.images.scenes import vocabulary
 from ...tasks.images.small_scenes import SIDE, Described, read_two, two_objects
-from ...training import load_model_weights, read_metadata
 from ...training.loop.temporary_state import temporary_mode
 from ...training.losses.token_loss import device_of
 from ..common import save_checkpoint, select, train, training_figures
 from ..registry import register
 
-__all__ = ["drawn_right", "load_painter", "make_painter", "pictures_from_words"]
+__all__ = ["drawn_right", "make_painter", "pictures_from_words"]
 
 
 @dataclass(frozen=True)
@@ -109,24 +107,6 @@ def pictures_from_words(
         },
         **training_figures(model, history),
     }
-
-
-def load_painter(name: str = "pictures-from-words", *, seed: int = 0) -> CaptionedDenoiser:
-    """The recorded denoiser; ``attnbook reproduce NAME`` makes it again.
-
-    Raises:
-        FileNotFoundError: where the file does not come with this copy.
-    """
-    path = resources.path(f"results/{name}.seed{seed}.safetensors")
-    sizes = read_metadata(path)
-    model = make_painter(
-        sizes["conditioning"],
-        d_model=int(sizes["d_model"]),
-        num_layers=int(sizes["num_layers"]),
-        side=int(sizes["side"]),
-    )
-    load_model_weights(model, path)
-    return model.eval()
 
 
 BASE = Settings(checkpoint="pictures-from-words")

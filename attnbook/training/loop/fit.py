@@ -17,6 +17,7 @@ from ..optim.schedules import make_schedule
 from .autocast import usable_precision
 from .history import History
 from .processes import join_processes
+from .resume import is_due
 from .settings import settings_of
 from .temporary_state import temporary_mode, temporary_seed
 from .training_loop import Run
@@ -142,16 +143,12 @@ def fit(
                 batch = run.update(step, batch, steps)
                 bar.set_postfix_str(f"loss {history.losses[-1]:.4f}", refresh=False)
                 bar.update()
-                if evaluate is not None and _due(step + 1, evaluate_every, steps):
+                if evaluate is not None and is_due(step + 1, evaluate_every, steps):
                     run.evaluate(evaluate)
                 history.seconds = time.monotonic() - began
-                if directory is not None and _due(step + 1, save_every, steps):
+                if directory is not None and is_due(step + 1, save_every, steps):
                     run.save(directory, settings, keep_checkpoints)
         return history
-
-
-def _due(step: int, every: int | None, steps: int) -> bool:
-    return step == steps or (every is not None and step % every == 0)
 
 
 def _check_arguments(given: dict[str, Any]) -> None:

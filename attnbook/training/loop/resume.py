@@ -27,6 +27,11 @@ class DamagedCheckpoint(ValueError):
     """A checkpoint that lacks a file or whose bytes are not those that were written."""
 
 
+def is_due(step: int, every: int | None, steps: int) -> bool:
+    """Whether a checkpoint or an evaluation comes after ``step`` updates: at the end it does."""
+    return step == steps or (every is not None and step % every == 0)
+
+
 def write_checkpoint(
     directory: Path, step: int, state: dict[str, Any], settings: dict[str, Any], keep: int
 ) -> Path:
