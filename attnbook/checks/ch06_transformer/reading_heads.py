@@ -61,7 +61,7 @@ def pairs_by_hand(answer, ctx: CheckContext):
     "06.all_at_once", title="Predict: all heads of the encoder at once", difficulty=1, minutes=2
 )
 def all_at_once(answer, ctx: CheckContext):
-    return ctx.predicted(answer, "nearly all", "about four in five", "about half")
+    return ctx.predicted(answer, "nearly all", "about three in four", "about half")
 
 
 @exercise("06.telling_pairs", title="Heads that tell a pair apart", difficulty=2, minutes=8)

@@ -11,9 +11,9 @@ edit("in percent", "0.2", "20")
 edit("the share is not 0.3", "0.2", "0.3")
 
 edit = edits("06.all_at_once")
-edit("your prediction", '"about four in five"', '"most"')
-edit("your prediction", '"about four in five"', "0.8")
-edit("your prediction", '"about four in five"', "None")
+edit("your prediction", '"about three in four"', '"most"')
+edit("your prediction", '"about three in four"', "0.8")
+edit("your prediction", '"about three in four"', "None")
 
 edit = edits("06.telling_pairs")
 edit("this counts sentences", ".view(-1, 2, weights.shape[1]).all(dim=1)", "")
