@@ -277,10 +277,11 @@ def common_shape(*shapes: torch.Size) -> torch.Size:
 
 def may_look(tensor: torch.Tensor) -> bool:
     """Whether a check may read values: on a GPU that would synchronise, and neither a compiler nor
-    the transforms of ``torch.func`` have any.
+    a tracer nor the transforms of ``torch.func`` have any.
     """
     return (
         tensor.device.type == "cpu"
+        and type(tensor) in (torch.Tensor, torch.nn.Parameter)  # those of a tracer are others
         and not torch.compiler.is_compiling()
         and tensor.numel() > 0
         and not is_transforming()

@@ -234,6 +234,20 @@ class MultiHeadAttention(nn.Module):
             "give key and value, or projected, not both",
         )
         if projected is not None:
+            require(
+                hasattr(projected, "key") and hasattr(projected, "length"),
+                f"projected must be what `project` returns, got {type(projected).__name__}",
+            )
+            require(
+                projected.key.shape[-3] == self.num_kv_heads,
+                f"projected must have {self.num_kv_heads} heads of keys, got shape "
+                f"{tuple(projected.key.shape)}",
+            )
+            require(
+                self.window is None or isinstance(projected, RollingSource),
+                f"projected must be a RollingSource for an attention with a window, as `project` "
+                f"makes it, got {type(projected).__name__}",
+            )
             leading, n = projected.key.shape[:-3], projected.length
             mask, dims = check_reading(query, leading, n, mask, self.num_heads)
             if isinstance(projected, RollingSource):

@@ -181,7 +181,9 @@ class RollingSource(ProjectedSource):
         made = RollingSource(
             rolled(self.key, more.key, -2), rolled(self.value, more.value, -2), scored
         )
-        made.window, made.sinks, made.head = self.window, self.sinks, head
+        made.window, made.sinks = self.window, self.sinks
+        # A sink may have come with the new positions.
+        made.head = min(self.sinks + padding if self.sinks else 0, made.key.shape[-2])
         made.position = rolled(mine, theirs, -1)
         made.index = rolled(self.index, self.total + more.index, -1)
         made.total, made.end, made.fresh = self.total + more.total, more.end, more.total

@@ -8,7 +8,7 @@ import math
 
 import torch
 
-from ...validate import check_integer, require
+from ...validate import check_integer, may_look, require
 from ..attention.attend import STORED_WEIGHTS
 from ..attention.fused import fused_attention, has_fused_kernel
 from ..precision import finest_dtype, wide_product
@@ -133,10 +133,20 @@ class ALiBi(Score):
         size = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2]).numel() * m * n
         if not self.causal or not has_fused_kernel(value) or m == 1 or size <= STORED_WEIGHTS:
             return None
+        if not _may_be_causal(mask, m, n):  # then the distance would need its absolute value
+            return None
         self._check_heads(query, n)
         root = math.sqrt(query.shape[-1])
         query = self._with_slopes(query, root * _FINE, root)  # the kernel divides by the root
         return fused_attention(query, projected, value, mask, 1 / root)
+
+
+def _may_be_causal(mask: torch.Tensor | None, m: int, n: int) -> bool:
+    """Whether a mask hides the later positions of the first query, or has values that cannot be
+    read here."""
+    if mask is None or mask.dim() < 2 or mask.shape[-2] == 1 or mask.shape[-1] == 1:
+        return False
+    return not may_look(mask) or not mask[..., 0, n - m + 1 :].any()
 
 
 def _before_the_end(rows: torch.Tensor) -> torch.Tensor:

@@ -119,7 +119,8 @@ class RotaryPositions(nn.Module):
             with torch.inference_mode(False):  # a training may read it next
                 made = self._compute(torch.arange(length, device="cpu"), dtype)
                 table = made[0].to(device), made[1].to(device)
-            self._table = table
+            if type(table[0]) is torch.Tensor:  # and not one without values, of a tracer
+                self._table = table
         return table[0][position : position + n], table[1][position : position + n]
 
     def _compute(

@@ -7,18 +7,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import (
-    check_integer,
-    check_mask,
-    check_tensor,
-    check_values,
-    check_whole,
-    may_look,
-    require,
-)
+from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
 from ..attention.attend import Attended
 from ..attention.nonfinite import attend_despite
-from ..attention.source import ProjectedSource
+from ..attention.source import ProjectedSource, check_reading
 from ..precision import without_autocast
 from .absolute import wave_vectors
 from .relative import (
@@ -256,7 +248,7 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
             tuple(offset.shape) == expected,
             f"offset must be {expected}, one per pair of words, got {tuple(offset.shape)}",
         )
-        check_mask(mask, expected)
+        mask, _ = check_reading(x, x.shape[:-2], x.shape[-2], mask, self.num_heads)
 
         def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
             source = _SourceWithTree(*self.project(key, value))

@@ -199,7 +199,8 @@ def _check_gate(
             for shape in shapes
         )
     )
-    spelled = " or ".join(map(str, shapes))
-    require(fits, f"{name} must be numbers broadcastable to {spelled}, got {describe(gate)}")
+    if not fits:  # a compiler cannot spell a shape
+        spelled = " or ".join(map(str, shapes))
+        raise ValueError(f"{name} must be numbers broadcastable to {spelled}, got {describe(gate)}")
     missing = min(2, len(shapes[0])) - gate.dim()
     return gate.reshape((1,) * missing + tuple(gate.shape)) if missing > 0 else gate

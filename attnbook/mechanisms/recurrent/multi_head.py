@@ -96,7 +96,7 @@ class LinearAttention(nn.Module):
 
     Shapes: x ``(…, m, d_model)``, mask broadcastable to ``(…, m, n)`` → :class:`RecurrentOutput`,
     context ``(…, m, d_model)`` and :class:`RecurrentState`. A position that is not there gets zeros
-    and leaves the state as it is.
+    and writes nothing into the memory; a short convolution reads zeros where it stands.
 
     Raises:
         ValueError: if a width is below 1, ``d_model`` does not divide by ``num_heads`` (and no

@@ -38,6 +38,8 @@ def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor
     Returns:
         ``(…, m, n)``, in the dtype that query and key promote to.
     """
+    if torch.compiler.is_exporting():  # a graph holds no buffers that blocks share
+        return _formula(query, key, vector)[1]
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
     q, k = (
         t.expand(*batch, *t.shape[-2:]).reshape(batch.numel(), *t.shape[-2:]) for t in (query, key)

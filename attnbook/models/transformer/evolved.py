@@ -19,7 +19,7 @@ from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import ResidualConnection
 from ...validate import check_integer
-from .layers import Attention, LayerOutput, self_attention
+from .layers import Attention, LayerOutput, cross_attention, self_attention
 from .parts import Parts
 
 __all__ = [
@@ -214,8 +214,8 @@ class EvolvedDecoderLayer(nn.Module):
             context, wide, _ = self_attention(
                 self.wide_attention, h, mask, old.wide, False, position
             )
-            cross = self.first_cross_attention(
-                h, mask=source_mask, projected=source[0], need_weights=False
+            cross = cross_attention(
+                self.first_cross_attention, h, source_mask, source[0], False, position
             )
             return context + cross.context, wide
 
@@ -228,8 +228,8 @@ class EvolvedDecoderLayer(nn.Module):
         )
         x, source_weights = self.around_cross_attention(
             x,
-            lambda h: self.cross_attention(
-                h, mask=source_mask, projected=source[1], need_weights=need_weights
+            lambda h: cross_attention(
+                self.cross_attention, h, source_mask, source[1], need_weights, position
             ),
         )
         x = self.around_feed_forward(x, self.feed_forward)

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import nn
 
+from ...mechanisms.attention.attend import Attended
 from ...mechanisms.attention.nonfinite import without_hidden
 from ...mechanisms.layers.residual import ResidualConnection
 
@@ -107,6 +108,19 @@ def self_attention(
         x, mask=mask, projected=projected, need_weights=need_weights, **placed
     )
     return LayerOutput(context, projected, weights)
+
+
+def cross_attention(
+    attention: Attention,
+    x: torch.Tensor,
+    mask: torch.Tensor | None,
+    source: Any,
+    need_weights: bool,
+    position: Position = 0,
+) -> Attended:
+    """Attend from positions x to a projected source; ``position`` as in :func:`self_attention`."""
+    placed = {"position": position} if getattr(attention, "takes_position", False) else {}
+    return attention(x, mask=mask, projected=source, need_weights=need_weights, **placed)
 
 
 class EncoderLayer(nn.Module):
@@ -253,8 +267,8 @@ class DecoderLayer(nn.Module):
         )
         x, source_weights = self.around_cross_attention(
             x,
-            lambda h: self.cross_attention(
-                h, mask=source_mask, projected=source, need_weights=need_weights
+            lambda h: cross_attention(
+                self.cross_attention, h, source_mask, source, need_weights, position
             ),
         )
         return LayerOutput(x, cache, (target_weights, source_weights) if need_weights else None)

@@ -174,6 +174,15 @@ class FunnelEncoder(Encoder):
         )
         cuts = [round(k * len(self.layers) / groups) for k in range(1, groups)]
         self.seams = frozenset(cuts)
+        for k in cuts:
+            attention = getattr(self.layers[k], "attention", None)
+            score = getattr(attention, "score", None)
+            require(
+                not getattr(attention, "takes_position", False)
+                and not getattr(score, "counts_positions", False),
+                f"layers must have an attention that asks for no positions at a seam, where a "
+                f"query stands for two of them; block {k} has one that does",
+            )
 
     def forward(
         self,

@@ -69,7 +69,13 @@ def _branched(attention: Attention, feed_forward: nn.Module) -> BranchedAttentio
         d_head_value=attention.d_head_value,
         score=attention.score,
         bias=attention.query_projection.bias is not None,
+        num_kv_heads=attention.num_kv_heads,
+        rotary=attention.rotary,
+        learned_sink=attention.sink is not None,
+        window=attention.window,
+        sinks=attention.sinks,
     )
+    branched.query_norm, branched.key_norm = attention.query_norm, attention.key_norm
     branched.dropout = attention.dropout
     return branched
 
@@ -78,7 +84,7 @@ class WeightedEncoderLayer(EncoderLayer):
     """A block of one sublayer: :class:`BranchedAttention` over the positions themselves.
 
     Takes what :class:`~attnbook.models.transformer.layers.EncoderLayer` takes, so that it can be
-    ``Parts.encoder_layer``; of the attention it takes the sizes, the score and the dropout."""
+    ``Parts.encoder_layer``; of the attention it takes the sizes and all options."""
 
     def __init__(
         self,

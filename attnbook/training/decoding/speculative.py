@@ -113,7 +113,8 @@ def speculative_sample(
         generator: on the CPU; the global one when not given.
 
     Raises:
-        ValueError: as ``sample``; also for models of different vocabularies.
+        ValueError: as ``sample``; also for models of different vocabularies, and a large one that
+            cannot take tokens back, as with recurrent attention.
 
     Source: Leviathan et al. 2023; Chen et al. 2023.
     """
@@ -145,6 +146,11 @@ def speculative_sample(
                 ahead.append(draw(guesses[-1], generator).to(token.device))
                 states.append(step.state)
             read = model.read(torch.stack(ahead, dim=1), state)
+            if calls == 0:  # and not only when a guess is refused first
+                try:
+                    model.cut(read.state, 1)
+                except ValueError as error:
+                    raise ValueError(f"model must be able to take tokens back: {error}") from None
             target = distribution(model, read.logits[0])
             proposed = torch.cat(ahead[1:]).cpu() if guesses else torch.zeros(0, dtype=torch.long)
             q = torch.cat(guesses).to(target.dtype) if guesses else target[:0]

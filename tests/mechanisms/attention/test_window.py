@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from attnbook import ALiBi, MultiHeadAttention, RotaryPositions, causal_mask, sliding_window_mask
+from attnbook import (
+    ALiBi,
+    MultiHeadAttention,
+    PagedCache,
+    RotaryPositions,
+    causal_mask,
+    sliding_window_mask,
+)
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 B, N, D, H, WIDTH = 2, 14, 12, 4, 4
@@ -138,6 +145,14 @@ def test_rotary_keys_keep_their_distance_in_the_window_and_a_bounded_one_to_the_
     assert ((got[0] - in_text).abs().max() > 1e-3) == bool(far)
 
 
+@pytest.mark.parametrize("begun", [1, 2, 3])
+def test_sinks_that_come_with_a_later_chunk_are_sinks(begun):
+    made, x = layer(3, 3, rotary=RotaryPositions(WIDTH, base=50.0)), inputs()
+    got, cache = decode(made, x, [begun, N - begun])
+    torch.testing.assert_close(got, made(x).context, **EXACT)
+    assert cache.head == 3
+
+
 def test_what_the_sinks_are_is_seen_from_far_and_what_is_evicted_is_not():
     made, x = layer(4, 2), inputs().requires_grad_()
     context = decode(made, x, CHUNKS["steps"])[0]
@@ -239,7 +254,7 @@ def test_compiled():
 
 def test_wrong_arguments_are_named():
     x = torch.randn(2, 3, 12)
-    made = MultiHeadAttention(12, 3, window=2)
+    made, plain = MultiHeadAttention(12, 3, window=2), MultiHeadAttention(12, 3)
     for call, words in (
         (lambda: sliding_window_mask(3, 2, window=1), "n must be at least m = 3"),
         (lambda: sliding_window_mask(3, window=0), "window must be"),
@@ -254,6 +269,19 @@ def test_wrong_arguments_are_named():
             lambda: made.project(x).extend(MultiHeadAttention(12, 3).project(x)),
             "more must be a RollingSource",
         ),
+        (
+            lambda: made(x, projected=MultiHeadAttention(12, 3).project(x)),
+            "projected must be a RollingSource",
+        ),
+        (
+            lambda: made(x, projected=PagedCache(3, 2, 3, 4).open().extend(plain.project(x[:1]))),
+            "projected must be a RollingSource",
+        ),
+        (
+            lambda: plain(x, projected=MultiHeadAttention(12, 3, num_kv_heads=1).project(x)),
+            r"projected must have 3 heads of keys, got shape \(2, 1, 3, 4\)",
+        ),
+        (lambda: plain(x, projected=(x, x)), "projected must be what `project` returns, got tuple"),
     ):
         with pytest.raises(ValueError, match=words):
             call()

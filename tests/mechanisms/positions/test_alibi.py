@@ -86,6 +86,16 @@ def test_context_equals_the_oracle(kind, causal, way):
     torch.testing.assert_close(attended(score, mask, way, low).double(), found, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("kind", ["none", "padding", "pairs"])
+def test_where_later_positions_are_seen_a_long_text_is_scored_as_a_short_one(kind, monkeypatch):
+    mask = {"none": None, "padding": masks()["padding"][:, None, :1], "pairs": masks()["padding"]}
+    mask = mask[kind] if kind != "pairs" else mask[kind][:, None]
+    stored = attend(ALiBi(H), *tensors(), mask).context
+    monkeypatch.setattr(alibi_module, "STORED_WEIGHTS", 0)
+    long = attend(ALiBi(H), *tensors(), mask, need_weights=False).context
+    torch.testing.assert_close(long, stored, **EXACT)
+
+
 @pytest.mark.parametrize("causal", [True, False])
 def test_gradients(causal, way):
     score, mask = ALiBi(3, causal=causal), causal_mask(2, 3)

@@ -256,6 +256,8 @@ def test_attention_equals_a_vector_for_every_pair_in_value_and_gradient():
     x = torch.randn(B, N, D).double()
     assert (made(x, offset, mask).weights[1, :, :, 5:] == 0).all()
     assert made(x, offset, mask, need_weights=False).weights is None
+    of_heads = mask[:, None] & (torch.rand(B, H, N, N) < 0.7)
+    assert (made(x, offset, of_heads).weights[~of_heads.expand(B, H, N, N)] == 0).all()
     for wrong in (dict(flip=-1), dict(tree=False)):
         assert (
             every_pair(made, x, offset, mask, **wrong)[0] - made(x, offset, mask).context

@@ -11,10 +11,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from attnbook import (
+    ALiBi,
     FeedForward,
     GeneralScore,
     MultiHeadAttention,
     PreNorm,
+    RMSNorm,
+    RotaryPositions,
     Transformer,
     causal_mask,
     padding_mask,
@@ -263,11 +266,17 @@ def test_a_funnel_halves_the_sequence_and_its_queries_only():
     ) == [2, 4]
     with pytest.raises(ValueError, match="groups must be at most the number of blocks 2, got 3"):
         FunnelEncoder([first, second], nn.Identity(), 3)
+    for options in ({"rotary": RotaryPositions(D // H)}, {"score": ALiBi(H, causal=False)}):
+        placed = EncoderLayer(MultiHeadAttention(D, H, **options), FeedForward(D, FF), wire)
+        with pytest.raises(ValueError, match="layers must have an attention .* block 1 has one"):
+            FunnelEncoder([placed, placed], nn.Identity(), 2)
     with pytest.raises(ValueError, match="^mask must"):
         model.encoder(x, causal_mask(5))
 
 
 # Weighted Transformer
+
+BIAS = "output_projection.bias"  # that W_o of branches has not
 
 
 def branches_by_hand(layer, x, mask):
@@ -312,6 +321,12 @@ def test_weighted_blocks_have_one_sublayer_less():
     decoder = WeightedDecoderLayer(own, cross, network, wire()).cross_attention
     assert encoder.score is own.score and (encoder.d_head, encoder.d_head_value) == (5, 3)
     assert (decoder.key_width, decoder.value_width) == (7, 9)
+    options = {"rotary": RotaryPositions(D // H), "normalise": RMSNorm, "num_kv_heads": 1}
+    made = MultiHeadAttention(D, H, learned_sink=True, window=3, sinks=1, **options)
+    branched = WeightedEncoderLayer(made, network, wire()).attention
+    assert {*dict(made.named_parameters())} <= {*dict(branched.named_parameters())} | {BIAS}
+    assert (branched.rotary, branched.window, branched.sinks) == (made.rotary, 3, 1)
+    assert branched.key_projection.weight.shape == made.key_projection.weight.shape
     with pytest.raises(
         ValueError,
         match="attention must be a MultiHeadAttention to be cut into branches, got "

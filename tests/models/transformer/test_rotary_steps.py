@@ -15,6 +15,7 @@ from attnbook import (
     TransformerLM,
     paper_parts,
 )
+from attnbook.models.transformer.evolved import evolved
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 WORDS, D = 13, 16
@@ -45,9 +46,17 @@ def test_a_padded_batch_of_texts_goes_on_as_the_whole_texts_do(options):
     assert (model(TEXT.flip(1)).logits[:, -1] - model(TEXT).logits[:, -1]).abs().max() > 1e-3
 
 
-def test_a_translation_step_by_step_is_the_whole():
+ACROSS = replace(BASE, cross_attention=partial(MultiHeadAttention, D, 4, rotary=RotaryPositions(4)))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [parts(), ACROSS, evolved(ACROSS, 4, 32)],
+    ids=["self-attention", "cross-attention", "evolved"],
+)
+def test_a_translation_step_by_step_is_the_whole(made):
     torch.manual_seed(0)
-    model = Transformer(WORDS, WORDS, parts(), num_layers=2).double().eval()
+    model = Transformer(WORDS, WORDS, made, num_layers=2).double().eval()
     lengths = torch.tensor([6, 3])
     whole = model(TEXT[:, :6], lengths, TEXT).logits
     memory = model.encode(TEXT[:, :6], lengths)

@@ -3,6 +3,8 @@ texts of a tiny vocabulary, and known mistakes do not.
 """
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import torch
 from scipy import stats
 
 from attnbook import TransformerLM, paper_parts
+from attnbook.mechanisms.recurrent import LinearAttention
 from attnbook.models.rnn.common import Step
 from attnbook.training.decoding import speculative
 from attnbook.training.decoding.sampling import draw, sample
@@ -282,6 +285,16 @@ def test_wrong_arguments_are_named(change, words):
         speculative_sample(
             Reader(0), Reader(1), given.pop("prompt"), given.pop("max_length"), **given
         )
+
+
+def test_a_large_model_that_takes_nothing_back_is_refused_whatever_is_drawn():
+    recurrent = replace(
+        paper_parts(8, 2, 16, dropout=0.0),
+        attention=partial(LinearAttention, 8, 2, decay="constant"),
+    )
+    model = TransformerLM(9, recurrent, num_layers=1)
+    with pytest.raises(ValueError, match="^model must be able to take tokens back"):
+        speculative_sample(model, model, torch.tensor(PROMPT), 4)  # every guess would stay
 
 
 def test_models_of_two_vocabularies_are_refused():
