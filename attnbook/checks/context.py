@@ -385,7 +385,9 @@ class CheckContext:
             got, expected = got.astype(int), expected.astype(int)
         difference = np.abs(got - expected)
         worst = (
-            np.unravel_index(int(difference.argmax()), difference.shape) if difference.ndim else ()
+            np.unravel_index(int((difference - 1e-4 * np.abs(expected)).argmax()), difference.shape)
+            if difference.ndim
+            else ()
         )
         count = int((difference > 1e-4 * np.abs(expected) + 2e-5).sum())
         which = f" ({count} of {difference.size} values differ)" if difference.size > 1 else ""

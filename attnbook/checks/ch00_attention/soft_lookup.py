@@ -84,7 +84,12 @@ OVERFLOW = (
 @exercise("00.temperature", title="From soft to hard", difficulty=2, minutes=5)
 def temperature(answer, ctx):
     m, n, d = ctx.sizes(m=(1, 3), n=(1, 6), d=(1, 4))
-    scores, values = ctx.normal(m, n), ctx.normal(n, d)
+    scores = ctx.draw(
+        lambda: ctx.normal(m, n),
+        lambda drawn: len(drawn.argmax(-1).unique()) > 1,
+        50 if min(m, n) > 1 else 1,
+    )
+    values = ctx.normal(n, d)
     s, v = array(scores), array(values)
     hard = v[s.argmax(-1)]
     for t in (1.0, 0.25, 4.0):

@@ -77,6 +77,7 @@ def clip_gradients(answer, ctx):
         "gradients below max_norm are scaled up: leave them alone": flat([one * 2 for one in g])
     }
     ctx.close(run(gradients, 2.0 * float(norm)), flat(g), "small gradients: entry", wrong)
+    ctx.close(run(gradients, 0.0), 0 * flat(g), "for max_norm 0: entry")
     zeros, nan = [torch.zeros(3), torch.zeros(2)], "gradients of 0 have norm 0: do not divide by it"
     for limit in (1.0, 0.0):
         ctx.close(run(zeros, limit, nan=nan), np.zeros(5), "zero gradients: entry")

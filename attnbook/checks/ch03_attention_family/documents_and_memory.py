@@ -230,6 +230,13 @@ def longest_first(answer, ctx):
     lengths, at = torch.tensor(ends), {0: "features", 1: "states", 3: "W"}
     check_gradients(ctx, answer, (features, states, lengths, w), at, oracle)
 
+    alike = [(1 + end) // 2 for end in ends]  # several captions of one length
+    got = ctx.call(answer, features, states, torch.tensor(alike), w)
+    got = ctx.floats(got, "the contexts where captions are equally long", (batch, m, d_f))
+    expected = _contexts(*map(array, (features, states, w)))
+    expected = expected * (np.arange(m)[None] < np.array(alike)[:, None])[..., None]
+    ctx.close(got, expected, "the contexts where captions are equally long")
+
     name = "the contexts where scores are large"
     nan = (
         "exp overflows for large scores and is 0 for low ones: torch.softmax subtracts the largest"

@@ -226,14 +226,14 @@ def gaussian_weights(answer, ctx):
 
 @exercise("03.input_feeding", title="A decoder with input feeding", difficulty=4, minutes=13)
 def input_feeding(answer, ctx):
-    m, batch, n, d_e, d = ctx.sizes(m=(1, 12), batch=(1, 3), n=(1, 6), d_e=(1, 3), d=(1, 5))
+    m, batch, n, d_e, d = ctx.sizes(m=(1, 6), batch=(1, 3), n=(1, 6), d_e=(1, 3), d=(1, 5))
     embedded, start, annotations = (
         ctx.normal(m, batch, d_e),
         ctx.normal(batch, d),
         ctx.normal(batch, n, d),
     )
-    w, w_c = 0.7 * ctx.normal(d, d), 0.7 * ctx.normal(d, 2 * d)
-    w_x, w_s = ctx.normal(d_e + d, d), 0.7 * ctx.normal(d, d)
+    w, w_c = 0.4 * ctx.normal(d, d), 0.4 * ctx.normal(d, 2 * d)
+    w_x, w_s = 0.5 * ctx.normal(d_e + d, d), 0.5 * ctx.normal(d, d)
 
     def cell(x, s):
         if isinstance(x, torch.Tensor) and x.shape[-1] != d_e + d:
@@ -310,7 +310,7 @@ def input_feeding(answer, ctx):
     )
     # a state of 1 and -1, and whole numbers elsewhere: no score is rounded
     whole, large = ctx.integers(-3, 4, batch, n, d).float(), 100.0 * ctx.integers(-3, 4, d, d)
-    hard = 1e3 * embedded[:1], start, whole, large, w_c
+    hard = 1e6 * embedded[:1].sign(), start, whole, large, w_c
     got = ctx.floats(ctx.call(answer, cell, *hard), name, (1, batch, d), nan=nan)
     ctx.close(got, decode(*map(array, hard)), name)
     at = dict(enumerate(("embedded", "start", "annotations", "W", "W_c"), 1))

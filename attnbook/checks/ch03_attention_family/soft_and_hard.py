@@ -163,6 +163,8 @@ def coverage(answer, ctx):
         {0: "the weights"},
         lambda w: squares((w * real[..., None]).sum(1)),
     )
+    got = ctx.floats(ctx.call(answer, weights[:1], torch.tensor([0])), "the penalty", (1,))
+    ctx.close(got, np.array([regions]), "without any steps: the penalty")
 
 
 @exercise("03.reinforce", title="A loss for a choice", difficulty=4, minutes=13)

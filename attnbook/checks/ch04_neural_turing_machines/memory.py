@@ -105,48 +105,50 @@ def erase_and_add(answer, ctx):
 
 @exercise("04.shift", title="Move along the slots", difficulty=2, minutes=10)
 def shift(answer, ctx):
-    # as many slots as the longest shift, or a circular padding is too short
-    batch, heads, n, reach = ctx.sizes(batch=(1, 3), heads=(1, 3), n=(3, 9), R=(0, 3))
-    weights, kernel = ctx.weights(batch, heads, n), ctx.weights(batch, heads, 2 * reach + 1)
-    got = ctx.floats(
-        ctx.call(answer, weights, kernel),
-        "weights",
-        (batch, heads, n),
-        mention="as the weights that came in",
-    )
-    w, s = array(weights), array(kernel)
+    drawn = ctx.sizes(batch=(1, 3), heads=(1, 3), n=(3, 9), R=(0, 3))
+    for batch, heads, n, reach in (drawn, (2, 2, 2, 5)):  # and once round more than once
+        weights, kernel = ctx.weights(batch, heads, n), ctx.weights(batch, heads, 2 * reach + 1)
+        got = ctx.floats(
+            ctx.call(answer, weights, kernel),
+            "weights",
+            (batch, heads, n),
+            mention="as the weights that came in",
+        )
+        w, s = array(weights), array(kernel)
 
-    def moved(w, s, sign=1, first=-reach, around=True):
-        out = np.zeros_like(w)
-        for j in range(s.shape[-1]):
-            k = sign * (j + first)
-            part = np.roll(w, k, -1)
-            if not around and k > 0:
-                part[..., :k] = 0
-            if not around and k < 0:
-                part[..., k:] = 0
-            out += s[..., j, None] * part
-        return out
+        def moved(w, s, sign=1, first=-reach, around=True):
+            out = np.zeros_like(w)
+            for j in range(s.shape[-1]):
+                k = sign * (j + first)
+                part = np.roll(w, k, -1)
+                if not around and k > 0:
+                    part[..., :k] = 0
+                if not around and k < 0:
+                    part[..., k:] = 0
+                out += s[..., j, None] * part
+            return out
 
-    wrong = {
-        "the shift goes the wrong way: entry j of the kernel is the shift j − R, and a positive "
-        "shift moves to higher slots": moved(w, s, sign=-1),
-        "the shifts start at 0: entry j of the kernel is the shift j − R": moved(w, s, first=0),
-        "weight is lost at the ends: the slots go round, the last one is followed by the "
-        "first": moved(w, s, around=False),
-        "weight is lost at the ends, and the shift goes the wrong way": moved(
-            w, s, sign=-1, around=False
-        ),
-        "every head moves by the kernel of the first head": moved(w, np.repeat(s[:, :1], heads, 1)),
-        "every row moves by the kernel of the first row of the batch": moved(
-            w, np.repeat(s[:1], batch, 0)
-        ),
-        "only the likeliest shift is made: expected the sum over all shifts": moved(
-            w, s == s.max(-1, keepdims=True)
-        ),
-    }
-    ctx.close(got, moved(w, s), "weights", wrong)
-    check_gradients(ctx, answer, (weights, kernel), {0: "weights", 1: "kernel"}, moved)
+        wrong = {
+            "the shift goes the wrong way: entry j of the kernel is the shift j − R, and a "
+            "positive shift moves to higher slots": moved(w, s, sign=-1),
+            "the shifts start at 0: entry j of the kernel is the shift j − R": moved(w, s, first=0),
+            "weight is lost at the ends: the slots go round, the last one is followed by the "
+            "first": moved(w, s, around=False),
+            "weight is lost at the ends, and the shift goes the wrong way": moved(
+                w, s, sign=-1, around=False
+            ),
+            "every head moves by the kernel of the first head": moved(
+                w, np.repeat(s[:, :1], heads, 1)
+            ),
+            "every row moves by the kernel of the first row of the batch": moved(
+                w, np.repeat(s[:1], batch, 0)
+            ),
+            "only the likeliest shift is made: expected the sum over all shifts": moved(
+                w, s == s.max(-1, keepdims=True)
+            ),
+        }
+        ctx.close(got, moved(w, s), "weights", wrong)
+        check_gradients(ctx, answer, (weights, kernel), {0: "weights", 1: "kernel"}, moved)
 
 
 @exercise("04.scalar_shift", title="A shift from one number", difficulty=2, minutes=10)

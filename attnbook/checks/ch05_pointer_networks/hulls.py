@@ -411,6 +411,7 @@ def coverage(answer, ctx):
         ("a walk whose way back to its first corner crosses it", closing),
         *(("a walk that crosses itself", walk) for walk in once),
         *(("a walk that does not cross itself", walk) for walk in simple),
+        ("a walk that crosses itself five times", [right[k] for k in (0, 2, 4, 1, 3)]),
         ("a walk of three corners", right[-3:]),
         ("a walk of two corners", right[:2]),
         ("an empty walk", []),

@@ -179,6 +179,10 @@ def linformer_attention(answer, ctx):
     large, what = query * float(200 / np.abs(scores).max()), "the context for scores of 200"
     got = ctx.floats(ctx.call(answer, large, *given[1:]), what, (batch, m, v))
     ctx.close(got, layer(array(large), *arrays[1:]), what)
+    some, what = words[:, ctx.order(n)], "the context where words stand between padding"
+    got = ctx.floats(ctx.call(answer, *given[:5], some), what, (batch, m, v))
+    expected = layer(*arrays, keys_there=some.numpy(), values_there=some.numpy())
+    ctx.close(got, expected, what)
     spoiled = key.clone(), value.clone()
     for tensor in spoiled:
         tensor[~words] = float("inf")

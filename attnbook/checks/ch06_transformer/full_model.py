@@ -227,7 +227,7 @@ def whole_model(answer, ctx):
     large, what = E.clone(), "the result for logits of some hundreds"
     large[-1] *= 500  # of a word that no text has
     got = ctx.floats(ctx.call(answer, large, *given[1:]), what, (batch, m, size))
-    ctx.close(got, _transformer(array(large), numbers[1], *rest), what)
+    ctx.close(got, _transformer(array(large), numbers[1], *rest), what, size=1000.0)
 
 
 def _stream(ctx, value, name, shape):

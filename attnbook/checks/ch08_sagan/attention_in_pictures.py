@@ -299,6 +299,7 @@ def map_of_a_query(answer, ctx):
             arguments,
             {0: "x", 1: "W_f", 2: "W_g"},
             lambda x, f, g: _map(x, f, g, row, column, pooled),
+            step=1e-7,
         )
     x, W_f, W_g = ctx.draw(
         lambda: [ctx.integers(-3, 4, *size).float() for size in ((3, 2, 4), (2, 3), (2, 3))],

@@ -55,6 +55,13 @@ def nucleus(answer, ctx):
         got = ctx.floats(ctx.call(answer, p, share), where, (len(p),), nan=nan)
         cases.append((where, got, *_nuclei(array(p), share)))
     ctx.close_everywhere(cases)
+    alike = torch.full((4,), 0.25)
+    got = array(ctx.floats(ctx.call(answer, alike, 0.5), "of four tokens alike two", (4,)))
+    if not np.allclose(np.sort(got), [0, 0, 0.5, 0.5], atol=1e-5):
+        ctx.fail(
+            "of four tokens with probability 1/4 two have a share of 0.5: expected 1/2 for two of "
+            "them and 0 for two, whichever; is every token kept that is as likely as the last one?"
+        )
 
 
 def _nuclei(values, share, slack=1e-5):  # for sums in float32

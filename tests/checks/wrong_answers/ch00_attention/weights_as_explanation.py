@@ -173,3 +173,9 @@ edit("no gradient reaches query", "dim=-1)", "dim=-1).detach()")
 @wrong("00.pool_a_batch", "made with those of a softmax over the batch")
 def pool_context_of_the_batch(words, query, real):
     return _pooled(words, query, real, _masked(0))[0], _pooled(words, query, real, _masked())[1]
+
+
+@wrong("00.leave_one_out", "")
+def every_word_of_that_kind(predict, inputs):
+    rest = [inputs[(inputs != word).any(1)] for word in inputs]
+    return torch.stack([(predict(inputs) - predict(words)).abs() for words in rest])

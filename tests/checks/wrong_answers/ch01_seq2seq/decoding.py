@@ -1,3 +1,5 @@
+import torch
+
 from ..collection import edits, wrong
 
 edit = edits("01.beam_by_hand")
@@ -96,3 +98,15 @@ edit(
 edit("is index // V", "following.shape[-1]", "len(so_far)")
 edit("the token is index % V", "positions % size", "positions % len(so_far)")
 edit("log p is multiplied", "+ following", "* following")
+
+
+@wrong("01.greedy", "")
+def drawn(step, state, bos, eos, max_length):
+    token, said = bos, []
+    for _ in range(max_length):
+        log_probs, state = step(token, state)
+        token = int(torch.multinomial(log_probs.exp(), 1))
+        if token == eos:
+            break
+        said.append(token)
+    return said

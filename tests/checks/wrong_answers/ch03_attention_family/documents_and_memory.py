@@ -221,3 +221,11 @@ def longest_over_the_batch(features, states, lengths, W):
 @wrong("03.longest_first", "gradient")
 def longest_detached(features, states, lengths, W):
     return _looks(features, states, lengths, W.detach())
+
+
+@wrong("03.longest_first", "where captions are equally long")
+def found_by_its_length(features, states, lengths, w):
+    ordered, order = lengths.sort(descending=True)
+    weights = torch.einsum("bmd,df,bpf->bmp", states[order], w, features[order]).softmax(-1)
+    contexts = weights @ features[order] * _real(ordered, states.shape[1])[..., None]
+    return contexts[[ordered.tolist().index(n) for n in lengths.tolist()]]

@@ -161,3 +161,9 @@ edit("that of a sum over the captions", ".mean()", ".sum()")
 edit("no gradient reaches the scores", "log_softmax(scores", "log_softmax(scores.detach()")
 edit("no gradient can be taken of your loss", ".mean()", ".mean().detach()")
 edit("one number: the mean over the captions", "- entropy_weight * entropy).mean()", ")")
+
+
+@wrong("03.coverage", "without any steps: penalty")
+def up_to_the_last_step(weights, lengths):
+    seen = weights.cumsum(1)[torch.arange(len(lengths)), lengths - 1]
+    return (1 - seen).square().sum(-1)

@@ -321,3 +321,13 @@ def patched_at_empty_slots(*given):
     return _with_root(
         lambda kk, mm: torch.where(mm > 0, ((kk + 1e-8) * (mm + 1e-8)).sqrt(), 1 + 0 * mm.sqrt())
     )(*given)
+
+
+@wrong("04.shift", "")
+def cut_and_joined(weights, kernel):
+    reach, total = kernel.shape[-1] // 2, 0
+    for j in range(2 * reach + 1):
+        k = j - reach
+        moved = torch.cat([weights[..., -k:], weights[..., :-k]], -1) if k else weights
+        total = total + kernel[..., j : j + 1] * moved
+    return total

@@ -109,3 +109,10 @@ def a_share_of_the_tokens(p, share):
     best = p.topk(max(1, int(share * len(p)))).indices
     kept = torch.zeros_like(p).index_copy(0, best, p[best])
     return kept / kept.sum()
+
+
+@wrong("09.nucleus", "is every token kept that is as likely as the last one?")
+def above_a_threshold(p, share):
+    ordered = p.sort(descending=True).values
+    kept = p * (p >= ordered[int((ordered.cumsum(0) < share).sum().clamp(max=len(p) - 1))])
+    return kept / kept.sum()
