@@ -77,6 +77,25 @@ def folder(tmp_path_factory):
     return path
 
 
+def test_every_kind_plays_at_every_pair_of_rates(folder, monkeypatch):
+    played = []
+
+    def game(settings, **rest):
+        played.append(settings)
+        return {"scores": {"fid": len(played), "agree": 0.1, "chance": 0.1, "colours": 8}}
+
+    monkeypatch.setattr(gan, "adversarial", game)
+    path = reproduce("far-parts-rates", out=folder, device="cpu", steps=4, samples=40)
+    rows = json.loads(path.read_text())["figures"]["rows"]
+    assert [row["fid"] for row in rows] == list(range(1, 13))
+    for row, settings in zip(rows, played, strict=True):
+        given = {name: getattr(settings, name) for name in list(row)[:3]}
+        assert given == {name: row[name] for name in given}
+        assert (settings.data, settings.steps, settings.samples) == ("far-parts", 4, 40)
+        assert not settings.checkpoint  # nothing is written over the recorded pairs
+    assert len({tuple(row.values())[:3] for row in rows}) == 12
+
+
 @pytest.mark.parametrize(
     "variant", ["attention", "residual-block", "scaled-residual-block", "none"]
 )
