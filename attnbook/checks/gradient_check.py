@@ -89,8 +89,8 @@ def check_gradients(ctx, answer, arguments, at, oracle, *, part=None, nan=None, 
             worst = off.argmax()
             ctx.fail(
                 f"the values are right, but the gradient at {name} is not: is a part of the way "
-                f"back cut (detach, no_grad)? (The slope in one direction is {got[worst]:.4g}, "
-                f"expected {expected[worst]:.4g}.)"
+                f"back cut (detach, no_grad, clamp)? (The slope in one direction is "
+                f"{got[worst]:.4g}, expected {expected[worst]:.4g}.)"
             )
 
 

@@ -233,7 +233,7 @@ def longest_first(answer, ctx):
     alike = [(1 + end) // 2 for end in ends]  # several captions of one length
     got = ctx.call(answer, features, states, torch.tensor(alike), w)
     got = ctx.floats(got, "the contexts where captions are equally long", (batch, m, d_f))
-    expected = _contexts(*map(array, (features, states, w)))
+    expected = _contexts(array(features), array(states), array(w))
     expected = expected * (np.arange(m)[None] < np.array(alike)[:, None])[..., None]
     ctx.close(got, expected, "the contexts where captions are equally long")
 

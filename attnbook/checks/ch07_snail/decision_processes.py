@@ -57,8 +57,9 @@ def returns(answer, ctx):
     done = (torch.arange(1, steps + 1) % horizon == 0).expand(rows, -1).clone()
     first = torch.zeros(rows, steps, dtype=torch.bool)
     first[:, 0] = True
+    shared = ctx.integers(0, 5)  # an end of an episode that is one in all worlds
     for row in range(rows):
-        worlds = [1 + e for e in ctx.order(5)[: 2 - row % 2]]
+        worlds = [1 + e for e in ctx.order(5) if e != shared][: 2 - row % 2]
         first[row, [horizon * e for e in worlds]] = True
     got = ctx.floats(
         ctx.call(answer, rewards, done, first), "the returns", (rows, steps), mention="one a step"
@@ -84,6 +85,9 @@ def returns(answer, ctx):
             "the sum is cut where an episode ends: what was learned there pays in the next "
             "episode of the same world, go on": _sums(r, last | d),
             "the sum runs on into the next world: cut it where a new world begins": _sums(r, none),
+            "the sum is cut in all rows where any row has a new world: each row has its own": (
+                _sums(r, last.any(0, keepdims=True) | np.zeros_like(last))
+            ),
             "the sum is cut one step late, behind the first step of the new world: that step "
             "belongs to the new world": _sums(r, f),
             "the rewards are added up from the start of the world to the step: expected from the "

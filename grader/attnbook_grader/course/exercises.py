@@ -146,7 +146,8 @@ def instructor_notebook(section: Section) -> NotebookNode:
     """
     how = (
         "Run the cells from top to bottom. Each check says what is right, or the first thing "
-        "that is wrong."
+        "that is wrong. Models learn through such functions: where one takes tensors, many "
+        "checks try its gradients, too, so stay with operations of PyTorch."
     )
     cells = [new_markdown_cell(f"# {section.title}: exercises\n\n{how}"), section.setup]
     for task in section.tasks:

@@ -54,10 +54,11 @@ def owned_files(
         yield owner, path
     for group, few in students.items():
         elsewhere = set().union(*(other for name, other in students.items() if name != group))
-        if group and len(few) == 1 and few <= elsewhere:
+        beside = few & students.get("", set())
+        if group and (beside or len(few) == 1 and few <= elsewhere):
             remarks.append(
-                f"{group}: taken for a folder that holds the work of {min(few)}, who has handed in "
-                f"elsewhere, too: is it that of another student?"
+                f"{group}: taken for a folder that holds the work of {min(beside or few)}, who has "
+                f"handed in elsewhere, too: is it that of another student?"
             )
 
 
@@ -133,6 +134,23 @@ class _Names:
             return False
         return bool(found or self.roster is not None and self.roster.find(name))
 
+    def speaks_of_others(self, entry, here) -> bool:
+        """Whether a folder that looks as if it held students lies beside folders of these
+        students: then it is one's own, with files named after others. (A roster decides it.)
+        """
+        if self.roster is not None or self.of_assignment(entry):
+            return False
+        names = [one.stem for one in _visible(entry)]
+        found = [_MOODLE.fullmatch(name) or _CANVAS.fullmatch(name) for name in names]
+        others = {one["name"] for one in found if one}
+        beside = {shown(one.name) for one in _visible(here) if one.is_dir() and one != entry}
+        if both := sorted(others & beside):
+            self.remarks.append(
+                f"{self.path(entry)}: holds files named after {', '.join(both)}, whose folders "
+                f"lie beside it: taken for one student's"
+            )
+        return bool(both)
+
     def of_assignment(self, entry) -> bool:
         """Whether a folder bears the name of an assignment."""
         return self._is_assignment(_slug(entry.name))
@@ -164,16 +182,23 @@ def _below(here, hint, group, whose):
     whose.look_for_twins(here)
     for name in _hidden(here):
         whose.remarks.append(f"{name}: hidden, by the dot that it begins with, and left out")
+    folders: dict[str, str] = {}  # of this place, by their students
     for entry in _visible(here):
         name = whose.path(entry)
         if entry.is_symlink():
             whose.remarks.append(f"{name}: a link, left out")
         elif entry.is_dir():
-            if whose.holds_students(entry):
+            if whose.holds_students(entry) and not whose.speaks_of_others(entry, here):
                 inside = group if whose.of_assignment(entry) else name
                 yield from _below(entry, f"{hint} {entry.name}", inside, whose)
                 continue
             owner = whose.owner(entry.name, hint, is_folder=True) or Owner(shown(entry.name), hint)
+            other = folders.setdefault(owner.student, entry.name)
+            if other != entry.name and shown(other).strip() == shown(entry.name).strip():
+                whose.remarks.append(
+                    f"{name}: taken for the folder of {owner.student}, as is another one that "
+                    f"looks the same"
+                )
             yield owner, None, group
             for path in _files(entry, whose):
                 yield (

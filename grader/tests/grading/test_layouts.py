@@ -123,11 +123,33 @@ def test_files_of_students_in_a_folder_of_any_name(tmp_path, assignment):
     (tmp_path / "roster.csv").write_text(ROSTERS["one's own"] + "Cy,13,cy\n", encoding="utf-8")
     roster = read_roster(tmp_path / "roster.csv")
     found, students, remarks = find_hand_ins(tmp_path / "hand-ins", [assignment], roster)
-    assert students == ["Ann Lee", "Bo Müller", "Cy"] and remarks == []
+    assert students == ["Ann Lee", "Bo Müller", "Cy"]
     assert [one.student for one in found] == ["Ann Lee", "Ann Lee", "Bo Müller"]
+    asked = "Tuesday: taken for a folder that holds the work of Ann Lee"
+    assert [remark.startswith(asked) for remark in remarks] == [True]
     write(tmp_path / "hand-ins", "Zed/x.ipynb", notebook_with(assignment, {}))
     _, students, remarks = find_hand_ins(tmp_path / "hand-ins", [assignment], roster)
-    assert "Zed" in students and remarks == ["Zed: nobody in the roster, or more than one, is this"]
+    assert "Zed" in students
+    assert remarks[0] == "Zed: nobody in the roster, or more than one, is this"
+
+
+def test_files_named_after_others_are_the_work_of_their_folder(tmp_path, assignment):
+    platform = "mallory/{}_7_assignsubmission_file_soft_lookup.ipynb"
+    for name in ("Ann Lee/x.ipynb", "Bo/x.ipynb", *map(platform.format, ("Ann Lee", "Bo"))):
+        write(tmp_path, name, notebook_with(assignment, {}))
+    found, students, remarks = find_hand_ins(tmp_path, [assignment])
+    assert students == ["Ann Lee", "Bo", "mallory"]
+    assert [one.student for one in found if "mallory" not in str(one.path)] == ["Ann Lee", "Bo"]
+    assert {one.student for one in found if "mallory" in str(one.path)} == {"mallory"}
+    assert remarks[0].startswith("mallory: holds files named after Ann Lee, Bo, whose folders")
+
+
+@pytest.mark.parametrize("two", [("Zo\u00eb", "Zoe\u0308"), ("Ann", "Ann ")])
+def test_folders_that_look_the_same_are_said(tmp_path, assignment, two):
+    for name in two:
+        write(tmp_path, f"{name}/x.ipynb", notebook_with(assignment, {}))
+    _, students, remarks = find_hand_ins(tmp_path, [assignment])
+    assert students == [two[0]] and "another one that looks the same" in remarks[0]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ edit("one of 'nearly nothing'", '"nearly nothing"', "0.0")
 edit = edits("07.returns")
 edit("the sum is cut where an episode ends", "first[:, t + 1]", "done[:, t]")
 edit("the sum runs on into the next world", "if t + 1 < rewards.shape[1]:", "if False:")
+edit("each row has its own", "first[:, t + 1]", "first[:, t + 1].any()")
 edit(
     "cut one step late",
     "if t + 1 < rewards.shape[1]:",
