@@ -203,7 +203,8 @@ class WikitextSettings:
     batch_size: int = 64  # examples per step
     steps: int = 1500  # training steps
     learning_rate: float = 5e-3  # peak learning rate
-    evaluations: int = 15  # perplexities on the validation sentences; the best weights are tested
+    evaluations: int = 15  # perplexities on the validation sentences
+    early_stopping: bool = True  # test the weights with the best of them
 
 
 def wikitext(settings: WikitextSettings, *, seed: int = 0, device: str = "cpu") -> dict:
@@ -228,7 +229,8 @@ def wikitext(settings: WikitextSettings, *, seed: int = 0, device: str = "cpu") 
             evaluate=best,
             evaluations=settings.evaluations,
         )
-        best.restore(model)
+        if settings.early_stopping:
+            best.restore(model)
     test = _batches(task.test, vocabulary, 100, seed)
     return {
         "vocabulary": len(vocabulary),
