@@ -3,7 +3,7 @@ contents list all of them.
 """
 
 import ast
-import importlib
+import importlib.util
 import io
 import json
 import re
@@ -125,11 +125,15 @@ def test_what_a_section_imports_from_the_library_exists(path):
     nb = source.read_source(path)
     cells = [parse(c.source) for c in nb.cells if c.cell_type == "code"]
     lines = [node for tree in cells for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    missing = []
     for line in (line for line in lines if line.module.partition(".")[0] == "attnbook"):
         module = importlib.import_module(line.module)
         for name in (alias.name for alias in line.names):
-            if not hasattr(module, name):
-                importlib.import_module(f"{line.module}.{name}")
+            path = f"{line.module}.{name}"
+            is_module = hasattr(module, "__path__") and importlib.util.find_spec(path)
+            if not hasattr(module, name) and not is_module:
+                missing.append(path)
+    assert missing == []
 
 
 def test_exercises_of_the_notebooks_are_those_of_the_registry():
