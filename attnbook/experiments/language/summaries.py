@@ -211,6 +211,13 @@ register(
     minutes="60 minutes on one CPU core",
 )
 register(
+    "reports-by-length-long",
+    by_length,
+    LengthSettings(models=("full", "L-M-L"), lengths=(32,), steps=1500),
+    title="Summaries of 32 sentences with three times the updates, full and memory-compressed",
+    minutes="35 minutes on one CPU core",
+)
+register(
     "reports-by-compression",
     by_compression,
     CompressionSettings(),
