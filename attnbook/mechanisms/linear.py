@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ..validate import is_transforming
+from .precision import under_autocast
 
 __all__ = ["Linear"]
 
@@ -21,16 +22,16 @@ class Linear(nn.Linear):
     takes two to four times as long as the memory needs (W of 8,000 × 256, two cores: 0.68 ms, and
     0.17 as ``W xᵀ`` in two halves of a batched product). A small W is left to it: two halves are
     ready no sooner, and on a busy machine much later. Arguments, parameters and results are those
-    of ``torch.nn.Linear``, up to rounding.
+    of ``torch.nn.Linear``, up to rounding; an x of another dtype than the weights is a
+    ``ValueError``, except under autocast.
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         weight, bias = self.weight, self.bias
-        rows = x.numel() // max(1, self.in_features)
         if (
             torch.is_grad_enabled()  # training has more rows
             or weight.numel() < _LARGE
-            or not 1 <= rows <= 2 * _FEW
+            or not 1 <= (rows := x.numel() // max(1, self.in_features)) <= 2 * _FEW
             or x.device.type != "cpu"
             or weight.device.type != "cpu"
             or x.dtype != weight.dtype
@@ -41,6 +42,10 @@ class Linear(nn.Linear):
             or is_transforming()
             or torch.is_autocast_enabled("cpu")
         ):
+            if x.dtype != weight.dtype and not under_autocast(x):
+                raise ValueError(
+                    f"x must be of {weight.dtype}, as the weights of this layer are, got {x.dtype}"
+                )
             return F.linear(x, weight, bias)
         halves = 2 if self.out_features % 2 == 0 else 1
         if rows == halves == 1:

@@ -10,6 +10,7 @@ __all__ = [
     "autocast_as",
     "autocast_state",
     "finest_dtype",
+    "under_autocast",
     "wide_dtype",
     "wide_product",
     "without_autocast",
@@ -29,10 +30,11 @@ def finest_dtype(device: torch.device) -> torch.dtype:
 def without_autocast(tensor: torch.Tensor) -> AbstractContextManager:
     """Return a context in which products are taken in the dtype that they are given in."""
     kind = tensor.device.type
-    return torch.autocast(kind, enabled=False) if _under_autocast(tensor) else nullcontext()
+    return torch.autocast(kind, enabled=False) if under_autocast(tensor) else nullcontext()
 
 
-def _under_autocast(tensor: torch.Tensor) -> bool:
+def under_autocast(tensor: torch.Tensor) -> bool:
+    """Return whether autocast chooses the dtype of products on the device of ``tensor``."""
     kind = tensor.device.type
     return kind != "meta" and torch.is_autocast_enabled(kind)  # meta: shapes without numbers
 
@@ -41,7 +43,7 @@ def wide_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Return ``a @ b``, in float32 at least: the scores of vectors that float16 holds go beyond its
     65,504, and a softmax needs their differences.
     """
-    if a.dtype.itemsize >= 4 and not _under_autocast(a):
+    if a.dtype.itemsize >= 4 and not under_autocast(a):
         return a @ b
     wide = wide_dtype(a, b)
     with without_autocast(a):

@@ -57,9 +57,9 @@ def test_few_rows_without_gradients_go_another_way(monkeypatch):
     assert counted(lambda: Linear(6, 12)(torch.ones(1, 6)))[1] == 0
 
 
-def test_wrong_widths_and_dtypes_are_those_of_pytorch():
+def test_wrong_widths_are_those_of_pytorch():
     layer, plain = Linear(6, 10), nn.Linear(6, 10)
-    for x in (torch.ones(2, 3), torch.ones(4, 3), torch.ones(1, 6).double()):
+    for x in (torch.ones(2, 3), torch.ones(4, 3)):
         with torch.no_grad():
             messages = []
             for one in (layer, plain):
@@ -69,6 +69,16 @@ def test_wrong_widths_and_dtypes_are_those_of_pytorch():
         assert messages[0] == messages[1]
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_another_dtype_than_that_of_the_weights_is_named(device, dtype):
+    layer, x = Linear(6, 10, device=device), torch.ones(1, 6, device=device, dtype=dtype)
+    words = f"x must be of torch.float32, as the weights of this layer are, got {dtype}"
+    for run in (layer, torch.no_grad()(layer)):
+        with pytest.raises(ValueError, match=words):
+            run(x)
+
+
 @torch.no_grad()
 def test_transforms_and_autocast_keep_working():
     layer, x = Linear(6, 10), torch.randn(3, 1, 6)
@@ -76,4 +86,5 @@ def test_transforms_and_autocast_keep_working():
     torch.testing.assert_close(torch.vmap(layer)(x), expected)
     with torch.autocast("cpu", torch.bfloat16):
         assert layer(x[0]).dtype == torch.bfloat16
+        assert layer(x[0].bfloat16()).dtype == torch.bfloat16
     assert layer(x[0].to("meta")).shape == (1, 10) if layer.to("meta") else None
