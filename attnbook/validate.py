@@ -13,6 +13,7 @@ __all__ = [
     "check_dtypes",
     "check_ids",
     "check_lengths",
+    "check_maker",
     "check_mask",
     "check_integer",
     "check_number",
@@ -229,11 +230,23 @@ def check_values(
         raise ValueError(f"{name} must be {expected}, got numbers from {came}")
 
 
+def check_maker(name: str, value: Any) -> Any:
+    """Return ``value``, a function or a class that makes modules, or raise a ``ValueError``; a
+    module can be called, too, and makes none.
+    """
+    if not callable(value) or isinstance(value, torch.nn.Module):
+        came = f"the module {type(value).__name__}" if callable(value) else describe(value)
+        raise ValueError(f"{name} must be a function or a class that makes modules, got {came}")
+    return value
+
+
 def describe(value: object) -> str:
-    """What came, for a message: the shape and the dtype of a tensor, the type of anything else."""
+    """What came, for a message: the shape and the dtype of a tensor, the name of a class, the type
+    of anything else.
+    """
     if isinstance(value, torch.Tensor):
         return f"shape {tuple(value.shape)} of {value.dtype}"
-    return type(value).__name__
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def check_mask(

@@ -11,6 +11,7 @@ from attnbook.validate import (
     check_ids,
     check_integer,
     check_lengths,
+    check_maker,
     check_mask,
     check_number,
     check_range,
@@ -38,6 +39,14 @@ from attnbook.validate import (
         (lambda: check_number("rate", math.nan), "rate must be a finite number, got nan"),
         (lambda: check_number("rate", "1"), "rate must be a finite number, got '1'"),
         (lambda: check_number("rate", True), "rate must be a finite number, got True"),
+        (
+            lambda: check_maker("norm", torch.nn.Identity()),
+            "norm must be a function or a class that makes modules, got the module Identity",
+        ),
+        (
+            lambda: check_maker("norm", "layer"),
+            "norm must be a function or a class that makes modules, got str",
+        ),
         (lambda: check_range("n", 2, 3), "n must be an integer >= 3, or (low, high) of such with"),
         (lambda: check_range("n", (4, 3)), "n must be an integer >= 1, or (low, high)"),
         (lambda: check_range("n", (1, 2, 3)), "n must be an integer"),
@@ -125,6 +134,7 @@ def test_what_is_right_comes_back():
     assert check_number("p", 0.5, least=0, below=1) == 0.5 and check_number("p", 2) == 2
     assert check_range("n", 3) == (3, 3) and check_range("n", [0, 2], 0) == (0, 2)
     assert check_choice("kind", "b", ("a", "b")) == "b"
+    assert check_maker("norm", torch.nn.Identity) is torch.nn.Identity
     assert check_mask(None, (2, 3)) is None
     ids = torch.tensor([[0, 7]])
     check_ids("ids", ids, 8)

@@ -34,7 +34,6 @@ def check_heads(
     sinks: int,
 ) -> None:
     """Raise ``ValueError`` unless these options of a multi-head layer fit one another."""
-    require(isinstance(score, Score), f"score must be a Score, got {type(score).__name__}")
     for name in ("query_width", "key_width"):
         width = getattr(score, name)
         require(

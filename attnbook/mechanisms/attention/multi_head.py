@@ -8,7 +8,15 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from ...validate import check_integer, check_number, check_tensor, check_value, require
+from ...validate import (
+    check_integer,
+    check_maker,
+    check_number,
+    check_tensor,
+    check_value,
+    describe,
+    require,
+)
 from ..dropout import Dropout
 from ..linear import Linear
 from ..scores.base import Score
@@ -121,7 +129,7 @@ class MultiHeadAttention(nn.Module):
         self.key_width = check_integer("d_key", d_model if d_key is None else d_key)
         self.value_width = check_integer("d_value", self.key_width if d_value is None else d_value)
         self.score = ScaledDotScore() if score is None else score
-        require(isinstance(self.score, Score), f"score must be a Score, got {type(score).__name__}")
+        require(isinstance(self.score, Score), f"score must be a Score, got {describe(score)}")
         for name, given in (
             ("num_kv_heads", num_kv_heads is not None),
             ("rotary", rotary is not None),
@@ -135,6 +143,8 @@ class MultiHeadAttention(nn.Module):
         heads = num_heads if num_kv_heads is None else num_kv_heads
         check_heads(num_heads, heads, self.d_head, self.score, rotary, window, sinks)
         self.num_kv_heads, self.rotary, self.window, self.sinks = heads, rotary, window, sinks
+        if normalise is not None:
+            check_maker("normalise", normalise)
         self.query_norm = None if normalise is None else normalise(self.d_head)
         self.key_norm = None if normalise is None else normalise(self.d_head)
         # W_q of all heads

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_tensor, require
+from ...validate import check_integer, check_maker, check_tensor, require
 from ..precision import without_autocast
 
 __all__ = ["MixtureOfExperts", "Switch", "balance_loss"]
@@ -33,6 +33,7 @@ class _Experts(nn.Module):
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
         self.num_experts = check_integer("num_experts", num_experts)
+        check_maker("make_expert", make_expert)
         self.experts = nn.ModuleList(make_expert() for _ in range(num_experts))
         self.balance: torch.Tensor | None = None
         self.counts: torch.Tensor | None = None

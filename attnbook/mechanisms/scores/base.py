@@ -13,7 +13,7 @@ from typing import ClassVar, cast
 import torch
 from torch import nn
 
-from ...validate import check_choice, check_tensor, require
+from ...validate import check_choice, check_tensor, describe, require
 from ..precision import wide_product
 
 __all__ = ["SCORES", "BlockKernel", "Score", "check_projected_width", "check_score", "make_score"]
@@ -192,8 +192,7 @@ def check_score(score: object) -> Score:
     compiled, or raise a ``ValueError``.
     """
     if not isinstance(score, nn.Module):
-        came = f"the class {score.__name__}" if isinstance(score, type) else type(score).__name__
-        raise ValueError(f"score must be a Score, got {came}")
+        raise ValueError(f"score must be a Score, got {describe(score)}")
     return cast(Score, score)
 
 

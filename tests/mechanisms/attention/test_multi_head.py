@@ -21,6 +21,7 @@ from attnbook import (
     MemoryCompressedAttention,
     MultiHeadAttention,
     RelativeMultiHeadAttention,
+    RMSNorm,
     ScaledDotScore,
     causal_mask,
     padding_mask,
@@ -453,6 +454,14 @@ def test_known_wrong_layers_are_told_apart_by_the_oracle(mistake):
             "made for the width of a head, 4; its query_width is 12",
         ),
         (lambda x: MultiHeadAttention(12, 3, score="dot"), "score must be a Score, got str"),
+        (
+            lambda x: MultiHeadAttention(12, 3, score=ScaledDotScore),
+            "score must be a Score, got the class ScaledDotScore",
+        ),
+        (
+            lambda x: MultiHeadAttention(12, 3, normalise=RMSNorm(4)),
+            "normalise must be a function or a class that makes modules, got the module RMSNorm",
+        ),
         (lambda x: MultiHeadAttention(12, 3, dropout=1.0), "^dropout must"),
         (lambda x: MultiHeadAttention(12, 3)(x[..., :5]), "^query must"),
         (lambda x: MultiHeadAttention(12, 3, d_key=6)(x, x), "^key must"),
@@ -478,6 +487,18 @@ def test_known_wrong_layers_are_told_apart_by_the_oracle(mistake):
         (
             lambda x: (made := MultiHeadAttention(12, 3))(x, x, projected=made.project(x)),
             "or projected, not both",
+        ),
+        (
+            lambda x: MultiHeadAttention(12, 3)(x, projected=(x, x)),
+            "projected must be what `project` returns, got tuple",
+        ),
+        (
+            lambda x: MultiHeadAttention(12, 3)(x.double()),
+            "x must be of torch.float32, as the weights of this layer are, got torch.float64",
+        ),
+        (
+            lambda x: MultiHeadAttention(12, 3)(x, x.bfloat16()),
+            "x must be of torch.float32, as the weights of this layer are, got torch.bfloat16",
         ),
     ],
 )

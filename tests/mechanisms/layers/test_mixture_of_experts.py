@@ -293,6 +293,9 @@ def test_errors_name_the_argument():
             kind(D, E, expert, **options)
     with pytest.raises(ValueError, match="num_experts"):
         Switch(D, 0, expert)
+    for kind in (MixtureOfExperts, Switch):
+        with pytest.raises(ValueError, match="^make_expert must be .* the module FeedForward"):
+            kind(D, E, expert())
     with pytest.raises(ValueError, match="^x must"):
         mixture()(torch.randn(1, 2, 5).double())
 
