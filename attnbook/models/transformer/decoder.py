@@ -64,7 +64,8 @@ def decoder_parts(
     al. 2023 (Mistral), norms of heads as in the Qwen3 report (2025).
     """
     norm = partial(RMSNorm, eps=eps)
-    width = d_model // check_integer("num_heads", num_heads) if d_head is None else d_head
+    width = check_integer("d_model", d_model) // check_integer("num_heads", num_heads)
+    width = width if d_head is None else d_head
     return replace(
         paper_parts(d_model, num_heads, dropout=0.0, residual=PreNorm, norm=norm),
         attention=partial(

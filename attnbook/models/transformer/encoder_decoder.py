@@ -11,7 +11,7 @@ from ...mechanisms import causal_mask, padding_mask
 from ...validate import check_choice, check_integer, require
 from ..rnn.common import Decoded, Step, check_source, check_target
 from .layers import Stacked
-from .parts import Parts, paper_parts
+from .parts import Parts, check_parts, paper_parts
 
 __all__ = ["DecoderState", "HeadWeights", "ReadSource", "Transformer"]
 
@@ -82,7 +82,7 @@ class Transformer(nn.Module):
         tie: str = "output",
     ) -> None:
         super().__init__()
-        parts = paper_parts() if parts is None else parts
+        parts = check_parts(paper_parts() if parts is None else parts)
         self.source_size = check_integer("source_size", source_size)
         self.target_size = check_integer("target_size", target_size)
         pair = num_layers if isinstance(num_layers, tuple) else (num_layers, num_layers)

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from ...mechanisms import causal_mask, padding_mask
-from ...validate import check_integer, describe, may_look
+from ...validate import check_ids, check_integer, describe, may_look
 from ..rnn.common import Decoded, Step
 from ..rnn.lstm_language_model import check_text
 from .encoder_decoder import tie_weights
-from .parts import Parts, paper_parts
+from .parts import Parts, check_parts, paper_parts
 
 __all__ = ["TextState", "TransformerEncoderModel", "TransformerLM"]
 
@@ -39,7 +39,7 @@ class _OneStack(nn.Module):
         tie: bool = True,
     ) -> None:
         super().__init__()
-        parts = paper_parts() if parts is None else parts
+        parts = check_parts(paper_parts() if parts is None else parts)
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         self.embedding = parts.embedding(vocabulary_size)
         self.positions = parts.positions()
@@ -156,7 +156,11 @@ class TransformerLM(_OneStack):
 
         There are never weights: a text has no source to align with.
         """
-        step = self._read(token[:, None], state)
+        try:
+            step = self._read(token[:, None], state)
+        except (IndexError, RuntimeError):  # a look at each token would cost a decoder more
+            check_ids("token", token, self.vocabulary_size, "(batch)")
+            raise
         return step._replace(logits=step.logits[:, 0])
 
     def _read(self, tokens: torch.Tensor, state: TextState) -> Step:

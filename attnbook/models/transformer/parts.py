@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 
 import torch
@@ -18,10 +18,10 @@ from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import PostNorm, ResidualConnection
 from ...mechanisms.linear import Linear
 from ...mechanisms.positions.absolute import SinusoidalPositions
-from ...validate import check_integer, check_number, require
+from ...validate import check_integer, check_maker, check_number, describe, require
 from .layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 
-__all__ = ["Parts", "ScaledEmbedding", "alternating", "paper_parts"]
+__all__ = ["Parts", "ScaledEmbedding", "alternating", "check_parts", "paper_parts"]
 
 Make = Callable[[], nn.Module]
 
@@ -99,6 +99,12 @@ class Parts:
     encoder: Callable[..., Encoder] = Encoder
     decoder: Callable[..., Decoder] = Decoder
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "d_model" and value is not field.default:
+                check_maker(field.name, value)
+
     def make_encoder(self, number: int) -> Encoder:
         """A stack of ``number`` encoder blocks."""
         return self.encoder(
@@ -122,6 +128,13 @@ class Parts:
         return self.decoder(
             self.stack(block, check_integer("num_layers", number)), self.final_norm()
         )
+
+
+def check_parts(parts: object) -> Parts:
+    """Return ``parts``, or raise a ``ValueError`` unless they are :class:`Parts`."""
+    if not isinstance(parts, Parts):
+        raise ValueError(f"parts must be Parts, such as `paper_parts` makes, got {describe(parts)}")
+    return parts
 
 
 def alternating(*parts: Parts) -> Callable[[Make, int], list[nn.Module]]:
@@ -182,6 +195,7 @@ def paper_parts(
         ("feed_forward_dropout", feed_forward_dropout),
     ):
         check_number(name, share, least=0, below=1)
+    check_maker("norm", norm)
     attention = partial(
         MultiHeadAttention, d_model, num_heads, bias=bias, dropout=attention_dropout
     )

@@ -17,7 +17,7 @@ from ...validate import check_integer, require
 from ..rnn.common import Decoded
 from ..rnn.lstm_language_model import check_text
 from .layers import EncoderLayer, LayerOutput
-from .parts import Parts, paper_parts
+from .parts import Parts, check_parts, paper_parts
 
 __all__ = ["SyntacticEncoderLayer", "SyntacticEncoderModel"]
 
@@ -87,7 +87,7 @@ class SyntacticEncoderModel(nn.Module):
         max_tree_distance: int | None = 4,
     ) -> None:
         super().__init__()
-        parts = paper_parts() if parts is None else parts
+        parts = check_parts(paper_parts() if parts is None else parts)
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         self.embedding = parts.embedding(vocabulary_size)
         self.dropout = parts.dropout()

@@ -19,7 +19,7 @@ from ...validate import (
     check_tensor,
     require,
 )
-from ..transformer.parts import Parts, ScaledEmbedding
+from ..transformer.parts import Parts, ScaledEmbedding, check_parts
 from .vision_transformer import check_pictures, patches_of, pre_norm_parts
 
 __all__ = ["CaptionedDenoiser", "NoisyBatch", "draw_from_noise", "flow_loss", "with_noise"]
@@ -87,7 +87,7 @@ class CaptionedDenoiser(nn.Module):
         self.colors = check_integer("colors", colors)
         self.conditioning = check_choice("conditioning", conditioning, CONDITIONING)
         self.mean, self.deviation = float(mean), check_number("deviation", deviation, above=0)
-        parts = pre_norm_parts(256, 4, 1024) if parts is None else parts
+        parts = check_parts(pre_norm_parts(256, 4, 1024) if parts is None else parts)
         d_model = self.d_model = parts.d_model
         self.patch_projection = Linear(colors * side**2, d_model)
         self.positions = LearnedPositions((size // side) ** 2, d_model)

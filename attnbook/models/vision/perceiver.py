@@ -13,7 +13,7 @@ from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.linear import Linear
 from ...mechanisms.precision import finest_dtype
 from ...validate import check_integer, check_number, check_tensor
-from ..transformer.parts import Parts
+from ..transformer.parts import Parts, check_parts
 from .vision_transformer import pre_norm_parts
 
 __all__ = ["Latents", "Perceiver", "fourier_features"]
@@ -99,7 +99,7 @@ class Perceiver(nn.Module):
         num_heads: int = 1,
     ) -> None:
         super().__init__()
-        parts = pre_norm_parts(512, 8, 512) if parts is None else parts
+        parts = check_parts(pre_norm_parts(512, 8, 512) if parts is None else parts)
         d_model = parts.d_model
         self.repeats = check_integer("repeats", repeats)
         self.latents = nn.Parameter(

@@ -12,7 +12,7 @@ from ...mechanisms.linear import Linear
 from ...mechanisms.positions.absolute import LearnedPositions
 from ...validate import check_integer, describe, require
 from ..transformer.layers import Stacked
-from ..transformer.parts import Parts, paper_parts
+from ..transformer.parts import Parts, check_parts, paper_parts
 
 __all__ = ["VisionTransformer", "check_pictures", "patches_of", "pre_norm_parts"]
 
@@ -105,7 +105,7 @@ class VisionTransformer(nn.Module):
         self.size, self.side = check_integer("size", size), check_integer("side", side)
         require(size % side == 0, f"side must divide size, got {side} and {size}")
         self.colors = check_integer("colors", colors)
-        parts = pre_norm_parts(768, 12, 3072) if parts is None else parts
+        parts = check_parts(pre_norm_parts(768, 12, 3072) if parts is None else parts)
         self.patch_projection = Linear(colors * side**2, parts.d_model)  # E
         self.class_token = nn.Parameter(torch.zeros(parts.d_model))  # c
         self.positions = LearnedPositions(1 + (size // side) ** 2, parts.d_model)

@@ -650,6 +650,15 @@ def test_known_wrong_models_are_told_apart(mistake):
             lambda: paper_parts(10, 4, 8).attention(),
             "d_model must divide by num_heads, got 10 and 4",
         ),
+        (lambda: Transformer(8, 7, {}), "^parts must be Parts, .* got dict"),
+        (
+            lambda: replace(parts(), attention=nn.Identity()),
+            "attention must be a function or a class that makes modules, got the module Identity",
+        ),
+        (
+            lambda: paper_parts(8, 2, 8, norm=nn.LayerNorm(8)),
+            "norm must be a function or a class that makes modules, got the module LayerNorm",
+        ),
         (lambda: build()(SOURCE, torch.tensor([5, 0, 1]), TARGET), "^lengths must"),
         (lambda: build()(SOURCE + 5, LENGTHS, TARGET), "^source must"),
         (lambda: build()(SOURCE, LENGTHS, TARGET[:2]), "target_in must have 3 rows"),

@@ -102,6 +102,7 @@ def test_every_parameter_learns():
         (lambda: model()(TOKENS, HEADS[:, :4], LENGTHS), r"heads must be \(2, 5\)"),
         (lambda: model()(TOKENS, HEADS), "one root"),
         (lambda: model()(TOKENS + 9, HEADS, LENGTHS), "^tokens must"),
+        (lambda: SyntacticEncoderModel(V, {}), "^parts must be Parts, .* got dict"),
         (lambda: SyntacticEncoderModel(0, PARTS), "vocabulary_size must be"),
         (lambda: SyntacticEncoderModel(V, PARTS, num_layers=0), "num_layers must be"),
     ],

@@ -284,6 +284,9 @@ def test_a_caption_is_learned_through_cross_attention():
             lambda: CaptionedDenoiser(6, 2, 11, 4, parts(), conditioning="prompt"),
             "conditioning must be one of",
         ),
+        (lambda: CaptionedDenoiser(6, 2, 11, 4, {}), "^parts must be Parts, .* got dict"),
+        (lambda: VisionTransformer(6, 3, 5, {}), "^parts must be Parts, .* got dict"),
+        (lambda: Perceiver(5, 3, 4, {}), "^parts must be Parts, .* got dict"),
         (
             lambda: CaptionedDenoiser(6, 2, 11, 4, parts(), num_layers=1)(
                 torch.zeros(2, 3, 6, 6), torch.zeros(2), torch.full((2, 4), 12)
