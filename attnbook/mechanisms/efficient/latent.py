@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import nn
 
-from ...validate import check_integer, check_position, check_tensor
+from ...validate import check_integer, check_position, check_tensor, describe, require
 from ..attention.attend import Attended, attend_unchecked
 from ..attention.grouped import attend_in_groups
 from ..attention.multi_head import MultiHeadAttention
@@ -81,7 +81,8 @@ class LatentAttention(nn.Module):
     Shapes: x ``(…, m, d_model)`` → context ``(…, m, d_model)``, weights ``(…, h, m, n)`` or None.
 
     Raises:
-        ValueError: for a size below 1, x of another width, a mask that does not fit.
+        ValueError: for a size below 1, no rotary positions, x of another width, a mask that does
+            not fit.
 
     Source: DeepSeek-AI 2024 (DeepSeek-V2), section 2.1, equations 9 to 19.
     """
@@ -106,6 +107,9 @@ class LatentAttention(nn.Module):
         self.d_head = check_integer("d_head", d_head)
         self.d_head_value = check_integer(
             "d_head_value", d_head if d_head_value is None else d_head_value
+        )
+        require(
+            hasattr(rotary, "d_head"), f"rotary must be RotaryPositions, got {describe(rotary)}"
         )
         self.rotary, width = rotary, d_head + rotary.d_head
         self.query_compression = self.query_norm = None
@@ -166,6 +170,11 @@ class LatentAttention(nn.Module):
         """
         check_tensor("x", x, width=self.d_model)
         if projected is not None:
+            if not isinstance(projected, LatentSource):
+                raise ValueError(
+                    f"projected must be a LatentSource, as `project` makes it, got "
+                    f"{describe(projected)}"
+                )
             leading, n = projected.compressed.shape[:-2], projected.length
             mask, dims = check_reading(x, leading, n, mask, self.num_heads)
             return self._run(x, projected, mask, need_weights, dims, position)

@@ -164,7 +164,7 @@ def convert_rotary_layout(weight: torch.Tensor, num_heads: int, *, to: str) -> t
         ValueError: for an unknown layout, or rows that do not divide into heads of even width.
     """
     check_choice("to", to, LAYOUTS)
-    rows = weight.shape[0]
+    rows = check_tensor("weight", weight, least=1).shape[0]
     require(
         rows % (2 * check_integer("num_heads", num_heads)) == 0,
         f"weight must have {num_heads} heads of one even width as rows, got shape "

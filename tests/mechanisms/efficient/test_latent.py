@@ -208,6 +208,19 @@ def test_leading_dimensions_and_what_is_masked_may_be_anything(absorbed):
     torch.testing.assert_close(context[:, :-1], expected[:, :-1], **EXACT)
 
 
+def test_wrong_arguments_are_named():
+    sizes, x = {"d_latent": 8, "d_head": 6}, torch.randn(2, 3, 9)
+    right = LatentAttention(9, 3, rotary=RotaryPositions(4), **sizes)
+    for call, words in (
+        (lambda: LatentAttention(9, 3, rotary=None, **sizes), "rotary must be RotaryPo.*NoneType"),
+        (lambda: right(x, projected=(x, x)), "projected must be a LatentSource.*got tuple"),
+        (lambda: right(x[..., 1:]), "x must have width 9"),
+        (lambda: right(x.double()), "x must be of torch.float32, .* got torch.float64"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+
+
 @pytest.mark.parametrize(("m", "n", "right"), [(1, 500, True), (500, 500, False), (1, 1, False)])
 def test_the_way_with_fewer_multiplications_is_taken(m, n, right):
     made = LatentAttention(64, 4, d_latent=64, d_head=16, rotary=RotaryPositions(8))

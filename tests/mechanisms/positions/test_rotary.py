@@ -252,6 +252,7 @@ def test_wrong_arguments_are_named():
         (lambda: made(x, torch.tensor([0.5])), "position must be a tensor of whole numbers"),
         (lambda: made(x, torch.arange(2)), r"broadcastable to \(…, n\) = \(2, 3\)"),
         (lambda: convert_rotary_layout(torch.randn(6, 4), 2, to="half"), "even width"),
+        (lambda: convert_rotary_layout([[1.0]], 2, to="half"), "weight must be a tensor .* list"),
         (lambda: NTK(0.5), "factor must be"),
         (lambda: RotaryPositions(2, scaling=NTK(2.0)), "d_head must be above 2"),
         (lambda: YaRN(2.0, 64, beta_fast=1.0), "beta_fast must be"),
