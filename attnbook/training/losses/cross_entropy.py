@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from ...double_backward import check_once, is_wanted
-from ...validate import check_number, may_look
+from ...validate import check_number, check_whole, may_look
 
 __all__ = ["smoothed_cross_entropy"]
 
@@ -32,7 +32,7 @@ def smoothed_cross_entropy(
 
     Args:
         logits: z, (rows, V), floating point.
-        target: y, (rows,), int64.
+        target: y, (rows,), whole numbers.
         label_smoothing: ε, from 0 up to but not including 1.
         ignore_index: rows with this target count nothing and get a gradient of zero.
 
@@ -40,7 +40,8 @@ def smoothed_cross_entropy(
         The sum, of shape (), in nats, in the dtype of the logits.
 
     Raises:
-        ValueError: when ε is out of range or the shapes do not fit.
+        ValueError: when ε is out of range, the target holds no whole numbers, or the shapes do not
+            fit.
         IndexError: for a target outside the vocabulary.
 
     Source: Szegedy et al. 2016, section 7.
@@ -48,6 +49,7 @@ def smoothed_cross_entropy(
     check_number("label_smoothing", label_smoothing, least=0, below=1)
     if not logits.is_floating_point():
         raise ValueError(f"logits must be floating point numbers, got {logits.dtype}")
+    target = check_whole("target", target).long()
     if logits.dim() != 2 or target.shape != logits.shape[:1]:
         raise ValueError(
             "logits and target must have shapes (rows, V) and (rows,), got "

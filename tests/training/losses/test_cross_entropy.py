@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from training_doubles import PAD, CopyBatches, make_model
 from watching import saved_bytes
 
+from attnbook import double_backward
 from attnbook.training import smoothed_cross_entropy, token_loss
 from attnbook.training.losses import cross_entropy
 
@@ -145,6 +146,16 @@ def test_known_wrong_losses_are_told_apart(mistake):
     assert abs(right - WRONG[mistake](logits, target, 0.1)) > 1e-2
 
 
+def test_ids_of_any_whole_type_are_those_of_int64():
+    logits, target = problem(4, 6, 0)
+    expected = smoothed_cross_entropy(logits, target, 0.1)
+    for dtype in (torch.int32, torch.int16):
+        assert smoothed_cross_entropy(logits, target.to(dtype), 0.1) == expected
+        with double_backward():  # PyTorch's function
+            total = smoothed_cross_entropy(logits, target.to(dtype), 0.1)
+        torch.testing.assert_close(total, expected, **EXACT)
+
+
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
@@ -152,6 +163,8 @@ def test_known_wrong_losses_are_told_apart(mistake):
         (lambda z, y: (z[None], y, 0.1), ValueError, r"got \(1, 4, 6\) and \(4,\)"),
         (lambda z, y: (z.long(), y, 0.1), ValueError, "logits must be floating point"),
         (lambda z, y: (z, y[:3], 0.1), ValueError, "logits and target must"),
+        (lambda z, y: (z, y.float(), 0.1), ValueError, "target must be .* whole .* torch.float32"),
+        (lambda z, y: (z, y.tolist(), 0.1), ValueError, "target must be .* whole .* list"),
         (lambda z, y: (z, y + 6, 0.1), IndexError, "target must have ids from 0 to 5"),
     ],
 )
