@@ -72,7 +72,8 @@ def attend(
             problem is large, through
             :func:`~attnbook.mechanisms.attention.streaming.stream_attention`. The backward pass
             recomputes the scores and is no graph itself; under :func:`attnbook.double_backward` and
-            the transforms of ``torch.func`` the weights are stored after all.
+            the transforms of ``torch.func`` the weights are stored after all. Forward-mode
+            derivatives (``torch.func.jvp``) of :class:`~attnbook.AdditiveScore` raise.
         projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many
             times.
         dropout: what the weights go through before they meet the values, such as

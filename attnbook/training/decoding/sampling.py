@@ -140,7 +140,8 @@ def sample(
         For each prompt the sampled tokens, without EOS. PAD and BOS are never sampled.
 
     Raises:
-        ValueError: as :func:`~attnbook.training.greedy` and :func:`token_distribution`.
+        ValueError: as :func:`~attnbook.training.greedy` and :func:`token_distribution`; also for
+            prompts of which some have one token and others more.
     """
     prompts, lengths = check_inputs(model, prompts, lengths, max_length, "prompts")
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
