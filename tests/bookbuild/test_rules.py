@@ -298,6 +298,8 @@ def test_the_main_path_is_what_stands_open_before_the_exercises():
         ("answer", []),
     )
     assert measure.main_path(nb) == (2 + 4 + 1 + 2, 1, 2)
+    nb = section("# Two words", ("one", []), "## Exercises\n\nTen words that do not count.")
+    assert measure.main_path(nb) == (2, 1, 1)
     assert measure.MainPath(401, 3, 21).minutes == 4
 
 

@@ -98,12 +98,12 @@ def main_path(nb: NotebookNode) -> MainPath:
             continue
         if cell.cell_type == "markdown":
             text = _SMALL.sub("", _FOLD.sub("", cell.source))
-            text, exercises, _ = text.partition("\n## Exercises")
+            text, exercises, _ = f"\n{text}".partition("\n## Exercises")
             for part in re.split(r"(?=^##? )", text, flags=re.MULTILINE):
                 if part.startswith(("# ", "## ")):
                     closer = part.startswith("## Closer look")
                 words += 0 if closer else len(_WORD.findall(_FORMULA.sub("x", part)))
-            if exercises or cell.source.startswith("## Exercises"):
+            if exercises:
                 break
         elif not closer and not FOLDED & tags:
             cells += 1
