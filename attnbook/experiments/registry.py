@@ -278,11 +278,16 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _commit() -> str:
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
+def _commit(package: Path = Path(__file__).parents[1]) -> str:
+    """The commit, with ``-dirty`` where the library has changes or files that it does not hold."""
+
+    def git(*words: str) -> str:
         return subprocess.check_output(
-            command, cwd=Path(__file__).parent, stderr=subprocess.DEVNULL, text=True
+            ["git", *words], cwd=package, stderr=subprocess.DEVNULL, text=True
         ).strip()
+
+    try:
+        commit = git("describe", "--always", "--abbrev=12")
+        return commit + ("-dirty" if git("status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

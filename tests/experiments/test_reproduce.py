@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_type_hints
@@ -270,6 +271,23 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_figures(tmp_path, monkeypatc
     figures = json.loads(path.read_text())["figures"]
     for key in ("last_losses", "curve"):
         assert figures[key] == whole["figures"][key]
+
+
+def test_a_commit_is_dirty_where_the_library_is(tmp_path):
+    def git(*words):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path)
+
+    package = tmp_path / "attnbook"
+    package.mkdir()
+    (package / "one.py").write_text("x = 1")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "one")
+    (tmp_path / "text.md").write_text("no run reads this")
+    clean = registry._commit(package)
+    assert clean != "unknown" and not clean.endswith("-dirty")
+    (package / "two.py").write_text("never added")
+    assert registry._commit(package) == f"{clean}-dirty"
 
 
 def test_uncommitted_code_is_never_resumed(tmp_path, monkeypatch):
