@@ -56,7 +56,7 @@ def check(path: Path) -> list[str]:
     out = (
         []
         if source.skeleton(reader_notebook(path)) == source.skeleton(stored)
-        else ["differs from its source: build it again"]
+        else ["differs from its source: build it again (--texts where no code changed)"]
     )
     return out + rules.problems(stored)
 
