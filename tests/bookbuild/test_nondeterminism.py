@@ -62,5 +62,11 @@ def test_independent(cells):
     assert not [taint.feed(c) for c in cells][-1]
 
 
+def test_the_names_that_carry_it_are_told():
+    taint = Taint()
+    assert taint.feed("h = fit(m, d)") and taint.feed("print(h, x)")
+    assert taint.within("print(h, x)") == ["h"]
+
+
 def test_asserts_are_found():
     assert has_assert("for x in y:\n    assert x") and not has_assert("print('assert x')")

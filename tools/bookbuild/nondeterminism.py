@@ -51,6 +51,11 @@ class Taint:
                 used |= self._statement(statement)
         return used
 
+    def within(self, source: str) -> list[str]:
+        """The tainted names in a cell."""
+        names = {n.id for n in ast.walk(parse(source)) if isinstance(n, ast.Name)}
+        return sorted(names & self.names)
+
     # -- statements
 
     def _statement(self, node: ast.stmt) -> bool:

@@ -309,8 +309,9 @@ def _trained(nb):
                 )
         elif used and text and not _tagged(cell, "check"):
             faults.append(
-                f"cell {i}: prints text that comes from training, a recorded run or a clock: tag "
-                f"it {TRAINED} and assert a band"
+                f"cell {i}: prints text that comes from training, a recorded run or a clock (by "
+                f"{', '.join(taint.within(cell.source)) or 'itself'}): tag it {TRAINED} and "
+                f"assert a band, or give its own names to what has nothing to do with it"
             )
     return faults
 
