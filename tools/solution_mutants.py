@@ -73,7 +73,7 @@ INSTEAD = {
 }
 """Names of functions that a reader may take for one another."""
 
-ON_VALUES = (".squeeze()", ".double()", ".flip(-1)", ".flip(0)", "[..., :1]")
+ON_VALUES = (".squeeze()", ".flip(-1)", ".flip(0)", "[..., :1]")
 """What is put behind a returned or an assigned value, and `.detach()` where it may be a float."""
 
 
