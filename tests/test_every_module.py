@@ -1,31 +1,15 @@
 """What holds for every public module of the library, in each of its numbers."""
 
 import copy
-import inspect
 import re
 
 import catalogue
 import pytest
 import torch
-from torch import nn
 
 import attnbook
 
-PUBLIC = {
-    name
-    for name in attnbook.__all__
-    if inspect.isclass(kind := getattr(attnbook, name)) and issubclass(kind, nn.Module)
-}
-
-
 NEAR = {"rtol": 1e-3, "atol": 1e-5}  # of a difference quotient
-
-
-def test_every_public_module_stands_in_the_catalogue():
-    assert PUBLIC == set(catalogue.MAKE) | catalogue.BASE_CLASSES
-    for name in catalogue.MAKE:
-        if not name.startswith(("NoResidual", "PostNorm", "PreNorm", "ReZero")):  # around a layer
-            assert isinstance(catalogue.make(name).module, getattr(attnbook, name)), name
 
 
 def leaves_of(entry):

@@ -1,7 +1,7 @@
 """Every public module of the library, small, with inputs that it takes: for tests of what must hold
 for all of them.
 
-A public class without an entry here fails ``tests/test_every_module.py``.
+A public class without an entry here fails ``tests/structure/test_names.py``.
 """
 
 from __future__ import annotations

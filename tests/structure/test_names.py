@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import catalogue
 import pytest
 from patience import HANGS
+from torch import nn
 
 import attnbook
 
@@ -107,3 +109,15 @@ def test_weights_come_from_an_attention_unasked_and_from_what_is_built_on_it_whe
         ):
             wrong.append(f"{name}{signature}")
     assert len(found) > 40 and not wrong, "\n".join(wrong)
+
+
+def test_every_public_module_stands_in_the_catalogue():
+    public = {
+        name
+        for name in attnbook.__all__
+        if inspect.isclass(kind := getattr(attnbook, name)) and issubclass(kind, nn.Module)
+    }
+    assert public == set(catalogue.MAKE) | catalogue.BASE_CLASSES
+    for name in catalogue.MAKE:
+        if not name.startswith(("NoResidual", "PostNorm", "PreNorm", "ReZero")):  # around a layer
+            assert isinstance(catalogue.make(name).module, getattr(attnbook, name)), name
