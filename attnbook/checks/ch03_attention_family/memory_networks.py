@@ -231,10 +231,18 @@ def memory_hops(answer, ctx):
     def by_hand(question, *rest):
         return answer(question, list(rest[:-1]), rest[-1])
 
-    # scores below every finite fill, and far apart
-    far, near = -1e4 * question.abs(), [memories[0].abs(), *memories[1:]]
-    got, _ = ctx.parts(ctx.call(answer, far, near, lengths), ("u", "weights"))
+    # scores below -1e6, and far apart
+    far, near = -1e6 * (1 + question.abs()), [1 + memories[0].abs(), *memories[1:]]
+    got, low_weights = ctx.parts(ctx.call(answer, far, near, lengths), ("u", "weights"))
     nan = "exp is 0 for very low scores: torch.softmax subtracts the largest first"
+    low_weights = ctx.floats(
+        low_weights, "weights where all scores are very low", (batch, hops, n), nan=nan
+    )
+    if array(low_weights)[np.broadcast_to(~real[:, None], (batch, hops, n))].any():
+        ctx.fail(
+            "where all scores are very low, a padded sentence gets weight: the score of padding is "
+            "−∞, no finite number"
+        )
     got = ctx.floats(got, "u where all scores are very low", (batch, d), nan=nan)
     expected = oracle(array(far), *map(array, near))
     ctx.close(got, expected, "u where all scores are very low")

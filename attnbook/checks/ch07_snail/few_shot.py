@@ -108,16 +108,17 @@ def sequences(answer, ctx):
     batch, examples, queries, d, ways = ctx.sizes(
         batch=(1, 3), examples=(1, 8), queries=(1, 4), d=(1, 4), ways=(1, 6)
     )
-    for shown in sorted({ways, max(1, ways - 1)}, reverse=True):
+    # labels without the last class, and such without class 0
+    for low, shown in ((0, ways), (0, max(1, ways - 1)), (min(1, ways - 1), ways)):
         support, query = ctx.normal(batch, examples, d), ctx.normal(batch, queries, d)
-        labels = ctx.integers(0, shown, batch, examples)
+        labels = ctx.integers(low, shown, batch, examples)
         labels[-1, 0] = shown - 1
         given = (support, labels, query, ways)
         note = (
             f"{ways} classes, {examples} examples, {queries} quer{'y' if queries == 1 else 'ies'}"
         )
-        if shown < ways:
-            note += f", no example of class {ways - 1}"
+        if shown < ways or low > 0:
+            note += f", no example of class {0 if low else ways - 1}"
         raw = ctx.call(answer, *given)
         expected_shape, shape = (batch, queries, examples + 1, d + ways), shape_of(raw)
         hints = {
@@ -203,6 +204,9 @@ def sequences(answer, ctx):
                 hot=np.broadcast_to(hot[:1], hot.shape)
             ),
             f"the examples carry no labels ({note})": result(hot=0 * hot),
+            f"the labels are counted from the lowest one: class 0 need not occur ({note})": result(
+                hot=np.eye(ways)[(labels - labels.min()).numpy()]
+            ),
             f"all queries are the first one ({note})": build(
                 arrays[0], np.broadcast_to(arrays[1][:, :1], arrays[1].shape)
             ),

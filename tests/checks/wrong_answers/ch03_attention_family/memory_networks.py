@@ -87,6 +87,8 @@ edit(
     'float("-inf")), dim=-1)',
     'float("-inf")), dim=0).nan_to_num()',
 )
+edit("−∞, no finite number", 'float("-inf")', "-1e4")
+edit("−∞, no finite number", 'float("-inf")', "-1e5")
 edit("this is o of the last hop", "return u,", "return (p.unsqueeze(-1) * values).sum(dim=1),")
 edit("one row of weights a hop", "torch.stack(weights, dim=1)", "p")
 edit(

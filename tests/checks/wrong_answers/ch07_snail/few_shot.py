@@ -87,5 +87,7 @@ edit(
     "(0, known.shape[-1])",
 )
 edit("labels in place", "return", "labels[:, -1] = 0\n    return")
+edit("labels in place", "known =", "labels -= labels.min()\n    known =")
+edit("class 0 need not occur", "one_hot(labels", "one_hot(labels - labels.min()")
 edit("batch and queries are one dimension", "dim=2)", "dim=2).flatten(0, 1)")
 edit("no gradient", "dim=2)", "dim=2).detach()")
