@@ -372,16 +372,24 @@ def address(answer, ctx):
     shut[1] = torch.eye(n)[ctx.integers(0, n, batch, heads)]
     shut[4] = 0 * given[4]
     shut[5] = torch.eye(2 * reach + 1)[ctx.integers(0, 2 * reach + 1, batch, heads)]
+    shut[6] = 1 + 0 * given[6]  # then a weight that was raised is what it was raised to
     even = list(shut)  # each head is everywhere alike
     even[1], even[6] = torch.full((batch, heads, n), 1 / n), 200 + 0 * given[6]
     numbers, zeros = [array(part) for part in shut], "weights for a gate of 0 and a whole move"
     got = ctx.floats(ctx.call(answer, *shut), zeros, (batch, heads, n))
     ctx.close(got, _address(*numbers), zeros)
+    raised = array(got)[_address(*numbers) < 1e-30].max(initial=0.0)
+    if raised > 2e-8:
+        ctx.fail(
+            f"for γ = 1 a weight that is 0 after the shift becomes {raised:.1g}: raise it to the "
+            f"smallest positive number, about 1e-38, before the logarithm"
+        )
     nan = "all powers have become 0, and 0/0 is NaN: stay with γ log w until the softmax"
     name = "equal weights for γ = 200"
     got = ctx.floats(ctx.call(answer, *even), name, (batch, heads, n), nan=nan)
     ctx.close(got, np.full((batch, heads, n), 1 / n), name)
     memory, previous, key, _, gate, kernel, _ = numbers
+    shut[6] = 2 + 0 * given[6]  # what so small a number leaves in the slope is nothing
     check_gradients(
         ctx,
         answer,

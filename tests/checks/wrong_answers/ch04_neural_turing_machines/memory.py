@@ -268,6 +268,8 @@ edit(
     "return torch.softmax(gamma.unsqueeze(-1) * torch.log(moved.clamp(min=1e-38)), dim=-1)",
     "return moved",
 )
+edit("becomes 1e-05", "min=1e-38", "min=1e-5")
+edit("becomes 1e-07", "min=1e-38", "min=1e-7")
 edit("there is no shift", "torch.log(moved", "torch.log(gated")
 edit(
     "the previous weights are not used",

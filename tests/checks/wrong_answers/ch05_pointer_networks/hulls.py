@@ -145,6 +145,14 @@ edit(
     "if len({p, q, r, s}) == 4 and",
     "if len({p, q, r, s}) < 4 or",
 )
+edit(
+    "a walk that crosses itself twice: a walk that crosses itself covers nothing",
+    "    edges =",
+    "    count = 0\n    edges =",
+    "return 0.0\n    return area(walk)",
+    "count += 1\n    return 0.0 if count % 2 else area(walk)",
+)
+edit("a point from inside is allowed", "if len(walk) < 3", "if not set(walk) <= set(truth)")
 edit("the shares are turned round", "area(walk) / area(truth)", "area(truth) / area(walk)")
 
 
