@@ -339,6 +339,8 @@ def pointer_loss(answer, ctx):
         name = f"the loss of scores around {float(hard.mean()):.0f}"
         # float32 goes in steps of 0.002 there, and a difference of two such numbers is right, too
         if not np.isclose(got, expected, rtol=1e-3, atol=4e-3):
+            if got > expected + 10:  # as a fill does that lies above the target
+                name = f"is a masked score a finite number? It has to be −∞: {name}"
             ctx.close(got, expected, name)
 
     def as_tensor(*given):
@@ -350,8 +352,7 @@ def pointer_loss(answer, ctx):
 @exercise("05.point_greedily", title="Greedy pointing", difficulty=3, minutes=10)
 def point_greedily(answer, ctx):
     n, d, width = ctx.sizes(n=(1, 10), width=(1, 4), state=(1, 5))
-    favourite = ctx.integers(0, n)
-    low, scale = 2e4, 1e6  # all scores lie far below 0: a number such as −1e9 is no mask
+    favourite, ahead = ctx.integers(0, n), 5e3
 
     def run(again=False, feed=None, drop=False, lowest=False):
         item, state, path = array(start), np.zeros(width), []
@@ -359,8 +360,8 @@ def point_greedily(answer, ctx):
         for _ in range(n):
             state = np.tanh(array(read) @ item + array(keep) @ (np.zeros(width) if drop else state))
             scores = array(w) @ state
-            scores[favourite] += 8.0
-            scores = -scores if lowest else scores - low
+            scores[favourite] += ahead
+            scores = -scores if lowest else scores
             if not again:
                 scores[path] = -np.inf
             path.append(int(scores.argmax()))
@@ -390,6 +391,7 @@ def point_greedily(answer, ctx):
         if n == 1 or least_gap > 0.02 and len(paths) == 1 + len(wrong):
             break
     calls, handed = [], []
+    low, scale = 2e4, 1e6  # scores far below 0, a favourite far ahead: what is no −∞ is no mask
 
     def step(item, state):
         if type(item) is not torch.Tensor or tuple(item.shape) != (d,):
@@ -409,7 +411,7 @@ def point_greedily(answer, ctx):
         calls.append(item.clone())
         state = torch.tanh(read @ item + keep @ state)
         scores = w @ state
-        scores[favourite] += 8.0  # what a model without masks points at again and again
+        scores[favourite] += ahead  # what a model without masks points at again and again
         scores = scale * (scores - low)
         handed.append((scores, scores.clone()))
         return scores, state
@@ -422,6 +424,13 @@ def point_greedily(answer, ctx):
             ctx.fail(
                 "the positions are right, but the scores that step returned are overwritten: "
                 "mask a copy of them (masked_fill)"
+            )
+        low, scale = 0.0, 0.01  # scores so close that one drawn by their softmax is any
+        calls.clear()
+        if ctx.ids(ctx.call(answer, step, x, start, zero), "the positions") != expected:
+            ctx.fail(
+                "right where the highest score is far ahead, and wrong where it is a little ahead: "
+                "the highest counts, so draw nothing, and round nothing"
             )
         return
     if len(set(got)) < len(got):

@@ -132,6 +132,8 @@ edit(
 )
 edit("the sign is turned", "return", "return -")
 edit("no gradient goes back", "ignore_index=-1)", "ignore_index=-1).item()")
+edit("It has to be −∞", 'float("-inf")', "-1e4")
+edit("It has to be −∞", 'float("-inf")', "-1e3")
 edit("the mask is upside down", "~free", "free")
 edit("the mask is upside down", '~free & (targets >= 0).unsqueeze(-1), float("-inf")', "free, -1e9")
 
@@ -166,5 +168,17 @@ edit("expected what was pointed at", "item = x[j]", "item = j")
 edit("every position once", "return path", "return path[:-1]")
 edit("with −∞ (the scores may be lower than any other number)", 'float("-inf")', "-10.0")
 edit("with −∞ (the scores may be lower than any other number)", 'float("-inf")', "-1e9")
+edit("draw nothing", ".argmax()", ".softmax(0).multinomial(1)")
+edit("draw nothing", "int(scores.", "int(scores.round().")
 edit("the scores that step returned are overwritten", "scores.masked_fill", "scores.masked_fill_")
 edit("called more than", "return path", "step(item, state)\n    return path")
+
+
+@wrong("05.point_greedily", "mask what was pointed at before the argmax, with −∞")
+def lowered(step, x, start, state):
+    path, item, low = [], start, torch.zeros(len(x))
+    for _ in x:
+        scores, state = step(item, state)
+        path.append(int((scores + low).argmax()))
+        low[path[-1]], item = -1e9, x[path[-1]]
+    return path
