@@ -223,13 +223,16 @@ def reliability(answer, ctx):
 
 @exercise("04.unknown_order", title="When nobody tells you n", difficulty=4, minutes=15)
 def unknown_order(answer, ctx):
-    for orders, steps in ((3, 12), (2, 1), (4, 3000)):
+    for orders, steps, turn in ((3, 12, 0), (2, 1, 0), (4, 3000, 0), (4, 260, 180)):
         bits = ctx.integers(0, 2, steps)
         stated = (2.0 * ctx.normal(orders, steps)).sigmoid().clamp(0.02, 0.98)
         long = steps > 1000
         if long:  # the last one is a little better than the others at every step
             stated[-1] = torch.where(bits == 1, 0.7, 0.3)
             stated[0] = torch.where(bits == 1, 0.69, 0.31)
+        if turn:  # the first leads by e⁶⁰ there, loses e⁴¹ to the last behind it
+            stated[0] = torch.where((bits == 1) == (torch.arange(steps) < turn), 0.7, 0.3)
+            stated[-1] = 0.5
         hint = (
             "the probability of many bits underflows to 0, and 0/0 is NaN: add logarithms, "
             "and take a softmax of them"
@@ -308,4 +311,13 @@ def unknown_order(answer, ctx):
         }
         if steps == 1:
             wrong = {}
-        ctx.close(got, best, "probabilities", wrong)
+        ctx.recognize(got, best, wrong)
+        if turn and ctx.same(got[:turn], best[:turn]):
+            ctx.close(
+                got,
+                best,
+                "an order that was far ahead after 180 bits still leads after 80 bad ones: do "
+                "the weights forget, as when something is added to them? the probabilities",
+            )
+        note = f"of {steps} bits, whose probabilities multiply to less than float32 holds, "
+        ctx.close(got, best, f"{note if long else ''}probabilities")

@@ -252,6 +252,25 @@ def products_in_double(told, bits):
     return (weights / weights.sum(0) * told).sum(0).float()
 
 
+@wrong("04.unknown_order", "less than float32 holds, probabilities[")
+def products_in_turn(told, bits):
+    weights, mixed = torch.ones(len(told)), []
+    for p, bit in zip(told.T, bits):
+        mixed.append((weights / weights.sum() * p).sum())
+        weights = weights * (p if bit else 1 - p)
+    return torch.stack(mixed)
+
+
+@wrong("04.unknown_order", "do the weights forget")
+def forgetful(told, bits):
+    weights, mixed = torch.ones(len(told)), []
+    for p, bit in zip(told.T, bits):
+        weights = weights / weights.sum()
+        mixed.append((weights * p).sum())
+        weights = weights * (p if bit else 1 - p) + 1e-9
+    return torch.stack(mixed)
+
+
 @wrong("04.unknown_order", "the weights of the first step are those of the end")
 def rolled(told, bits):
     return _mix(told, _before(told, bits)[1].cumsum(1).roll(1, 1))
