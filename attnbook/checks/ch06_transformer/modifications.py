@@ -128,11 +128,12 @@ def chance_of_better(answer, ctx):
             values = [6e-9 * float(v) for v in torch.rand(total, generator=ctx.generator)]
             return values[:count], values[count:]
 
-        cases.append(ctx.draw(tiny, lambda case: _clear(*case), 50))
+        cases.append(ctx.draw(tiny, lambda case: _clear(*case), 1000))
     for index, (changed, plain) in enumerate(cases):
-        got = ctx.number(
-            ctx.call(answer, list(changed), list(plain)), f"the chance for {changed} and {plain}"
-        )
+        name = f"the chance for {changed} and {plain}"
+        if index >= len(cases) - 2:
+            name = f"with differences up to 1e-9 taken as equal, {name}"
+        got = ctx.number(ctx.call(answer, list(changed), list(plain)), name)
         right = _chance(changed, plain)
         wrong = {
             "the split that was really found is not counted: it is one of all": _chance(
@@ -164,13 +165,17 @@ def chance_of_better(answer, ctx):
         }
         # of few splits several mistakes have the same share
         known = wrong if index < 2 else {}
-        ctx.close(got, right, f"the chance for {changed} and {plain}", known)
+        ctx.close(got, right, name, known)
 
 
 def _clear(changed, plain):
-    """Whether no difference lies so near to 1e-9 from the one found that rounding decides."""
-    near, far = (_chance(changed, plain, within=within) for within in (0.9e-9, 1.1e-9))
-    return near == far
+    """Whether 1e-9 is told from 3e-10 and 3e-9, and no difference lies so near to 1e-9 from the one
+    found that rounding decides.
+    """
+    smaller, near, far, larger = (
+        _chance(changed, plain, within=within) for within in (3e-10, 0.9e-9, 1.1e-9, 3e-9)
+    )
+    return smaller < near == far < larger
 
 
 def _number(changed, plain):

@@ -123,6 +123,16 @@ def third_token(answer, ctx):
             got = ctx.floats(got, name, (d_v,), nan="does exp overflow?")
             found.append(array(got))
         _look_at_contexts(ctx, found, array(Q), array(K), array(V), text)
+    texts = [(ctx.normal(n, 2 * half), ctx.normal(n, 2 * half), ctx.normal(n, d_v)) for _ in "ab"]
+    caches, place = [None, None], np.arange(n)
+    name = "right for one text, but of two that are read in turns (is all that counts in the cache?"
+    for t in range(n):
+        for b, (Q, K, V) in enumerate(texts):
+            step = ctx.call(answer, Q[t], K[t], V[t], caches[b], own=(3,))
+            got, caches[b] = ctx.parts(step, ("context", "cache"))
+            what = f"{name}) token {t + 1}: the context"
+            past = array(K)[: t + 1], array(V)[: t + 1], t, place[: t + 1]
+            ctx.close(ctx.floats(got, what, (d_v,)), _context(array(Q)[t], *past), what)
 
 
 def _look_at_contexts(ctx, found, q, k, v, text):

@@ -64,6 +64,8 @@ edit(
     "return difference(changed)",
 )
 edit("1 minus the chance", "return sum(d <=", "return 1 - sum(d <=")
+edit("differences up to 1e-9 taken as equal", "1e-9", "3e-10")
+edit("differences up to 1e-9 taken as equal", "1e-9", "1e-8")
 edit(
     "mean of the rest",
     "difference(changed)",

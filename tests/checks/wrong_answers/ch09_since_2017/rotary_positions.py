@@ -79,6 +79,20 @@ def turned_when_read(q, k, v, cache):
     return (weights @ values)[0], (torch.cat([keys, k[None]]), values)
 
 
+_COUNT = [0]
+
+
+@wrong("09.third_token", "of two that are read in turns")
+def counted_outside(q, k, v, cache):
+    _COUNT[0] = 0 if cache is None else _COUNT[0] + 1
+    place = torch.tensor([_COUNT[0]])
+    keys, values = (k[:0, None], v[:0, None]) if cache is None else cache
+    keys = torch.cat([keys.reshape(-1, len(k)), _turn(k[None], place)])
+    values = torch.cat([values.reshape(-1, len(v)), v[None]])
+    weights = torch.softmax(_turn(q[None], place) @ keys.T / len(q) ** 0.5, dim=-1)
+    return (weights @ values)[0], (keys, values)
+
+
 def _turn(x, position):
     half = x.shape[-1] // 2
     angle = position[:, None] * 10_000 ** (-torch.arange(half) / half)
