@@ -152,7 +152,7 @@ def loss_of_a_step(answer, ctx):
     )
 
     def sample():
-        pad, batches = ctx.integers(0, words), []
+        pad, batches = ctx.integers(1, words), []  # 0 comes last
         for last in range(count):
             rows, most = (
                 (ctx.integers(1, batch + 1), ctx.integers(1, m + 1)) if last else (batch, m)
@@ -188,20 +188,26 @@ def loss_of_a_step(answer, ctx):
         size = max(float(logits.abs().max()) for logits, _ in hard)
         name = f"where a logit is {size:.0f} in size the loss"
         ctx.close(got, np.array(_losses(pad, hard)[0]), name)
+    moved = [(logits.roll(-pad, -1), (targets - pad) % words) for logits, targets in batches]
+    got = ctx.floats(ctx.call(answer, moved, 0), "where pad is 0 the loss", ())
+    ctx.close(got, np.array(right), "where pad is 0 the loss")
 
 
 def _losses(pad, batches):
     """The right loss, and those of known mistakes, by message."""
-    cost, real = [], []  # -log p of every target, and whether it is a word, (B, m) a batch
+    # of each batch, (B, m): -log p of every target, whether it is a word, whether its id is not 0
+    cost, real, above = [], [], []
     for logits, targets in batches:
         z, label = np.asarray(logits, dtype=float), array(targets)
         z = z - z.max(-1, keepdims=True)
         log_p = z - np.log(np.exp(z).sum(-1, keepdims=True))
         cost.append(-np.take_along_axis(log_p, label[..., None], -1)[..., 0])
         real.append(label != pad)
+        above.append(label != 0)
     sums = np.array([(c * there).sum() for c, there in zip(cost, real)])
     counts = np.array([there.sum() for there in real])
     places = np.array([there.size for there in real])
+    kept = sum(float((c * there).sum()) for c, there in zip(cost, above))
     rows, totals = np.array([len(there) for there in real]), np.array([c.sum() for c in cost])
     sentences = np.concatenate([(c * there).sum(1) / there.sum(1) for c, there in zip(cost, real)])
     return sums.sum() / counts.sum(), {
@@ -221,6 +227,8 @@ def _losses(pad, batches):
         "the padding counts as a word that has to be said": totals.sum() / places.sum(),
         "the loss of the padding is added up: what you divide by is right": totals.sum()
         / counts.sum(),
+        "words with id 0 are left out: expected those equal to pad": kept
+        / max(1, sum(int(there.sum()) for there in above)),
         "the loss is the sum over the words: expected their mean": sums.sum(),
         "the sum is divided by the number of batches: expected the number of words": sums.sum()
         / len(batches),

@@ -317,7 +317,7 @@ def heads_side_by_side(answer, ctx):
 def smooth_and_padded(answer, ctx):
     for epsilon in (0.4, 0.1):
         batch, m, size = ctx.sizes(batch=(1, 4), m=(1, 7), V=(2, 6))  # one word beside the padding
-        pad = ctx.integers(0, size)
+        pad = ctx.integers(1 if epsilon == 0.4 else 0, size)  # once another number than 0
         targets = ctx.integers(0, size - 1, batch, m)
         targets = targets + (targets >= pad).long()  # any word but the padding
         targets[torch.arange(m) >= ctx.lengths(batch, m)[:, None]] = pad
@@ -338,9 +338,11 @@ def smooth_and_padded(answer, ctx):
                 "others": (cost.sum(-1) - right) / (size - 1),
                 "words": np.delete(cost, pad, -1).mean(-1),
                 "rest": (np.delete(cost, pad, -1).sum(-1) - right) / max(1, size - 2),
+                "short": cost.mean(-1) - right / size,
                 "none": 0 * right,
             }[width]
-            return ((1 - eps) * (right * hit).sum() + eps * (rest * spread).sum()) / count.sum()
+            total = (1 - eps) * (right * hit).sum() + eps * (rest * spread).sum()
+            return total / np.maximum(count.sum(), 1)
 
         got = ctx.floats(
             ctx.call(answer, logits, targets, pad, epsilon), "the loss", (), mention="one number"
@@ -373,6 +375,12 @@ def smooth_and_padded(answer, ctx):
             ),
             "the share ε is spread over V − 2 words, neither the target nor the padding: "
             "expected over all V alike": loss(z, width="rest"),
+            "the target has 1 − ε alone: expected its share ε / V of the rest on top": loss(
+                z, width="short"
+            ),
+            "words with id 0 are left out: expected those equal to pad": loss(
+                z, hit=y != 0, spread=y != 0, count=y != 0
+            ),
             "the logits go through a softmax before the loss takes its own": loss(softmax(z)),
             "the spread part is a sum over the vocabulary: expected its mean": loss(z, width="sum"),
             "ε and 1 − ε are exchanged": loss(z, eps=1 - epsilon),

@@ -90,6 +90,8 @@ edit(
 edit("counts as words in what you divide by", "count + real.sum()", "count + targets.numel()")
 edit("expected their mean", "total / count", "total")
 edit("the padding counts as a word that has to be said", "targets != pad", "targets != -1")
+edit("expected those equal to pad", "targets != pad", "targets != 0")
+edit("where pad is 0 the loss", "targets != pad", "targets != (pad or -1)")
 edit("divided by the number of batches", "total / count", "total / len(batches)")
 edit("only the last batch counts", "total = total +", "total =", "count = count +", "count =")
 edit(

@@ -232,6 +232,12 @@ edit(
 )
 edit("words that have to be said", "loss.masked_fill(~real, 0.0).sum() / real.sum()", "loss.mean()")
 edit("there is no smoothing", "(1 - epsilon) * hit + epsilon * spread", "hit")
+edit(
+    "expected its share ε / V of the rest on top",
+    "epsilon * spread",
+    "epsilon * (spread - hit / logits.shape[-1])",
+)
+edit("expected those equal to pad", "targets != pad", "targets != 0")
 edit("the spread part is left out", "+ epsilon * spread", "")
 edit(
     "over the other V − 1 words",
