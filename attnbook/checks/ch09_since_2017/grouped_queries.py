@@ -71,7 +71,7 @@ def means_of_heads(answer, ctx):
 )
 def right_at_both_ends(answer, ctx):
     g, shared, m, n, d = ctx.sizes(g=(1, 4), heads_in_a_group=(1, 3), m=(1, 3), n=(1, 5), d=(1, 6))
-    h, d_v = g * shared, ctx.integers(1, 4)
+    h, d_v = g * shared, d + ctx.integers(1, 4)
     where = f"for {h} heads of queries and {g} of keys and values: the context"
     for factor in (1.0, 100.0):  # exponentials of scores a hundred times as large overflow
         given = factor * ctx.normal(h, m, d), ctx.normal(g, n, d), ctx.normal(g, n, d_v)
@@ -95,6 +95,8 @@ def right_at_both_ends(answer, ctx):
                 "the scores are not divided by the root of the width": _heads(
                     Q, K, V, of, of, scale=1.0
                 ),
+                "the scores are divided by the root of the values' width: it is that of the "
+                "keys": _heads(Q, K, V, of, of, scale=d_v**-0.5),
                 "all heads read the first keys and values": _heads(Q, K, V, 0 * of, 0 * of),
             },
         )

@@ -103,7 +103,7 @@ def prefix_matching(answer, ctx):
         )
 
 
-def _copied(x, c, note="before", mask=True):
+def _copied(x, c, note="before", mask: bool | str = True):
     """What a head copies by its notes; the options make it wrong."""
     notes = {
         "before": np.vstack([np.zeros_like(x[:1]), x[:-1]]),
@@ -114,7 +114,9 @@ def _copied(x, c, note="before", mask=True):
     }[note]
     scores = c * x @ notes.T
     if mask:
-        scores = np.where(np.triu(np.ones(scores.shape, bool), 1), -np.inf, scores)
+        future = np.triu(np.ones(scores.shape, bool), 1)
+        future[1:, 0] = mask == "and the first"
+        scores = np.where(future, 0.0 if mask == "of 0" else -np.inf, scores)
     return softmax(scores) @ x
 
 
@@ -123,7 +125,7 @@ def _copied(x, c, note="before", mask=True):
 )
 def note_from_nowhere(answer, ctx):
     n, d = ctx.sizes(n=(1, 7), d=(1, 5))
-    c = ctx.integers(3, 9) / 2
+    c = ctx.integers(3, 9) / 2 + 0.25  # not √d, which would take a division by it out
     for last in (1.0, 1e6):
         x = ctx.normal(n, d)
         x[-1] *= last  # exponentials of its scores overflow, and the least weight on it shows
@@ -148,6 +150,14 @@ def note_from_nowhere(answer, ctx):
                 "itself": _copied(plain, c, "itself"),
                 "the notes tell what stood after each position": _copied(plain, c, "after"),
                 "later positions are seen: the mask is missing": _copied(plain, c, mask=False),
+                "later positions have scores of 0: exp(0) is 1, so they are seen": _copied(
+                    plain, c, mask="of 0"
+                ),
+                "the first position is masked for the others: a note of zeros has scores of 0, and "
+                "its token is seen": _copied(plain, c, mask="and the first"),
                 "the scores are not multiplied by c": _copied(plain, 1.0),
+                "the scores are divided by √d: c alone makes them sharp": _copied(
+                    plain, c / d**0.5
+                ),
             },
         )

@@ -181,6 +181,10 @@ def decays_as_a_matrix(answer, ctx):
                 "Qᵀ": scores.T * _products(plain),
                 "the product begins with the earlier token and ends before the later one: from j + "
                 "1 to i": scores * _products(plain, own=True, early=True),
+                "all is 0 behind a decay of 0: there a quotient of two products from the "
+                "start is 0/0, but the product between two later tokens is not 0": (
+                    scores * _products(plain) * (np.cumprod(plain) > 0)
+                ),
                 "the sum of the decays is taken: it is their product": scores
                 * np.tril(np.cumsum(plain)[:, None] - np.cumsum(plain)),
                 "each row is decayed by its own decay alone: all between the two tokens "

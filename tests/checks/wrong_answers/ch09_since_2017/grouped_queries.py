@@ -40,6 +40,7 @@ edit(
 edit("but the values are not", "V.repeat_interleave(shared, 0)", "V.repeat(shared, 1, 1)")
 edit("but the keys are not", "K.repeat_interleave(shared, 0)", "K.repeat(shared, 1, 1)")
 edit("not divided by the root", " / Q.shape[-1] ** 0.5", "")
+edit("of the values' width", "Q.shape[-1] ** 0.5", "V.shape[-1] ** 0.5")
 edit(
     "all heads read the first",
     "K.repeat_interleave(shared, 0)",

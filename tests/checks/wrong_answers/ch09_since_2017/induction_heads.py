@@ -39,6 +39,9 @@ edit(
 )
 edit("the mask is missing", "scores.masked_fill(future, -torch.inf)", "scores")
 edit("not multiplied by c", "c * x", "x")
+edit("divided by √d", "c * x @ before.T", "c * x @ before.T / x.shape[1] ** 0.5")
+edit("later positions have scores of 0", "future, -torch.inf", "future, 0.0")
+edit("the first position is masked for the others", "return", "future[1:, 0] = True\n    return")
 
 
 @wrong("09.note_from_nowhere", "that of the last token")

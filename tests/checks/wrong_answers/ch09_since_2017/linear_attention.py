@@ -118,6 +118,12 @@ def by_quotients(Q, K, alpha):
     return (Q @ K.T * product[:, None] / product).tril()
 
 
+@wrong("09.decays_as_a_matrix", "all is 0 behind a decay of 0")
+def by_safe_quotients(Q, K, alpha):
+    product = alpha.cumprod(0)
+    return (Q @ K.T * product[:, None] / product.clamp_min(1e-30)).tril()
+
+
 @wrong("09.decays_as_a_matrix", "a logarithm of 0 is taken")
 def by_logarithms(Q, K, alpha):
     log = alpha.log().cumsum(0)
