@@ -212,6 +212,9 @@ def multi_head(answer, ctx):
         "the inputs are cut into heads, not the projections: every head sees all of the "
         "input": layer(inputs_cut=True),
         "W_o is missing: the joined heads go through one more product": layer(last=False),
+        "W_o is used transposed: row j of it belongs to number j of the joined heads": (
+            layer(last=False) @ w_o.T
+        ),
         "the heads are joined without swapping positions and heads back": layer(
             glue=lambda y: y.reshape(batch, m, d)
         ),

@@ -278,7 +278,7 @@ def encoder_block(answer, ctx):
         *,
         pre,
         once=False,
-        relu=True,
+        bend=lambda a: np.maximum(a, 0),
         first=True,
         second=True,
         norms=True,
@@ -299,7 +299,7 @@ def encoder_block(answer, ctx):
 
         def feed(h):
             a = h @ w_1.T + (0 if no_b else b_1)
-            return (np.maximum(a, 0) if relu else a) @ w_2.T + (0 if no_b else b_2)
+            return bend(a) @ w_2.T + (0 if no_b else b_2)
 
         def one(h):
             return _norm(h, *((g_2, s_2) if swapped else (g_1, s_1)), 1e-5) if norms else h
@@ -331,7 +331,10 @@ def encoder_block(answer, ctx):
         "sublayer": dict(old=True),
         "the feed-forward network reads the block's input x: expected what comes out of the "
         "first sublayer": dict(beside=True),
-        "the ReLU is missing: without it two matrices are one": dict(relu=False),
+        "the ReLU is missing: without it two matrices are one": dict(bend=lambda a: a),
+        "a GELU stands where a ReLU was asked for": dict(
+            bend=lambda a: a * (1 + array(torch.erf(torch.from_numpy(a / 2**0.5)))) / 2
+        ),
         "the norms are not used": dict(norms=False),
         "the two norms are swapped: norm_1 belongs to the attention": dict(swapped=True),
         "norm_1 is used twice: norm_2 belongs to the feed-forward network": dict(once=True),

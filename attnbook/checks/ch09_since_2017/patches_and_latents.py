@@ -53,7 +53,8 @@ def _joined(rows, C, P, across, wrong=""):
     if wrong == "column by column":
         x = rows.reshape(B, across, down, C, P, P)
         return x.transpose(0, 3, 2, 4, 1, 5).reshape(B, C, down * P, across * P)
-    x = rows.reshape(B, down, across, C, P, P)
+    grid = (across, down) if wrong == "rows of across" else (down, across)
+    x = rows.reshape(B, *grid, C, P, P)
     order = {"turned": (0, 3, 1, 5, 2, 4), "strips": (0, 3, 1, 2, 4, 5)}
     order = order.get(wrong, (0, 3, 1, 4, 2, 5))
     return x.transpose(order).reshape(B, C, down * P, across * P)
@@ -61,7 +62,7 @@ def _joined(rows, C, P, across, wrong=""):
 
 @exercise("09.squares_back", title="Put the squares back", difficulty=2, minutes=7)
 def squares_back(answer, ctx):
-    B, C, P, down, across = ctx.sizes(B=(1, 3), C=(1, 3), P=(1, 3), down=(1, 4), across=(1, 4))
+    B, C, P, down, across = ctx.sizes(B=(1, 3), C=(1, 3), P=(1, 3), down=(1, 7), across=(1, 3))
     where = f"{down * across} patches of {P} × {P}, {across} side by side: the pictures"
     given = ctx.normal(B, down * across, C * P * P), C, P, across
     got = ctx.floats(ctx.call(answer, *given), where, (B, C, down * P, across * P))
@@ -70,6 +71,9 @@ def squares_back(answer, ctx):
         "square": "reshaped",
         "in a patch the colours come first, then rows, then columns": "colours last",
         "the patches stand column by column: they come row by row": "column by column",
+        "across counts the patches below each other: it counts those side by side": (
+            "rows of across"
+        ),
         "each patch is turned over: its rows have become columns": "turned",
         "the patches have become strips: the rows of pixels of a patch stand one below the "
         "other, beside those of its neighbour": "strips",

@@ -129,6 +129,7 @@ def one_head(query, source, W_q, W_k, W_v, W_o, num_heads, mask):
 
 
 edit = edits("03.multi_head")
+edit("W_o is used transposed", "@ W_o", "@ W_o.T")
 edit(
     "a view alone, which mixes positions",
     "x.view(batch, -1, num_heads, d // num_heads).transpose(1, 2)",

@@ -133,6 +133,7 @@ edit(
     "before = x\n    if pre_norm:",
 )
 edit("the ReLU is missing", "torch.relu(h @ w_1.T + b_1)", "(h @ w_1.T + b_1)")
+edit("a GELU stands", "torch.relu(", "torch.nn.functional.gelu(")
 edit(
     "the two norms are swapped", "if pre_norm:", "norm_1, norm_2 = norm_2, norm_1\n    if pre_norm:"
 )

@@ -30,6 +30,7 @@ edit(
     "(B, -1, across, C, P, P).permute(0, 3, 1, 4, 2, 5)",
     "(B, across, -1, C, P, P).permute(0, 3, 2, 4, 1, 5)",
 )
+edit("it counts those side by side", "(B, -1, across, C", "(B, across, -1, C")
 edit("turned over", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 3, 1, 5, 2, 4)")
 edit("have become strips", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 3, 1, 2, 4, 5)")
 edit("no gradient goes back", "x = patches.", "x = patches.detach().")
