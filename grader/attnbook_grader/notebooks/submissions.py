@@ -6,6 +6,7 @@ import ast
 import re
 import warnings
 from typing import cast
+from unicodedata import normalize
 
 import nbformat
 from nbformat import NotebookNode
@@ -175,7 +176,7 @@ def _retyped(nb, task, book):
         (text != stub, place)
         for place, cell in enumerate(nb.cells)
         if cell.cell_type == "code"
-        and task.function in (text := cell.source.strip())
+        and task.function in normalize("NFKC", text := cell.source.strip())  # as Python reads it
         and not (grade_id(cell) or "").endswith(("-check", "-hidden"))
         and grade_id(cell) != task.key
         and (text == stub or text not in book)

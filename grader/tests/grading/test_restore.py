@@ -67,6 +67,7 @@ def answer(made, name):
     [
         "def weighted_sum(weights, values):\n    return weights @ values",
         "weighted_sum = lambda w, v: w @ v",
+        "def \uff57eighted_sum(w, v):\n    return w @ v",  # Python reads a plain w
     ],
 )
 def test_a_retyped_answer_is_the_answer(assignment, hand_ins, code):
