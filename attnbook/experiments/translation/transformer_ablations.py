@@ -93,6 +93,15 @@ for _name, _row in ROWS.items():
         minutes="6 minutes on one CPU core",
         needs="multi30k",
     )
+for _name in ("base", "layers-4"):
+    register(
+        f"transformer-ablation-{_name}-long",
+        ablation,
+        replace(BASE, **ROWS[_name].changes, steps=3 * BASE.steps),
+        title=f"The same with three times the updates, {ROWS[_name].label}",
+        minutes="20 minutes on one CPU core",
+        needs="multi30k",
+    )
 for _distance in DISTANCES:
     register(
         f"transformer-relative-distance-{_distance}",
