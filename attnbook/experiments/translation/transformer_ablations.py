@@ -98,7 +98,7 @@ for _name in ("base", "layers-4"):
         f"transformer-ablation-{_name}-long",
         ablation,
         replace(BASE, **ROWS[_name].changes, steps=3 * BASE.steps),
-        title=f"The same with three times the updates, {ROWS[_name].label}",
+        title=f"The row of {ROWS[_name].label} with three times the updates",
         minutes="20 minutes on one CPU core",
         needs="multi30k",
     )
