@@ -140,7 +140,8 @@ def _next_corner(relative: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
             [t[:, i * half : (i + 1) * half] for t in (x, y, index)] for i in (0, 1)
         )
         cross = xa * yb - ya * xb
-        nearer = xa * xa + ya * ya - xb * xb - yb * yb  # below 0 where a is nearer than b
+        # Below 0 where a is nearer than b. Each sum by itself: equal points must give exactly 0.
+        nearer = (xa * xa + ya * ya) - (xb * xb + yb * yb)
         second = (cross < 0) | ((cross == 0) & ((nearer < 0) | ((nearer == 0) & (ib < ia))))
         x, y, index = (
             torch.cat([torch.where(second, b, a), t[:, 2 * half :]], 1)

@@ -110,6 +110,20 @@ def test_points_on_lines_and_equal_points(points):
     ]
 
 
+@pytest.mark.parametrize("draw", [torch.rand, torch.randn])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_of_equal_points_the_lowest_index_counts_and_padding_never(draw, dtype):
+    generator = torch.Generator().manual_seed(0)
+    points = draw(300, 4, 2, dtype=dtype, generator=generator)
+    lengths = torch.randint(1, 5, (300,), generator=generator)
+    twice = torch.cat([points, points.flip(1)], 1)
+    padded = rows_of(hulls.convex_hulls(twice, lengths))
+    assert padded == [
+        rows_of(hulls.convex_hulls(row[None, :n]))[0] for row, n in zip(points, lengths)
+    ]
+    assert rows_of(hulls.convex_hulls(twice)) == rows_of(hulls.convex_hulls(points))
+
+
 @given(st.integers(0, 1000), st.integers(3, 12))
 def test_shuffling_the_points_renames_the_corners_and_turns_the_walk(seed, n):
     points = rand(1, n, 2, seed=seed)
