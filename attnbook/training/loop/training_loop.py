@@ -57,6 +57,10 @@ class Run:
             "without one",
         )
         self.optimizer = make_optimizer(optimizer, self.parameters, learning_rate)
+        # An optimizer may hold some alone. The gradients of the others are never cleared: they have
+        # no part in the norm.
+        held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        self.parameters = [p for p in self.parameters if id(p) in held]
         self.rates = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=precision == "fp16")
         # Apple's GPUs have no float64.

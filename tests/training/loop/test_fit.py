@@ -176,6 +176,32 @@ def test_an_optimizer_of_the_callers_making():
     assert not torch.equal(model.mix.weight, make_model().mix.weight)
 
 
+@pytest.mark.parametrize("rows", [None, 2])
+def test_parameters_that_the_optimizer_does_not_hold_are_as_frozen_ones(rows):
+    """Their gradients, which nobody clears, neither grow the norm nor shrink the step."""
+
+    def head(parameters):
+        return torch.optim.SGD(parameters[-2:], lr=0.1)
+
+    runs = []
+    for frozen in (True, False):
+        model = make_model()
+        for parameter in list(model.parameters())[:-2]:
+            parameter.requires_grad_(not frozen)
+            parameter.grad = torch.full_like(parameter, 9.0)  # from before
+        history = fit(
+            model,
+            CopyBatches(),
+            token_loss,
+            steps=4,
+            optimizer=head,
+            clip_norm=0.1,
+            micro_batch=rows,
+        )
+        runs.append((history.grad_norms, weights(model).tolist()))
+    assert runs[0] == runs[1]
+
+
 def test_the_same_seed_gives_the_same_run_whatever_the_callers_random_state():
     runs = []
     for caller in (1, 2):
