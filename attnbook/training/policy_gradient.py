@@ -161,9 +161,13 @@ def policy_loss(
     gains = advantages(rewards, values.detach(), discount, trace)
     log_p = logits.log_softmax(-1)
     chosen = log_p.gather(-1, actions[..., None])[..., 0]
-    entropy = -(log_p.exp() * log_p).sum(-1)
     misses = (values - (gains + values.detach())) ** 2
-    return (-gains * chosen + value_weight * misses - entropy_weight * entropy).sum(1)
+    return (-gains * chosen + value_weight * misses - entropy_weight * _entropy(log_p)).sum(1)
+
+
+def _entropy(log_p: torch.Tensor) -> torch.Tensor:
+    """``(B, T)``, with 0 log 0 = 0: the logit of an action that is not allowed may be −∞."""
+    return -(log_p.exp() * log_p.clamp_min(torch.finfo(log_p.dtype).min)).sum(-1)
 
 
 def clipped_policy_loss(
@@ -217,8 +221,9 @@ def clipped_policy_loss(
     log_p = logits.log_softmax(-1)
     ratio = (log_p.gather(-1, actions[..., None])[..., 0] - before).exp()
     gained = torch.minimum(ratio * gains, ratio.clamp(1 - clip, 1 + clip) * gains)
-    entropy = -(log_p.exp() * log_p).sum(-1)
-    return (-gained + value_weight * (values - returns) ** 2 - entropy_weight * entropy).sum(1)
+    return (
+        -gained + value_weight * (values - returns) ** 2 - entropy_weight * _entropy(log_p)
+    ).sum(1)
 
 
 class PolicyGradient:

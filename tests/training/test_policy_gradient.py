@@ -440,6 +440,26 @@ def test_the_clipped_loss_equals_the_sum_by_hand():
     assert {(True, "above"), (True, "below"), (False, "above"), (False, "below")} <= met
 
 
+@pytest.mark.parametrize("weight", [0.0, 0.1])
+def test_an_action_that_is_masked_counts_as_one_that_does_not_exist(weight):
+    logits, values, actions, before, gains, returns = some_choices()
+    masked = torch.cat([logits, torch.full_like(logits[..., :1], -torch.inf)], -1)
+    results = []
+    for given in (logits, masked):
+        given = given.clone().requires_grad_()
+        losses = [
+            policy_loss(given, values, actions, returns, entropy_weight=weight),
+            clipped_policy_loss(
+                given, values, actions, before, gains, returns, entropy_weight=weight
+            ),
+        ]
+        gradient = torch.autograd.grad(torch.stack(losses).sum(), given)[0]
+        results.append((torch.stack(losses), gradient))
+    torch.testing.assert_close(results[1][0], results[0][0], rtol=0, atol=1e-10)
+    torch.testing.assert_close(results[1][1][..., :4], results[0][1], rtol=0, atol=1e-10)
+    assert not results[1][1][..., 4].any()
+
+
 def test_while_it_is_the_policy_that_acted_the_gradient_is_the_plain_one():
     logits, values, actions, _, gains, _ = some_choices()
     rewards = gains.flip(1)
