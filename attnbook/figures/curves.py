@@ -86,7 +86,9 @@ def training(
         ax.plot(ends, smooth, color=color, label=name or "running mean")
     if baseline is not None:
         ax.axhline(baseline, color="#444444", linestyle=":", linewidth=1.4, label=baseline_name)
-    ax.set(xlabel="step", ylabel=ylabel, ylim=(0, None))
+    ax.set(xlabel="step", ylabel=ylabel)
+    if ax.dataLim.y0 >= 0:
+        ax.set_ylim(bottom=0)
     if len(named) > 1 or baseline is not None:
         ax.legend()
     return figure_of(ax)

@@ -64,6 +64,12 @@ def test_curves_draw_the_mean_and_the_range_over_seeds():
     assert len(ax.collections) == 1 and ax.lines[0].get_linestyle() != ax.lines[1].get_linestyle()
 
 
+@pytest.mark.parametrize("losses", [[-1.0, -2.0, -3.0], [1.0, 0.5, -0.5]])
+def test_training_shows_losses_below_zero(losses):
+    bottom, top = figures.training(losses).axes[0].get_ylim()
+    assert bottom < min(losses) and max(losses) < top
+
+
 def test_training_draws_a_running_mean():
     ax = figures.training({"a": [4.0] * 20 + [2.0] * 20}, baseline=3.0).axes[0]
     smooth = ax.lines[1].get_ydata()
