@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from .loop.autocast import autocast, usable_precision
 from .loop.history import NonFiniteError
 from .loop.nested import to_device
 from .loop.processes import check_device
-from .loop.resume import clear_leftovers, is_due, read_newest, write_checkpoint
+from .loop.resume import is_due, read_newest, sole_writer, write_checkpoint
 from .loop.settings import describe, digest_of
 from .loop.temporary_state import get_random_state, set_random_state, temporary_mode, temporary_seed
 from .loop.training_loop import plain_value
@@ -244,11 +244,14 @@ def fit_adversarial(
         temporary_seed(seed),
         temporary_mode(generator, True),
         temporary_mode(discriminator, True),
+        ExitStack() as stack,
         bar,
     ):
         if directory is not None:
             run |= _settings_of(generator, discriminator, batches)
             _resume(directory, run, parts, history, steps)
+            if history.steps < steps:  # a finished run is only read
+                stack.enter_context(sole_writer(directory))
             bar.update(history.steps)
         for step in range(history.steps, steps):
             pictures, labels = to_device(batches.batch(step), device)
@@ -327,7 +330,6 @@ def _resume(
     """Put the networks, their optimizers and the random numbers where the newest checkpoint was
     written, if there is one.
     """
-    clear_leftovers(directory)
     state = read_newest(directory, run)
     if state is None:
         return

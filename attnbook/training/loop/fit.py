@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..optim.schedules import make_schedule
 from .autocast import usable_precision
 from .history import History
 from .processes import join_processes
-from .resume import is_due
+from .resume import is_due, sole_writer
 from .settings import settings_of
 from .temporary_state import temporary_mode, temporary_seed
 from .training_loop import Run
@@ -96,8 +97,8 @@ def fit(
         The losses, gradient norms and evaluations of the run.
 
     Raises:
-        ValueError: for arguments out of range and for a checkpoint of another run, naming what
-            differs.
+        ValueError: for arguments out of range, for a checkpoint of another run, naming what
+            differs, and while another process trains with this checkpoint_dir.
         NonFiniteError: a ValueError, for a loss or gradient that is not finite, before the weights
             change.
         OSError: when a checkpoint cannot be written.
@@ -107,7 +108,7 @@ def fit(
     processes = join_processes(device)
     precision = usable_precision(precision, processes.device)
     directory = None if checkpoint_dir is None else Path(checkpoint_dir)
-    with temporary_seed(seed + processes.index), temporary_mode(model, True):
+    with temporary_seed(seed + processes.index), temporary_mode(model, True), ExitStack() as stack:
         run = Run(
             processes,
             model,
@@ -125,6 +126,8 @@ def fit(
         settings = {} if directory is None else settings_of(run, steps)
         if directory is not None:
             run.resume(directory, settings, steps)
+            if run.history.steps < steps:  # a finished run is only read
+                processes.on_main(lambda: stack.enter_context(sole_writer(directory)))
         history = run.history
         began = time.monotonic() - history.seconds
         bar = tqdm(

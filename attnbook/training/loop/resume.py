@@ -9,7 +9,11 @@ import os
 import pickle
 import re
 import shutil
+import sys
+import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +73,9 @@ def write_checkpoint(
                 str(final),
             ) from error
         raise
-    for old in checkpoints_in(directory)[:-keep]:
+    # A damaged one of a later step is not newer: the run goes on from an earlier one.
+    reached = [path for path in checkpoints_in(directory) if _step_of(path) <= step]
+    for old in reached[:-keep]:
         _remove(old)
     return final
 
@@ -81,14 +87,59 @@ def checkpoints_in(directory: Path) -> list[Path]:
     if not directory.is_dir():
         raise ValueError(f"checkpoint_dir must be a directory, got the file {directory}")
     paths = [path for path in directory.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
-    return sorted(paths, key=lambda path: int(path.name.removeprefix("step_")))
+    return sorted(paths, key=_step_of)
 
 
-def clear_leftovers(directory: Path) -> None:
-    """Remove what a killed run was writing or removing."""
-    if directory.is_dir():
+def _step_of(path: Path) -> int:
+    return int(path.name.removeprefix("step_"))
+
+
+@contextmanager
+def sole_writer(directory: Path) -> Iterator[None]:
+    """Make the directory, remove what a killed run was writing or removing there, and keep other
+    processes from writing inside the block (not on Windows, nor on a file system without locks).
+
+    Raises:
+        ValueError: when another process writes there.
+        OSError: when nothing can be written there.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError as error:
+        raise OSError(
+            error.errno, f"checkpoint_dir cannot be written: {error.strerror}", str(directory)
+        ) from error
+    lock = _lock(directory)
+    try:
         for path in directory.glob(".step_*.tmp"):
             shutil.rmtree(path, ignore_errors=True)
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _lock(directory: Path) -> int | None:
+    """A descriptor that locks the directory until it is closed, also by the death of the process;
+    None where there are no such locks.
+    """
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return descriptor
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise ValueError(
+                f"checkpoint_dir must be of one run at a time, got {directory}, where another "
+                "process is training"
+            ) from error
+        return None
 
 
 def read_newest(directory: Path, settings: dict[str, Any]) -> dict[str, Any] | None:

@@ -213,11 +213,7 @@ class Run:
         self.processes.on_main(write)
 
     def resume(self, directory: Path, settings: dict[str, Any], steps: int) -> None:
-        def read():
-            resume.clear_leftovers(directory)
-            return resume.read_newest(directory, settings)
-
-        state = self.processes.on_main(read)
+        state = self.processes.on_main(lambda: resume.read_newest(directory, settings))
         if state is None:
             return
         history = History(**state["history"])

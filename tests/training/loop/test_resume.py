@@ -199,6 +199,23 @@ def test_the_newest_are_kept(tmp_path):
     assert names(tmp_path) == ["step_000006", "step_000008", "step_000009"]
 
 
+def test_a_damaged_newer_one_does_not_push_out_what_is_written_after_it(tmp_path):
+    train(tmp_path, steps=8, schedule=None)
+    truncate(tmp_path / "step_000008")
+
+    def stop(model):
+        if model.training is False:
+            raise KeyboardInterrupt
+
+    again = {"schedule": None, "save_every": 1, "keep_checkpoints": 1}
+    with pytest.warns(UserWarning, match="damaged"), pytest.raises(KeyboardInterrupt):
+        train(tmp_path, evaluate=stop, evaluate_every=7, **again)
+    assert names(tmp_path) == ["step_000006", "step_000008"]
+    with pytest.warns(UserWarning, match="damaged"):
+        assert train(tmp_path, **again)[1].resumed_from == 6
+    assert names(tmp_path) == ["step_000012"]
+
+
 def test_without_save_every_only_the_end_is_saved(tmp_path):
     train(tmp_path / "deep" / "er", save_every=None)
     assert names(tmp_path / "deep" / "er") == ["step_000012"]
@@ -403,6 +420,30 @@ def test_full_disk_leaves_the_earlier_checkpoint_and_a_clear_error(tmp_path, mon
     assert names(tmp_path) == ["step_000004"]
     assert (tmp_path / "step_000004" / "state.pt").read_bytes() == before
     assert train(tmp_path, steps=12, schedule=None)[1].resumed_from == 4
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks of directories")
+def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
+    with resume.sole_writer(tmp_path):
+        (tmp_path / ".step_000004.1.tmp").mkdir()  # being written
+        with pytest.raises(ValueError, match="checkpoint_dir must be of one run at a time"):
+            train(tmp_path)
+        assert names(tmp_path) == [".step_000004.1.tmp"]
+    with pytest.raises(ZeroDivisionError):  # an error lets it go
+        train(tmp_path, evaluate=lambda model: 1 / 0)
+    train(tmp_path)
+    with resume.sole_writer(tmp_path):
+        assert train(tmp_path)[1].resumed_from == 12  # a finished run is only read
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_before_the_training(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    def loss(model, batch):
+        raise AssertionError("trained")
+
+    with pytest.raises(OSError, match="checkpoint_dir cannot be written"):
+        train(tmp_path / "file" / "run", loss=loss)
 
 
 def test_checkpoint_dir_that_is_a_file(tmp_path):
