@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
-from torch.nn.utils import parametrize
+from torch.nn.utils import get_total_norm, parametrize
 from tqdm import tqdm
 
 from ..validate import check_choice, check_integer, check_number, check_whole, require
@@ -160,8 +160,8 @@ def fit_adversarial(
     Raises:
         ValueError: for arguments out of range, a device that is absent, pictures of integers, and
             a checkpoint of another run.
-        NonFiniteError: a ValueError, for a loss that is not finite, before the weights of that
-            update change.
+        NonFiniteError: a ValueError, for a loss or gradient that is not finite; the weights of both
+            networks are those before the step.
 
     Source: Zhang et al. 2019, sections 3 and 4: hinge loss, rates 1e-4 and 4e-4, β = (0, 0.9), one
     update each (two time-scale update rule, Heusel et al. 2017).
@@ -188,27 +188,35 @@ def fit_adversarial(
         for optimizer in (discriminator_adam, generator_adam)
     }
 
-    def update(optimizer: torch.optim.Adam, value: torch.Tensor) -> None:
-        scaler = scalers[optimizer]
+    def backward(optimizer: torch.optim.Adam, loss: torch.Tensor) -> torch.Tensor:
+        """The loss and the norm of its gradient, for `check`."""
         optimizer.zero_grad(set_to_none=True)
-        scaler.scale(value).backward()
-        scaler.step(optimizer)
-        scaler.update()
+        scalers[optimizer].scale(loss).backward()
+        held = optimizer.param_groups[0]["params"]
+        norm = get_total_norm([weight.grad for weight in held if weight.grad is not None])
+        return torch.stack([loss.detach(), norm.to(loss)])
+
+    def update(optimizer: torch.optim.Adam) -> None:
+        scalers[optimizer].step(optimizer)
+        scalers[optimizer].update()
 
     weights = list(discriminator.parameters())
     before = [torch.empty_like(weight) for weight in weights]
 
-    def check(losses: torch.Tensor) -> tuple[float, float]:
+    def check(results: dict[str, torch.Tensor]) -> list[float]:
         """Both losses of a step, or the error; the discriminator is updated by then."""
-        first, second = losses.tolist()  # the one place where the host waits for the device
-        if not math.isfinite(first):
-            with torch.no_grad():
-                for weight, kept in zip(weights, before, strict=True):
-                    weight.copy_(kept)
-            raise NonFiniteError("loss of the discriminator", history.steps, first)
-        if not math.isfinite(second):
-            raise NonFiniteError("loss of the generator", history.steps, second)
-        return first, second
+        # the one place where the host waits for the device
+        rows = torch.stack([*results.values()]).tolist()
+        for name, row in zip(results, rows, strict=True):
+            for what, value in zip(("loss", "gradient"), row, strict=True):
+                # The scaler of fp16 skips an update whose gradient overflowed.
+                skipped = what == "gradient" and precision == "fp16"
+                if not (math.isfinite(value) or skipped):
+                    with torch.no_grad():
+                        for weight, kept in zip(weights, before, strict=True):
+                            weight.copy_(kept)
+                    raise NonFiniteError(f"{what} of the {name}", history.steps, value)
+        return [loss for loss, _ in rows]
 
     lower_precision = partial(autocast, precision, device)
 
@@ -271,15 +279,15 @@ def fit_adversarial(
             with torch.no_grad():
                 for weight, kept in zip(weights, before, strict=True):
                     kept.copy_(weight)
-            update(discriminator_adam, of_discriminator)
+            results = {"discriminator": backward(discriminator_adam, of_discriminator)}
+            update(discriminator_adam)
             noise = torch.randn_like(noise)
             with _frozen(discriminator), lower_precision():
                 fake_scores = discriminator(generator(noise, labels), labels)
             of_generator = functions.generator(full_precision(fake_scores))
-            discriminator_loss, generator_loss = check(
-                torch.stack([of_discriminator.detach(), of_generator.detach()])
-            )
-            update(generator_adam, of_generator)
+            results["generator"] = backward(generator_adam, of_generator)
+            discriminator_loss, generator_loss = check(results)
+            update(generator_adam)
             history.discriminator_losses.append(discriminator_loss)
             history.generator_losses.append(generator_loss)
             if average is not None and history.averaged is not None:

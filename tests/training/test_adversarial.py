@@ -453,6 +453,24 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_change(name, step):
     assert all(p.requires_grad for net in both for p in net.parameters())
 
 
+@pytest.mark.parametrize("name", ["discriminator", "generator"])
+def test_a_gradient_that_is_not_finite_stops_before_any_weight_changes(name):
+    both = nets()
+    before = [weights(net) for net in both]
+
+    def rootless(part):
+        def loss(*scores):  # of a root at 0 the value is finite and the slope is not
+            value = getattr(hinge_loss, part)(*scores)
+            return value + (0 * value).abs().sqrt() if part == name else value
+
+        return loss
+
+    with pytest.raises(NonFiniteError, match=f"gradient of the {name} must be finite, got nan"):
+        train(both, steps=1, loss=AdversarialLoss(rootless("discriminator"), rootless("generator")))
+    for net, kept in zip(both, before):
+        assert all(torch.equal(p, kept[n]) for n, p in net.named_parameters())
+
+
 @pytest.mark.parametrize(
     "options, words",
     [

@@ -10,7 +10,7 @@ class NonFiniteError(ValueError):
     """A loss or a gradient that is NaN or infinite; the weights are those before the step.
 
     Attributes:
-        what: "loss" or "gradient".
+        what: "loss" or "gradient", in adversarial training also of which network.
         step: updates made before it.
         value: the value.
     """
