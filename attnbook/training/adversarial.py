@@ -24,7 +24,7 @@ from .loop.history import NonFiniteError
 from .loop.nested import to_device
 from .loop.processes import check_device
 from .loop.resume import is_due, read_newest, sole_writer, write_checkpoint
-from .loop.settings import describe, digest_of
+from .loop.settings import describe, digest_of, modules_of
 from .loop.temporary_state import get_random_state, set_random_state, temporary_mode, temporary_seed
 from .loop.training_loop import plain_value
 from .losses.token_loss import full_precision
@@ -316,6 +316,7 @@ def _settings_of(generator, discriminator, batches) -> dict[str, Any]:
             for name, network in networks.items()
             for key, tensor in network.state_dict().items()
         },
+        "modules": modules_of(generator, "generator") | modules_of(discriminator, "discriminator"),
         "first batch": digest_of(batches.batch(0)),
         "torch": torch.__version__,
     }

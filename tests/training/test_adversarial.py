@@ -622,6 +622,14 @@ def test_each_part_of_the_state_is_needed(tmp_path, monkeypatch, lost):
     )
 
 
+def test_a_checkpoint_of_another_network_is_refused(tmp_path):
+    train(checkpoint_dir=tmp_path)
+    both = nets()
+    both[1].net[1].negative_slope = 0.1
+    with pytest.raises(ValueError, match="discriminator.net.1.negative_slope: 0.2 in the check"):
+        train(both, checkpoint_dir=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -86,7 +86,11 @@ def fit(
         checkpoint_dir: where ``step_NNNNNN`` folders go every ``save_every`` steps and at the end;
             the newest ``keep_checkpoints`` are kept. When the folder holds one, the run goes on
             from it and ends with the weights and losses of a run that was never stopped, to the
-            last bit (on a GPU as far as its kernels are deterministic).
+            last bit (on a GPU as far as its kernels are deterministic; buffers with
+            ``persistent=False`` are as the caller made them). Compared are the first batch,
+            the arguments that decide the weights (functions by their names, the schedule at a few
+            steps), and of the model the shapes, the classes of its modules, their attributes that
+            are numbers or text, and which parameters are trained.
         progress: a text bar on stderr; ATTNBOOK_PROGRESS=0 silences all of them.
         evaluate: ``evaluate(model)`` returns a number, or a list or dict of numbers. Called every
             ``evaluate_every`` steps and at the end, without gradients, in evaluation mode and under

@@ -172,8 +172,8 @@ def check_settings(name: str, stored: dict[str, Any], current: dict[str, Any]) -
     """Raise a ValueError that names each setting in which a checkpoint and this call differ."""
     current = json.loads(json.dumps(current))
     parts = []
-    for key in current:
-        old, new = stored.get(key), current[key]
+    for key in [key for key in current if key in stored]:  # an earlier version wrote fewer
+        old, new = stored[key], current[key]
         if old == new:
             continue
         if key in _ONLY_WARN:
@@ -183,15 +183,20 @@ def check_settings(name: str, stored: dict[str, Any], current: dict[str, Any]) -
                 stacklevel=4,
             )
         elif key == "schedule":
-            old = old or {}
             changed = [step for step in old if step in new and old[step] != new[step]]
             parts += [
                 f"schedule: factor {old[step]:g} at step {step} in the checkpoint, "
                 f"{new[step]:g} in this call"
                 for step in changed[:1]
             ]
+        elif key == "modules":
+            changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+            parts += [
+                f"{name}: {old.get(name)} in the checkpoint, {new.get(name)} in this call"
+                for name in changed[:3]
+            ]
         elif key == "shapes":
-            difference = compare_shapes(old or {}, new)
+            difference = compare_shapes(old, new)
             parts.append(
                 "the parameters: " + (difference or "same names and shapes in another order")
             )

@@ -21,11 +21,16 @@ def settings_of(run: Run, steps: int) -> dict[str, Any]:
         for g in run.optimizer.param_groups
     ]
     state = run.model.state_dict()
+    held = set(map(id, run.parameters))
     return {
         "model": type(run.model).__qualname__,
         "shapes": {name: list(tensor.shape) for name, tensor in state.items()},
         "dtypes": sorted({str(tensor.dtype) for tensor in state.values()}),
-        "trained parameters": len(run.parameters),
+        "modules": modules_of(run.model)
+        | {
+            name: "trained" if id(parameter) in held else "frozen"
+            for name, parameter in run.model.named_parameters()
+        },
         "first batch": digest_of(run.batches.batch(0)),
         "loss": describe(run.loss),
         "optimizer": type(run.optimizer).__name__,
@@ -41,6 +46,21 @@ def settings_of(run: Run, steps: int) -> dict[str, Any]:
         "device": run.device.type,
         "torch": torch.__version__,
     }
+
+
+def modules_of(model: torch.nn.Module, prefix: str = "") -> dict[str, str]:
+    """The class of each module and its numbers and texts, such as a number of heads or a dropout,
+    of which no shape speaks.
+    """
+    described = {}
+    for name, module in model.named_modules(prefix=prefix):
+        if name:
+            described[name] = type(module).__qualname__
+        for key, value in vars(module).items():
+            plain = value is None or isinstance(value, bool | int | float | str)
+            if plain and key != "training" and not key.startswith("_"):
+                described[f"{name}.{key}".lstrip(".")] = repr(value)
+    return described
 
 
 def digest_of(batch: Any) -> str:

@@ -221,6 +221,12 @@ def test_without_save_every_only_the_end_is_saved(tmp_path):
     assert names(tmp_path / "deep" / "er") == ["step_000012"]
 
 
+def with_tanh():
+    model = make_model()
+    model.dropout = torch.nn.Tanh()
+    return model
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -255,6 +261,13 @@ def test_without_save_every_only_the_end_is_saved(tmp_path):
         ),
         ({"model": make_model(dtype=torch.float64)}, "dtypes: .*float32.*float64"),
         ({"steps": 20}, "schedule: factor"),
+        ({"model": make_model(dropout=0.1)}, "dropout.p: 0.4 in the checkpoint, 0.1 in this call"),
+        ({"model": make_model(dropout=0.4, sharpness=2.0)}, "sharpness: 1.0 .*, 2.0 in this call"),
+        ({"model": with_tanh()}, "dropout: Dropout in the checkpoint, Tanh in this call"),
+        (
+            {"optimizer": lambda p: torch.optim.Adam(p[1:], lr=0.01)},
+            "source.weight: trained in the checkpoint, frozen in this call",
+        ),
         ({"micro_batch": 2}, "micro_batch: None in the checkpoint, 2 in this call"),
     ],
 )
@@ -273,6 +286,16 @@ def test_a_run_in_parts_does_not_go_on_without_them(tmp_path):
         match="got step_000004 of another run. micro_batch: 2 in the checkpoint, None in this call",
     ):
         train(tmp_path, schedule=None)
+
+
+def test_a_checkpoint_of_an_earlier_version_is_gone_on_from(tmp_path):
+    """What it does not hold is not compared."""
+    train(tmp_path, steps=4, schedule=None)
+    manifest = tmp_path / "step_000004" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    del content["settings"]["modules"]
+    manifest.write_text(json.dumps(content))
+    assert train(tmp_path, schedule=None)[1].resumed_from == 4
 
 
 def test_fewer_steps_than_were_made(tmp_path):
