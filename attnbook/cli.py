@@ -104,7 +104,8 @@ def reproduce(
 ) -> None:
     """Run the experiment NAME and record its figures in OUT/NAME.seedN.json.
 
-    A run that was stopped goes on when the same command is given again."""
+    A run that was stopped goes on when the same command is given again, unless code is
+    uncommitted."""
     from .experiments import reproduce as run
 
     settings = dict(map(_setting, overrides))
@@ -116,7 +117,7 @@ def reproduce(
             )
     try:
         path = run(name, seed=seed, out=out, device=device, commit=commit, resume=True, **settings)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(path.read_text(encoding="utf-8"))
     click.echo(f"written to {path}", err=True)

@@ -19,6 +19,7 @@ import platform
 import shlex
 import subprocess
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -92,7 +93,9 @@ def load_experiments() -> dict[str, Experiment]:
 
 
 def recorded_minutes(name: str) -> list[float]:
-    """The minutes of each recorded run of an experiment, in ascending order."""
+    """The minutes of each recorded run of an experiment, in ascending order; of one that was
+    stopped, those since it went on.
+    """
     runs = [
         json.loads(path.read_text(encoding="utf-8"))
         for path in resources.path("results").glob(f"{name}.seed*.json")
@@ -118,20 +121,25 @@ def reproduce(
         out: Folder of the results.
         device: By default the GPU if there is one and the experiment can use it, else the CPU.
         commit: Recorded beside the figures; by default that of the repository.
-        resume: Whether to go on where a run of the same commit and settings was stopped, by
-            checkpoints in a hidden folder of ``out`` while it runs.
+        resume: Whether to go on where a run of the same commit (without one: of the same modules)
+            and settings was stopped, by checkpoints in a hidden folder of ``out`` while it runs;
+            not for uncommitted code.
         overrides: Settings to change, by name; recorded too.
 
     Returns:
-        The path of the JSON.
+        The path of the JSON. Its ``seconds`` are those of this call: of a run that was stopped,
+        those since it went on.
 
     Raises:
         ValueError: For an unknown name or setting, a setting that is not of the type of its field,
             and a device that is not there or that the experiment cannot use.
+        OSError: Before the run, if ``out`` cannot be written.
+
+    Warns before it replaces a JSON of other settings.
     """
     import torch
 
-    from ..training.loop.checkpoints import write_atomically
+    from ..training.loop.checkpoints import make_folder, write_atomically
     from ..training.loop.processes import check_device
     from .common import resumable
 
@@ -157,24 +165,32 @@ def reproduce(
         takes_device or used.startswith("cpu"), f"device must be 'cpu' for {name}, got {used!r}"
     )
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder("out", folder)
+    path = folder / f"{name}.seed{seed}.json"
+    chosen = {field: getattr(settings, field) for field in fields}
+    if path.exists() and json.loads(path.read_text("utf-8")).get("settings") != json.loads(
+        json.dumps(chosen)
+    ):
+        warnings.warn(
+            f"{path} holds a run of other settings, which this one will replace", stacklevel=2
+        )
     # no TF32: a GPU computes what a CPU does
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     started = time.perf_counter()
     commit = commit or _commit()
     context = {"folder": folder, "device": used}
     arguments = {key: value for key, value in context.items() if key in parameters}
-    run = f"{commit} {settings} {used}".encode()
+    run = f"{_source() if commit == 'unknown' else commit} {settings} {used}".encode()
     checkpoints = folder / f".{name}.seed{seed}.{hashlib.sha256(run).hexdigest()[:12]}"
     # uncommitted code may have changed since
-    resume = resume and commit != "unknown" and not commit.endswith("-dirty")
+    resume = resume and not commit.endswith("-dirty")
     with resumable(checkpoints) if resume else nullcontext():
         figures = experiment.run(settings, seed=seed, **arguments)
     record = {
         "name": name,
         "title": experiment.title,
         "seed": seed,
-        "settings": {field: getattr(settings, field) for field in fields},
+        "settings": chosen,
         "figures": figures,
         "seconds": round(time.perf_counter() - started, 1),
         "device": _device_name(used),
@@ -184,7 +200,7 @@ def reproduce(
         "command": _command(name, seed, device, overrides),
     }
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    return write_atomically(folder / f"{name}.seed{seed}.json", text.encode())
+    return write_atomically(path, text.encode())
 
 
 def read_setting(text: str) -> Any:
@@ -278,8 +294,19 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _commit(package: Path = Path(__file__).parents[1]) -> str:
+def _source() -> str:
+    """A hash of all modules of the package."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _commit(package: Path | None = None) -> str:
     """The commit, with ``-dirty`` where the library has changes or files that it does not hold."""
+    package = Path(__file__).resolve().parents[1] if package is None else package
+    if not (package.parent / ".git").exists():  # installed, perhaps inside another repository
+        return "unknown"
 
     def git(*words: str) -> str:
         return subprocess.check_output(

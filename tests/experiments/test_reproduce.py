@@ -8,6 +8,8 @@ import json
 import re
 import shlex
 import subprocess
+import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_type_hints
@@ -290,10 +292,77 @@ def test_a_commit_is_dirty_where_the_library_is(tmp_path):
     assert registry._commit(package) == f"{clean}-dirty"
 
 
-def test_uncommitted_code_is_never_resumed(tmp_path, monkeypatch):
+@pytest.fixture
+def folders(monkeypatch):
+    """The folders of checkpoints that runs were given."""
     seen = []
-    monkeypatch.setattr("attnbook.experiments.common.resumable", lambda folder: seen.append(folder))
-    given = {**TINY, "device": "cpu", "resume": True}
-    reproduce("length-seq2seq", out=tmp_path, commit="abc-dirty", **given)
-    reproduce("length-seq2seq", out=tmp_path, commit="unknown", **given)
-    assert seen == []
+    monkeypatch.setattr(
+        "attnbook.experiments.common.resumable",
+        lambda folder: seen.append(folder.name) or nullcontext(),
+    )
+    return seen
+
+
+def test_uncommitted_code_is_never_resumed(experiment, tmp_path, folders):
+    reproduce(experiment, out=tmp_path, commit="abc-dirty", resume=True)
+    assert folders == []
+
+
+def test_without_a_commit_a_run_goes_on_with_the_same_code(
+    experiment, tmp_path, folders, monkeypatch
+):
+    for source in ("a", "a", "b"):
+        monkeypatch.setattr(registry, "_source", lambda source=source: source)
+        reproduce(experiment, out=tmp_path, commit="unknown", resume=True)
+    assert folders[0] == folders[1] != folders[2]
+
+
+def test_the_source_is_every_module(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "__file__", str(tmp_path / "experiments" / "registry.py"))
+    seen = set()
+    for text in ("x = 1", "x = 2"):
+        (tmp_path / "model.py").write_text(text)
+        seen |= {registry._source(), registry._source()}
+    assert len(seen) == 2
+
+
+def test_the_commit_is_that_of_the_book_alone(tmp_path, monkeypatch):
+    """Not that of a project in whose environment the package is installed."""
+    assert registry._commit() != "unknown" or not Path(".git").exists()
+    package = tmp_path / ".venv" / "site-packages" / "attnbook" / "experiments"
+    package.mkdir(parents=True)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-qm", "a", "--allow-empty"], check=True)
+    monkeypatch.setattr(registry, "__file__", str(package / "registry.py"))
+    assert registry._commit() == "unknown"
+
+
+def test_a_record_of_other_settings_is_not_overwritten_without_a_word(experiment, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reproduce(experiment, out=tmp_path, sizes=(2, 3))
+        reproduce(experiment, out=tmp_path, sizes=(2, 3))
+    with pytest.warns(UserWarning, match="everything.seed0.json holds a run of other settings"):
+        reproduce(experiment, out=tmp_path)
+
+
+def replace_run(monkeypatch, name, run):
+    changed = dataclasses.replace(registry._EXPERIMENTS[name], run=run)
+    monkeypatch.setitem(registry._EXPERIMENTS, name, changed)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write")
+def test_a_folder_that_cannot_be_written_is_noticed_before_the_run(experiment, monkeypatch):
+    replace_run(monkeypatch, experiment, lambda settings, *, seed=0: pytest.fail("it ran"))
+    with pytest.raises(OSError, match="out cannot be written"):
+        reproduce(experiment, out="/proc/self")
+
+
+def test_a_package_that_is_missing_is_named_without_a_traceback(experiment, monkeypatch, tmp_path):
+    def missing(settings, *, seed=0):
+        raise ImportError("BLEU needs sacrebleu: pip install 'attnbook[translate]'")
+
+    replace_run(monkeypatch, experiment, missing)
+    result = CliRunner().invoke(main, ["reproduce", experiment, "--out", str(tmp_path)])
+    assert result.exit_code == 1 and result.output.startswith("Error: BLEU needs sacrebleu: ")

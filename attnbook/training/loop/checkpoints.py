@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,19 @@ def compare_shapes(file: Mapping[str, Sequence], model: Mapping[str, Sequence]) 
     return "; ".join([*parts, *([_some(other)] if other else [])])
 
 
+def make_folder(name: str, folder: Path) -> None:
+    """Make the folder given as an argument of this name, and write there: the OSError comes now,
+    not after a training.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OSError(
+            error.errno, f"{name} cannot be written: {error.strerror}", str(folder)
+        ) from error
+
+
 def write_atomically(path: Path, data: bytes) -> Path:
     """Write a file under a temporary name, flush it to the disk, then rename it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -150,7 +164,8 @@ def write_atomically(path: Path, data: bytes) -> Path:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # a read-only disk has none, and refuses all the same
+            temporary.unlink()
         if isinstance(error, OSError):
             raise OSError(
                 error.errno, f"{path.name} was not written: {error.strerror}", str(path)

@@ -10,7 +10,6 @@ import pickle
 import re
 import shutil
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from typing import Any
 
 import torch
 
-from .checkpoints import compare_shapes
+from .checkpoints import compare_shapes, make_folder
 
 _STATE, _MANIFEST = "state.pt", "manifest.json"
 _NAME = re.compile(r"step_(\d{6,})")
@@ -103,13 +102,7 @@ def sole_writer(directory: Path) -> Iterator[None]:
         ValueError: when another process writes there.
         OSError: when nothing can be written there.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=directory).close()
-    except OSError as error:
-        raise OSError(
-            error.errno, f"checkpoint_dir cannot be written: {error.strerror}", str(directory)
-        ) from error
+    make_folder("checkpoint_dir", directory)
     lock = _lock(directory)
     try:
         for path in directory.glob(".step_*.tmp"):
