@@ -23,6 +23,7 @@ __all__ = [
     "frame",
     "heat",
     "line",
+    "numbers",
     "plain",
     "rectangle",
     "shade",
@@ -33,15 +34,20 @@ def as_array(name: str, values: Any, dimensions: int) -> np.ndarray:
     """``values`` (a tensor, an array or a nested list) as float64 of so many dimensions, or a
     ``ValueError``.
     """
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().double().numpy()
-    array = np.asarray(values, dtype=float)
+    array = numbers(values)
     require(
         array.ndim == dimensions,
         f"{name} must have {dimensions} dimension(s), got shape {array.shape}",
     )
     require(bool(np.isfinite(array).all()), f"{name} must be finite, got NaN or infinity")
     return array
+
+
+def numbers(values: Any) -> np.ndarray:
+    """A tensor, an array or a nested list as float64."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().double().numpy()
+    return np.asarray(values, dtype=float)
 
 
 def plain(text: object) -> str:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..validate import require
-from .canvas import as_array, axes_of, figure_of
+from .canvas import as_array, axes_of, figure_of, numbers
 from .style import COLORS
 
 __all__ = ["curves", "training"]
@@ -34,7 +34,7 @@ def curves(
     places = as_array("x", x, 1)
     ax = axes_of(ax)
     for k, (name, values) in enumerate(lines.items()):
-        array = np.atleast_1d(_numbers(values))
+        array = np.atleast_1d(numbers(values))
         array = array[None] if array.ndim == 1 else array
         require(
             array.ndim == 2 and array.shape[1] == len(places),
@@ -49,11 +49,6 @@ def curves(
     if len(lines) > 1:
         ax.legend()
     return figure_of(ax)
-
-
-def _numbers(values: object) -> np.ndarray:
-    detach = getattr(values, "detach", None)
-    return np.asarray(values if detach is None else detach().cpu(), dtype=float)
 
 
 def training(

@@ -64,6 +64,12 @@ def test_curves_draw_the_mean_and_the_range_over_seeds():
     assert len(ax.collections) == 1 and ax.lines[0].get_linestyle() != ax.lines[1].get_linestyle()
 
 
+def test_curves_take_tensors_of_any_precision():
+    half = torch.tensor([0.5, 0.25], dtype=torch.bfloat16, requires_grad=True)
+    ax = figures.curves([1, 2], {"a": half}, xlabel="x", ylabel="y").axes[0]
+    assert list(ax.lines[0].get_ydata()) == [0.5, 0.25]
+
+
 @pytest.mark.parametrize("losses", [[-1.0, -2.0, -3.0], [1.0, 0.5, -0.5]])
 def test_training_shows_losses_below_zero(losses):
     bottom, top = figures.training(losses).axes[0].get_ylim()
@@ -107,6 +113,14 @@ def test_every_figure_is_opaque_and_drawn_the_same_twice(tmp_path):
             r"weights must have 2 dimension\(s\), got shape \(2,\)",
         ),
         (lambda: figures.alignment([[float("nan")]], ["a"], ["x"]), "weights must be finite"),
+        (
+            lambda: figures.alignment([[1.0]], ["a"], ["x"], gold=[{1}]),
+            "gold must hold positions among 1 source tokens for at most 1 target tokens, got",
+        ),
+        (
+            lambda: figures.alignment([[1.0]], ["a"], ["x"], gold=[{0}, {0}]),
+            "gold must hold positions",
+        ),
         (lambda: figures.word_arcs(["a"], [1.0, 0.0], 0), "weights must hold"),
         (lambda: figures.word_arcs(["a", "b"], [1.0, 0.0], 2), "query be one"),
         (lambda: figures.text_heat(["a"], [0.1, 0.2]), "weights must hold"),

@@ -55,6 +55,12 @@ def alignment(
         f"weights must cover {len(target)} target and {len(source)} source tokens, got "
         f"{matrix.shape}",
     )
+    framed = [list(positions) for positions in gold or ()]
+    require(
+        len(framed) <= len(target) and set().union(*framed) <= set(range(len(source))),
+        f"gold must hold positions among {len(source)} source tokens for at most {len(target)} "
+        f"target tokens, got {gold!r}",
+    )
     matrix = matrix[: len(target), : len(source)]
     characters = max(map(len, source), default=1) == 1
     cell, above = (0.22, 0.6) if characters else (0.34, 1.3)
@@ -70,7 +76,7 @@ def alignment(
     ax.grid(False)
     ax.spines[:].set_visible(True)
     ax.spines[:].set_color("#bbbbbb")
-    for row, positions in enumerate(gold or ()):
+    for row, positions in enumerate(framed):
         for column in positions:
             frame(ax, column - 0.5, row - 0.5, 1, 1, linewidth=1.5)
     return figure_of(ax)
