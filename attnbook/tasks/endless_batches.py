@@ -77,7 +77,7 @@ class EpochBatches(Generic[T]):
         shuffle_batches: whether the batches of an epoch are shuffled once they are cut.
 
     Raises:
-        ValueError: for a batch size below 1 or a step below 0.
+        ValueError: for no examples, a batch size below 1 or a step below 0.
     """
 
     def __init__(
@@ -92,7 +92,8 @@ class EpochBatches(Generic[T]):
         shuffle_batches: bool = False,
     ) -> None:
         self.batch_size, self.seed = check_integer("batch_size", batch_size), seed
-        self._collate, self._count, self._length = collate, count, length
+        self._collate, self._length = collate, length
+        self._count = check_integer("count", count)
         self._stretch = count if stretch is None else stretch * batch_size
         self._shuffle_batches = shuffle_batches
         self._epoch: tuple[int, list[list[int]]] | None = None

@@ -113,3 +113,8 @@ def test_an_epoch_shows_every_example_once(length, shuffle):
     assert epochs[0] != epochs[1]
     # only a shuffle moves the smaller batch, which is cut last, to the front
     assert any(len(epoch[-1]) == 4 for epoch in epochs) == shuffle
+
+
+def test_nothing_to_draw_from_is_named():
+    with pytest.raises(ValueError, match="count must be an integer >= 1, got 0"):
+        EpochBatches(list, 0, 4)

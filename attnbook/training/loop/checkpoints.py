@@ -104,7 +104,8 @@ def check_fit(
     model_class: str,
 ) -> None:
     """Raise a ValueError, naming what differs, unless these tensors, of a ``model_class``, have the
-    names and shapes of the model's, and those that are one tensor in the model are equal.
+    names and shapes of the model's, fractions only where it has them, and those that are one tensor
+    in the model are equal.
     """
     state = model.state_dict()
     problems = compare_shapes(
@@ -112,6 +113,11 @@ def check_fit(
         {name: tensor.shape for name, tensor in state.items()},
     ) or _some(
         [
+            f"{name} is {_kind(tensors[name])} in the file and {_kind(tensor)} in the model"
+            for name, tensor in state.items()
+            if not torch.can_cast(tensors[name].dtype, tensor.dtype)
+        ]
+        or [
             f"{name} and {first} are one tensor in the model and differ in the file"
             for name, first in _tied(state).items()
             if not torch.equal(tensors[name], tensors[first])
@@ -122,6 +128,10 @@ def check_fit(
             f"path must hold the weights of {type(model).__name__}, got {path} with those of "
             f"{model_class}: {problems}"
         )
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def compare_shapes(file: Mapping[str, Sequence], model: Mapping[str, Sequence]) -> str:

@@ -36,7 +36,10 @@ def tensors_of(batch: Any) -> Iterator[torch.Tensor]:
 
 def count_rows(batch: Any) -> int:
     """The number of rows (first dimension) of the first tensor."""
-    return len(next(tensors_of(batch)))
+    first = next(tensors_of(batch), None)
+    if first is None:
+        raise ValueError(f"batches must hold a tensor, got {type(batch).__name__}")
+    return len(first)
 
 
 def rows_of(batch: Any, process: int, processes: int) -> Any:

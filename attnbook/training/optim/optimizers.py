@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from ...validate import check_choice, check_number
+from ...validate import check_choice, check_number, require
 
 OPTIMIZERS = {
     "adam": torch.optim.Adam,
@@ -32,8 +32,8 @@ def make_optimizer(
         learning_rate: for the optimizers that have a name.
 
     Raises:
-        ValueError: for another name, a function that returns no optimizer and a learning rate that
-            is not positive.
+        ValueError: for another name, a function that returns no optimizer or LBFGS, which wants
+            several losses in one step, and a learning rate that is not positive.
     """
     check_number("learning_rate", learning_rate, above=0)
     if isinstance(optimizer, torch.optim.Optimizer):
@@ -47,6 +47,10 @@ def make_optimizer(
             raise ValueError(
                 f"optimizer must return a torch Optimizer, got {type(result).__name__}"
             )
+        require(
+            not isinstance(result, torch.optim.LBFGS),
+            "optimizer must make its step without a closure, got LBFGS",
+        )
         return result
     return OPTIMIZERS[check_choice("optimizer", optimizer, OPTIMIZERS)](
         parameters, lr=learning_rate

@@ -78,6 +78,21 @@ def test_another_model_is_refused_and_nothing_is_copied(tmp_path):
         load_model_weights(nn.Linear(2, 2), path)
 
 
+def test_fractions_are_not_loaded_into_a_counter(tmp_path):
+    class Counter(nn.Module):
+        def __init__(self, value):
+            super().__init__()
+            self.register_buffer("seen", torch.tensor(value))
+
+    path = save_model(Counter(1.7), tmp_path / "m.safetensors")
+    model = Counter(0)
+    with pytest.raises(ValueError, match="seen is float32 in the file and int64 in the model"):
+        load_model_weights(model, path)
+    assert model.seen == 0
+    load_model_weights(wide := Counter(0.0), save_model(Counter(3), path))
+    assert wide.seen == 3.0
+
+
 def test_two_tensors_are_not_loaded_into_one(tmp_path):
     class Words(nn.Module):
         def __init__(self, tied):
