@@ -111,8 +111,8 @@ def cache() -> Path:
 
 
 def available(name: str, file: str) -> bool:
-    """Whether `fetch` needs no download: the file is in the mirror, or, without a mirror, in the
-    cache.
+    """Whether a file is in the mirror, or, without a mirror, in the cache, so that `fetch` needs no
+    download unless it is damaged.
     """
     folder = mirror() or cache()
     entry(name, file)

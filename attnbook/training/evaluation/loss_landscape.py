@@ -56,8 +56,8 @@ def loss_surface(
     """The loss on a grid in the plane through the model's weights θ:
     ``Z[i, j] = loss at θ + grid[i]·d_1 + grid[j]·d_2``.
 
-    The weights and buffers of the model are restored to the last bit, also where the loss raises an
-    error.
+    The state of the model, its weights and buffers but those with ``persistent=False``, is restored
+    to the last bit, also where the loss raises an error.
 
     Args:
         model: in the mode (training or evaluation) in which the loss is to be taken.

@@ -41,7 +41,7 @@ def token_accuracy(predictions: Sequence[Sequence], references: Sequence[Sequenc
     """
     _check_pairs(predictions, references)
     pairs = list(zip(predictions, references, strict=True))
-    equal = sum(a == b for p, r in pairs for a, b in zip(p, r, strict=False))
+    equal = sum(bool(a == b) for p, r in pairs for a, b in zip(p, r, strict=False))
     tokens = sum(max(len(p), len(r)) for p, r in pairs)
     if tokens == 0:
         raise ValueError("references must have at least one token, got only empty sequences")
@@ -56,7 +56,7 @@ def edit_distance(prediction: Sequence, reference: Sequence) -> int:
     for i, a in enumerate(prediction, start=1):
         diagonal, row[0] = row[0], i
         for j, b in enumerate(reference, start=1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (a != b))
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + bool(a != b))
     return row[-1]
 
 

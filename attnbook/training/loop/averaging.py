@@ -46,20 +46,28 @@ def average_checkpoints(
         tensors, model_class = _weights(Path(path))
         check_fit(path, tensors, model, model_class)
         for name, tensor in tensors.items():
-            if tensor.is_floating_point() and name in total:
-                # not in place: tied weights are one tensor under two names
-                total[name] = total[name] + tensor.double()
-            else:
-                total[name] = tensor.double() if tensor.is_floating_point() else tensor
+            wide = _wide(tensor)
+            # not in place: tied weights are one tensor under two names
+            total[name] = total[name] + wide if name in total and _has_mean(wide) else wide
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
             mean = total[name]
-            tensor.copy_(mean / len(paths) if mean.is_floating_point() else mean)
+            tensor.copy_(mean / len(paths) if _has_mean(mean) else mean)
+
+
+def _has_mean(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def _weights(path: Path) -> tuple[dict[str, torch.Tensor], str]:
     if path.is_dir():
-        manifest, state = resume.read_checkpoint(path)
-        return state["model"], manifest["settings"].get("model", "another model")
+        settings, state = resume.read_checkpoint(path)
+        return state["model"], settings.get("model", "another model")
     tensors, metadata = read_weights(path)
     return tensors, metadata.get("attnbook.class", "another model")

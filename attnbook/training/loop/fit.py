@@ -48,9 +48,9 @@ def fit(
 ) -> History:
     """Train ``model`` in place for ``steps`` updates.
 
-    g = ∇ (Σ_p total_p / Σ_p count_p),   g ← g · min(1, clip_norm / ‖g‖),   one optimizer step at
-    learning_rate · schedule(step), for step = 0, 1, …; the sums run over the processes p. With
-    reduction="sequence" the number of rows takes the place of the counts.
+    g = ∇ (Σ_p total_p / Σ_p count_p),   g ← g · min(1, clip_norm / (‖g‖ + 10⁻⁶)),   one optimizer
+    step at learning_rate · schedule(step), for step = 0, 1, …; the sums run over the processes p.
+    With reduction="sequence" the number of rows takes the place of the counts.
 
     Several processes are started by `accelerate launch --multi_gpu --num_processes P script.py` or
     by `torchrun`; without a GPU they are joined by gloo. (`accelerate launch --cpu` starts one

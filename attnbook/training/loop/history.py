@@ -19,7 +19,13 @@ class NonFiniteError(ValueError):
         super().__init__(
             f"{what} must be finite, got {value} at step {step}; the weights were not changed{hint}"
         )
-        self.what, self.step, self.value = what, step, value
+        self.what, self.step, self.value, self._hint = what, step, value, hint
+
+    def __reduce__(self):
+        """An error is pickled by its message alone, which does not make another one: the result of
+        a process that raised it would be lost.
+        """
+        return type(self), (self.what, self.step, self.value, self._hint)
 
 
 @dataclass

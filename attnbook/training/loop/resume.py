@@ -147,11 +147,11 @@ def read_newest(directory: Path, settings: dict[str, Any]) -> dict[str, Any] | N
     paths = checkpoints_in(directory)
     for path in reversed(paths):
         try:
-            manifest, state = read_checkpoint(path)
+            stored, state = read_checkpoint(path)
         except DamagedCheckpoint as error:
             warnings.warn(f"{error}; an earlier checkpoint is tried", stacklevel=3)
             continue
-        check_settings(path.name, manifest["settings"], settings)
+        check_settings(path.name, stored, settings)
         return state
     if paths:
         raise ValueError(
@@ -203,27 +203,28 @@ def check_settings(name: str, stored: dict[str, Any], current: dict[str, Any]) -
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The manifest and the state of one checkpoint.
+    """The settings and the state of one checkpoint.
 
     Raises:
-        DamagedCheckpoint: a ValueError, unless all bytes are those that were written.
+        DamagedCheckpoint: a ValueError, unless all bytes of the state are those that were written.
     """
     try:
         manifest = json.loads((path / _MANIFEST).read_bytes())
-        expected = manifest["files"][_STATE]
+        settings = dict(manifest["settings"])
+        size, digest = (manifest["files"][_STATE][key] for key in ("bytes", "sha256"))
         data = (path / _STATE).read_bytes()
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedCheckpoint(f"checkpoint {path} is damaged: {error!r}") from error
-    if len(data) != expected["bytes"]:
+    if len(data) != size:
         raise DamagedCheckpoint(
-            f"checkpoint {path} is damaged: {_STATE} has {len(data)} bytes of {expected['bytes']}"
+            f"checkpoint {path} is damaged: {_STATE} has {len(data)} bytes of {size}"
         )
-    if hashlib.sha256(data).hexdigest() != expected["sha256"]:
+    if hashlib.sha256(data).hexdigest() != digest:
         raise DamagedCheckpoint(
             f"checkpoint {path} is damaged: {_STATE} has another SHA-256 than when it was written"
         )
     try:
-        return manifest, torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        return settings, torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
         raise DamagedCheckpoint(
             f"checkpoint {path} is damaged: {str(error).splitlines()[0]}"

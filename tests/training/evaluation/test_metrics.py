@@ -4,6 +4,7 @@ import math
 import sys
 
 import pytest
+import torch
 
 from attnbook.training import (
     bleu,
@@ -27,6 +28,13 @@ def test_token_accuracy_counts_tokens_too_many_and_missing():
     assert token_accuracy([[1]], [[1, 2]]) == pytest.approx(1 / 2)
     # Over all tokens, not the mean of sentence accuracies (which would be 0.5).
     assert token_accuracy([[1], [0, 0, 0]], [[1], [1, 1, 1]]) == pytest.approx(1 / 4)
+
+
+def test_what_is_counted_on_tensors_is_a_number_too():
+    predictions, references = torch.tensor([[1, 2, 3]]), torch.tensor([[1, 2, 9]])
+    for metric, value in ((token_accuracy, 2 / 3), (token_error_rate, 1 / 3)):
+        result = metric(predictions, references)
+        assert type(result) is float and result == value
 
 
 def test_edit_distance():

@@ -93,6 +93,18 @@ def test_tied_weights_stay_tied_counters_and_dtypes_stay_what_they_are(tmp_path)
     torch.testing.assert_close(averaged.embedding.weight, expected)
 
 
+def test_complex_weights_are_averaged(tmp_path):
+    class Turned(nn.Module):
+        def __init__(self, value):
+            super().__init__()
+            self.weight = nn.Parameter(torch.full((2,), value, dtype=torch.complex64))
+
+    paths = [save_model(Turned(k + 1j), tmp_path / f"{k}.safetensors") for k in (1, 3)]
+    averaged = Turned(0)
+    average_checkpoints(averaged, paths)
+    assert averaged.weight.tolist() == [2 + 1j] * 2
+
+
 def test_a_mean_of_models_is_no_mean_of_their_outputs_but_of_a_linear_one_it_is(tmp_path):
     torch.manual_seed(0)
     layers, x = [nn.Linear(3, 2) for _ in range(2)], torch.randn(4, 3)

@@ -2,6 +2,7 @@
 as it was.
 """
 
+import pickle
 import random
 from functools import partial
 
@@ -346,6 +347,13 @@ def test_stops_before_the_weights_are_touched(where, value):
         assert "mix.bias" in str(caught.value)
 
 
+def test_the_error_survives_the_way_from_another_process():
+    error = NonFiniteError("loss", 3, float("inf"), " (first in a)")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is NonFiniteError and str(again) == str(error)
+    assert (again.what, again.step, again.value) == ("loss", 3, float("inf"))
+
+
 @pytest.mark.parametrize("factor", [float("nan"), float("inf"), -1.0, None])
 def test_a_schedule_without_a_number_stops_before_the_weights_are_touched(factor, tmp_path):
     model, twin = make_model(), make_model()
@@ -416,6 +424,7 @@ def test_losses_of_the_wrong_kind(loss, message):
         ({"optimizer": "lion"}, "^optimizer must"),
         ({"optimizer": torch.optim.SGD([torch.zeros(1)])}, "after the model has moved"),
         ({"optimizer": lambda parameters: None}, "must return a torch Optimizer, got NoneType"),
+        ({"optimizer": torch.optim.LBFGS}, "make its step without a closure, got LBFGS"),
         ({"loss": "token_loss"}, "loss must be a function"),
         ({"evaluate": "loss"}, "evaluate must be a function"),
         ({"schedule": "noam"}, "^schedule must"),
@@ -532,3 +541,13 @@ def test_each_step_trains_on_its_own_batch():
 
     fit(make_model(), Recorded(), partial(token_loss, label_smoothing=0.1), steps=4)
     assert requested == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("batch", [(), {"seed": 3}, [1, 2]])
+def test_a_batch_without_tensors_is_named(batch):
+    class Empty:
+        def batch(self, step):
+            return batch
+
+    with pytest.raises(ValueError, match="batches must hold a tensor, got "):
+        fit(make_model(), Empty(), token_loss, steps=1)

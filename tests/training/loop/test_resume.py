@@ -317,12 +317,21 @@ def flip(path):
     (path / "state.pt").write_bytes(bytes(data))
 
 
+def rewrite(path, **changes):
+    manifest = json.loads((path / "manifest.json").read_text()) | changes
+    kept = {key: value for key, value in manifest.items() if value is not None}
+    (path / "manifest.json").write_text(json.dumps(kept))
+
+
 DAMAGES = {
     "bytes of": truncate,
     "SHA-256": flip,
     "FileNotFoundError": lambda path: (path / "manifest.json").unlink(),
     "JSONDecodeError": lambda path: (path / "manifest.json").write_text("{"),
     "KeyError": lambda path: (path / "manifest.json").write_text(json.dumps({"files": {}})),
+    "KeyError..settings": lambda path: rewrite(path, settings=None),
+    "TypeError": lambda path: rewrite(path, files={"state.pt": 5}),
+    "KeyError..bytes": lambda path: rewrite(path, files={"state.pt": {}}),
 }
 
 
