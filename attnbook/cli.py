@@ -48,7 +48,7 @@ def list_experiments() -> None:
     """List the recorded runs that `attnbook reproduce` remakes.
 
     The time is that of an idle machine; behind it, what the recorded runs took, some of them beside
-    other work."""
+    other work, one that was stopped since it went on."""
     from .experiments import load_experiments
     from .experiments.registry import recorded_minutes
 
