@@ -48,8 +48,10 @@ def write_index(app, exception):
                 length = 0 if "method" in described.get("class") else 150
                 entries.append([here, sig.get("id"), name, _text(described.find("dd"))[:length]])
             described.drop_tree()  # what is in it is not said again of the section around it
+        length = 400 if pages[here][0].startswith("api/") else None  # what the modules are for
         for section in article.iter("section"):
-            entries.append([here, *_entry(section)])
+            anchor, heading, text = _entry(section)
+            entries.append([here, anchor, heading, text[:length]])
         if terms is not None:
             found = terms
     index = {"pages": pages, "entries": entries, "terms": found}
