@@ -31,10 +31,9 @@ def _points(points: Any) -> np.ndarray:
 
 
 def _positions(name: str, walk: Sequence[int], n: int) -> list[int]:
-    walk = [int(i) for i in walk]
-    inside = all(0 <= i < n for i in walk)
-    require(inside, f"{name} must hold positions from 0 to {n - 1}, got {walk}")
-    return walk
+    inside = all(0 <= i < n and int(i) == i for i in walk)
+    require(inside, f"{name} must hold positions from 0 to {n - 1}, got {list(walk)}")
+    return [int(i) for i in walk]
 
 
 def _axes(points: np.ndarray, ax: Axes | None) -> Axes:

@@ -108,6 +108,7 @@ def test_a_tour_lies_on_the_ring_where_it_goes_as_the_shortest_and_cuts_across_e
             lambda: plane.plane_walk(POINTS[:, :1]),
             r"points must be \(n, 2\) with n >= 1, got shape \(5, 1\)",
         ),
+        (lambda: plane.plane_walk(POINTS, [0.9, 1]), "walk must hold positions from 0 to 4"),
         (lambda: plane.plane_walk(POINTS, [0, 5]), "walk must hold positions from 0 to 4"),
         (lambda: plane.plane_walk(POINTS, truth=[-1]), "truth must hold positions from 0 to 4"),
         (

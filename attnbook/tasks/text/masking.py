@@ -60,7 +60,7 @@ def hide(
     check_integer("size", size, UNK + 2)
     real = tokens != PAD
     chance = torch.rand(tokens.shape, generator=generator).masked_fill(~real, 2.0)
-    hidden = (chance < share) | (chance == chance.min(dim=1, keepdim=True).values)
+    hidden = real & ((chance < share) | (chance == chance.min(dim=1, keepdim=True).values))
     target = tokens.masked_fill(~hidden, PAD)
     kind = torch.rand(tokens.shape, generator=generator)
     other = torch.randint(UNK + 1, size, tokens.shape, generator=generator)

@@ -33,6 +33,12 @@ def test_targets_are_the_hidden_tokens_and_all_else_is_read_as_it_stands(share, 
     )
 
 
+def test_a_row_of_padding_is_left_as_it_is():
+    tokens = torch.tensor([[5, 6], [0, 0]])
+    found = hide(tokens, torch.tensor([2, 0]), SIZE, torch.Generator().manual_seed(0), 0.5)
+    assert not found.tokens[1].any() and not found.target[1].any()
+
+
 def test_shares_of_all_kinds():
     tokens = torch.randint(4, SIZE, (400, 100), generator=torch.Generator().manual_seed(0))
     found = hide(tokens, torch.full((400,), 100), SIZE, torch.Generator().manual_seed(1))
