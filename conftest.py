@@ -25,7 +25,8 @@ import nbformat  # noqa: E402
 import pytest  # noqa: E402
 
 from bookbuild.execute import environment
-from bookbuild.measure import PeakMemory, declared, too_large, write_json  # noqa: E402
+from bookbuild.measure import PeakMemory, too_large, write_json  # noqa: E402
+from bookbuild.promise import declared  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent
 MEASURED = pytest.StashKey[dict]()

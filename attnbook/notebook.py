@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import torch
 
-PRESETS = ("quick", "full")
+PRESETS = ("auto", "quick", "full")
 
 
 class Setup(NamedTuple):
@@ -27,17 +27,26 @@ class Setup(NamedTuple):
         return self.preset == "full"
 
 
-def setup(seed: int = 0, preset: str | None = None, figures: bool = True) -> Setup:
+def setup(
+    seed: int = 0, preset: str = "auto", figures: bool = True, interface: int | None = None
+) -> Setup:
     """Seed the generators, choose device and preset, make figures readable, and say on one line
     what the notebook runs on.
 
     seed: of Python's, NumPy's and torch's global generators, >= 0.
-    preset: "quick" or "full"; without it the variable ATTNBOOK_PRESET, else "full" with a CUDA
-    device and "quick" without.
+    preset: "quick", "full" or "auto": what the variable ATTNBOOK_PRESET says, else "full" with a
+    CUDA device and "quick" without.
     figures: False leaves figures as they are; matplotlib, which takes seconds to load, is not
     needed then.
+    interface: the number of the library's interface that a notebook was written for.
     Returns a Setup(device, preset, seed). May be called again: it always leaves the same state
-    behind. Raises ValueError for a preset that is neither, or a negative seed."""
+    behind.
+
+    Raises:
+        ValueError: a preset that is none of these, or a negative seed.
+        RuntimeError: this library no longer offers that interface, or does not offer it yet; the
+            message says what to do.
+    """
     import numpy as np
     import torch
 
@@ -45,11 +54,16 @@ def setup(seed: int = 0, preset: str | None = None, figures: bool = True) -> Set
 
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise ValueError(f"seed must be an integer >= 0, got {seed!r}")
+    if interface is not None:
+        _compare_interface(interface)
     cuda = torch.cuda.is_available()
-    chosen = preset or os.environ.get("ATTNBOOK_PRESET") or ("full" if cuda else "quick")
+    chosen, name = preset, "preset"
+    if preset == "auto" and os.environ.get("ATTNBOOK_PRESET"):
+        chosen, name = os.environ["ATTNBOOK_PRESET"], "ATTNBOOK_PRESET"
     if chosen not in PRESETS:
-        name = "preset" if preset else "ATTNBOOK_PRESET"
         raise ValueError(f"{name} must be one of {', '.join(map(repr, PRESETS))}, got {chosen!r}")
+    if chosen == "auto":
+        chosen = "full" if cuda else "quick"
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
@@ -65,6 +79,25 @@ def setup(seed: int = 0, preset: str | None = None, figures: bool = True) -> Set
         f"{device.type} · {chosen} preset"
     )
     return Setup(device, chosen, seed)
+
+
+def _compare_interface(wanted: int) -> None:
+    from .version import INTERFACE, OLDEST_INTERFACE
+
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+        raise ValueError(f"interface must be an integer >= 1, got {wanted!r}")
+    if wanted < OLDEST_INTERFACE:
+        raise RuntimeError(
+            f"This notebook is older than the installed attnbook: it was written for interface "
+            f"{wanted}, and the library offers {OLDEST_INTERFACE} to {INTERFACE}. Open the "
+            f"notebook again from its badge."
+        )
+    if wanted > INTERFACE:
+        raise RuntimeError(
+            f"The installed attnbook is older than this notebook: it offers interface {INTERFACE}, "
+            f"and the notebook was written for {wanted}. On Colab choose Runtime → Disconnect and "
+            f"delete runtime, then run again; elsewhere install attnbook again."
+        )
 
 
 def _keep_freed_memory() -> None:

@@ -1,3 +1,10 @@
-"""The version of the library: the one place where it stands."""
+"""The version of the library, and the numbers of its interface: the one place where they stand."""
 
 __version__ = "0.1.0"
+
+INTERFACE = 1
+"""What the notebooks may use of the library, as a number: it rises with every change of
+`data/interface.csv`, which `tools/make_interface.py` writes."""
+OLDEST_INTERFACE = 1
+"""The oldest interface that this library still offers: a notebook written for an older one may use
+what is gone."""

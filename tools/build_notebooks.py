@@ -20,7 +20,7 @@ from pathlib import Path
 
 import nbformat
 
-from bookbuild import execute, measure, publish, rules, source
+from bookbuild import execute, folds, measure, promise, publish, rules, setup_cell, source
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -41,7 +41,9 @@ def sources(paths: list[str]) -> list[Path]:
 
 def reader_notebook(path: Path) -> nbformat.NotebookNode:
     """The readers' notebook of a source, without outputs."""
-    return publish.readable(source.read_source(path), path)
+    pair = source.notebook_of(path)
+    stored = nbformat.read(pair, as_version=4) if pair.exists() else None
+    return publish.readable(source.read_source(path), path, stored)
 
 
 def check(path: Path) -> list[str]:
@@ -69,9 +71,16 @@ def build(path: Path) -> dict:
     return took
 
 
+def runs(cell: nbformat.NotebookNode) -> str:
+    """What of a code cell can change its output: not the title on its fold, nor the address that
+    the set-up cell installs from.
+    """
+    return "" if setup_cell.is_setup(cell.source) else folds.untitled(cell.source)
+
+
 def rewrite(path: Path) -> None:
     """Write the notebook of a source in which only texts have changed, with the outputs that are
-    stored.
+    stored. Titles of folds and the set-up cell are texts.
 
     Raises:
         ValueError: a code cell has changed too.
@@ -81,7 +90,7 @@ def rewrite(path: Path) -> None:
         [cell for cell in one.cells if cell.cell_type == "code"]
         for one in (nb, nbformat.read(pair, as_version=4))
     )
-    if [cell.source for cell in code] != [cell.source for cell in old]:
+    if [runs(cell) for cell in code] != [runs(cell) for cell in old]:
         raise ValueError("its code changed too: make it without --texts")
     for cell, one in zip(code, old):
         cell.outputs, cell.execution_count = one.outputs, one.execution_count
@@ -102,7 +111,7 @@ def measured(path: Path) -> list[str]:
     row = {"notebook": pair.relative_to(ROOT).as_posix(), **took}
     measure.record(ROOT / "results" / "notebooks.json", [row], ROOT)
     print(f"{took['seconds']:.0f} s, {took['peak_mb']} MB")
-    return measure.untrue_promise(measure.declared(nb).quick, **took)
+    return measure.untrue_promise(promise.declared(nb).quick, **took)
 
 
 def instructor(path: Path, folder: Path) -> None:

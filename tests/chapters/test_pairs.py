@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from book import toc_files
 
-from bookbuild import measure, publish, rules, source
+from bookbuild import measure, promise, publish, rules, source
 from bookbuild.nondeterminism import parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,8 +48,8 @@ def test_contents_list_every_page_and_nothing_else():
 @pytest.mark.parametrize("path", SOURCES, ids=_id)
 def test_the_notebook_is_what_its_source_says(path):
     """Cell by cell: type, text, metadata and id of the readers' notebook."""
-    made = publish.readable(source.read_source(path), path)
     stored = nbformat.read(source.notebook_of(path), as_version=4)
+    made = publish.readable(source.read_source(path), path, stored)
     again = (
         f"differs from its source; run: python tools/build_notebooks.py {path.relative_to(ROOT)}"
     )
@@ -74,8 +74,8 @@ def test_recorded_time_and_memory_are_what_the_notebook_declares(path):
         for row in json.loads((ROOT / "results" / "notebooks.json").read_text(encoding="utf-8"))
     }
     row = rows[path.relative_to(ROOT).as_posix()]
-    promise = measure.declared(nbformat.read(path, as_version=4))
-    assert measure.untrue_promise(promise.quick, row["seconds"], row["peak_mb"]) == []
+    said = promise.declared(nbformat.read(path, as_version=4))
+    assert measure.untrue_promise(said.quick, row["seconds"], row["peak_mb"]) == []
 
 
 def test_recorded_rows_are_the_notebooks():

@@ -1,9 +1,8 @@
-"""What a notebook takes: the line it declares under its title, and what a run of it measured."""
+"""What a notebook takes: of its reader, counted, and of a machine, measured."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import math
 import os
@@ -15,62 +14,19 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
+from .promise import GET_GPU, LINE, Need
 from .source import OPTIONAL
-
-LINE = re.compile(
-    r"^\*(?:reading: (?P<rt>\d+) min · )?"
-    r"quick: (?P<qt>[\d.]+) (?P<qu>s|min) · (?P<qm>[\d.]+) (?P<qb>MB|GB) · (?P<qd>[^·*]+?)"
-    r" — full: (?P<ft>[\d.]+) (?P<fu>s|min|h) · (?P<fm>[\d.]+) (?P<fb>MB|GB) · (?P<fd>[^·*]+?)\*$",
-    re.MULTILINE,
-)
-_SECONDS = {"s": 1, "min": 60, "h": 3600}
-_MB = {"MB": 1, "GB": 1000}
 
 # How far a run of the tests may pass the declared memory: other versions and machines take more.
 LARGER = 1.5
 
-
-class Need(NamedTuple):
-    """Seconds, peak memory in MB, and the device in words."""
-
-    seconds: float
-    peak_mb: float
-    device: str
-
-
-class Declared(NamedTuple):
-    """What the line above the set-up cell promises: minutes of reading, None where it says
-    nothing of them, and what the two presets take.
-    """
-
-    reading: int | None
-    quick: Need
-    full: Need
-
-
-def declared(nb: NotebookNode) -> Declared:
-    """The declared line of a notebook, in the text above its first code cell:
-    `*reading: 12 min · quick: 60 s · 1 GB · CPU — full: 10 min · 4 GB · one GPU*`.
-
-    Raises ValueError when there is no such line, or more than one.
-    """
-    above = itertools.takewhile(lambda cell: cell.cell_type == "markdown", nb.cells)
-    found = list(LINE.finditer("\n\n".join(cell.source for cell in above)))
-    if len(found) != 1:
-        raise ValueError(
-            f"the text above the set-up cell needs one line such as '*reading: 12 min · quick: "
-            f"60 s · 1 GB · CPU — full: 10 min · 4 GB · one GPU*', found {len(found)}"
-        )
-    g = found[0].groupdict()
-    return Declared(
-        int(g["rt"]) if g["rt"] else None,
-        Need(float(g["qt"]) * _SECONDS[g["qu"]], float(g["qm"]) * _MB[g["qb"]], g["qd"]),
-        Need(float(g["ft"]) * _SECONDS[g["fu"]], float(g["fm"]) * _MB[g["fb"]], g["fd"]),
-    )
-
-
 FOLDED = frozenset({"hide-input", "hide-cell", "remove-input"})
 """Tags of cells whose code the website, JupyterLab and Colab show folded."""
+
+
+WORDS, LINES, FIGURES = 150, 10, 1
+"""What a reader takes in within a minute, of a text with formulas, of code, and of figures. With
+the minutes of the exercises most sections come to 45 to 70, which is what readers took."""
 
 
 class MainPath(NamedTuple):
@@ -79,18 +35,14 @@ class MainPath(NamedTuple):
     words: int
     cells: int
     lines: int
-
-    @property
-    def minutes(self) -> int:
-        """At 200 words and 20 lines of code a minute."""
-        return math.ceil(self.words / 200 + self.lines / 20)
+    figures: int
 
 
 def main_path(nb: NotebookNode) -> MainPath:
-    """Words, code cells and lines of code up to the exercises, without captions, what is folded
-    and what stands under a heading that begins with "Closer look".
+    """Words, code cells, lines of code and figures up to the exercises, without captions, what is
+    folded and what stands under a heading that begins with "Closer look".
     """
-    words = cells = lines = 0
+    words = cells = lines = figures = 0
     closer = False
     for cell in nb.cells:
         tags = {*cell.metadata.get("tags", [])}
@@ -105,13 +57,33 @@ def main_path(nb: NotebookNode) -> MainPath:
                 words += 0 if closer else len(_WORD.findall(_FORMULA.sub("x", part)))
             if exercises:
                 break
-        elif not closer and not FOLDED & tags:
-            cells += 1
-            lines += sum(bool(line.strip()) for line in cell.source.splitlines())
-    return MainPath(words, cells, lines)
+        elif not closer:
+            figures += "alt" in cell.metadata or "image" in cell.metadata.get("mystnb", {})
+            if not FOLDED & tags:
+                cells += 1
+                lines += sum(bool(line.strip()) for line in cell.source.splitlines())
+    return MainPath(words, cells, lines, figures)
 
 
-_SMALL = re.compile(rf"{LINE.pattern}|^{re.escape(OPTIONAL)}.*$", re.MULTILINE)
+def reading_minutes(nb: NotebookNode) -> int:
+    """Minutes that a section takes with its exercises, to the next five: those of its main path at
+    `WORDS`, `LINES` and `FIGURES` a minute, and those that its exercises state.
+    """
+    path = main_path(nb)
+    exercises = sum(
+        int(minutes)
+        for cell in nb.cells
+        if cell.cell_type == "markdown"
+        for minutes in _EXERCISE.findall(cell.source)
+    )
+    total = path.words / WORDS + path.lines / LINES + path.figures / FIGURES + exercises
+    return 5 * math.ceil(total / 5)
+
+
+_EXERCISE = re.compile(r"^\*[●○]+ · (\d+) minutes\*$", re.MULTILINE)
+_SMALL = re.compile(
+    rf"{LINE.pattern}|^{re.escape(OPTIONAL)}.*$|^{re.escape(GET_GPU)}$|(?<=^# )[\d.]+ ", re.MULTILINE
+)
 _FOLD = re.compile(r"<details>.*?</details>", re.DOTALL)
 _FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$|(?<=\])\([^)\s]*\)", re.DOTALL)  # and addresses
 _WORD = re.compile(r"[^\s|]*\w[^\s|]*")

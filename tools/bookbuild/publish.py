@@ -11,6 +11,7 @@ those of the website, which is built from the same sources with all its cross-re
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import re
@@ -22,12 +23,13 @@ import yaml
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from . import source
-from .measure import FOLDED
+from . import folds, measure, promise, setup_cell, source
+from .address import Address, read_address
 
-SITE = "https://attnbook.github.io/attnbook/"
 CAPTION = "caption"
 """The tag of a cell that holds the caption of the figure above it."""
+NEIGHBOURS = "neighbours"
+"""The tag of the last cell, which leads on."""
 
 _ROLE = re.compile(r"\{(?P<role>cite:t|cite:p|eq|numref|ref)\}`(?P<target>[^`]+)`")
 _LABEL = re.compile(r"^\((?P<label>[\w-]+)\)=[ \t]*\n", re.MULTILINE)
@@ -50,39 +52,77 @@ class Book:
         numbers: of each formula, figure and exercise by label, such as "6.38"
         pages: the source that each other label stands in
         papers: by key: authors in short, year, address
+        titles: of each numbered page, in their order, with its number, such as "6.2 Multi-head
+            attention"
+        address: where the book lives
     """
 
     numbers: dict[str, str]
     pages: dict[str, Path]
     papers: dict[str, tuple[str, str, str]]
+    titles: dict[Path, str]
+    address: Address
 
 
 def resolved(nb: NotebookNode, path: Path) -> NotebookNode:
-    """A copy of the notebook of the source ``path`` whose texts hold no role and no label."""
-    made, book = copy.deepcopy(nb), read_book(_root(path))
+    """A copy of the notebook of the source ``path`` whose texts hold no role and no label; its
+    title has its number, and the line below says how long a reader takes.
+    """
+    made, root = copy.deepcopy(nb), _root(path)
+    book = read_book(root)
     for cell in made.cells:
         if cell.cell_type == "markdown":
             cell.source = resolve(cell.source, path, book)
+    if (title := book.titles.get(path.resolve())) and made.cells:
+        first = made.cells[0]
+        first.source = re.sub(r"^# .+$", f"# {title}", first.source, count=1, flags=re.MULTILINE)
+    return _with_minutes(made)
+
+
+def _with_minutes(nb):
+    """In place: the reader's time in the line under the title."""
+    for cell in nb.cells:
+        if cell.cell_type == "markdown" and (found := promise.LINE.search(cell.source)):
+            if found["reading"] is None:
+                said = f"*about {measure.reading_minutes(nb)} minutes with the exercises · "
+                cell.source = cell.source.replace(found[0], said + found[0][1:])
+            break
+    return nb
+
+
+def readable(
+    nb: NotebookNode, path: Path, stored: NotebookNode | None = None
+) -> NotebookNode:
+    """The readers' notebook of a source: the student's version with its texts resolved, captions
+    as cells, what the website folds folded under a title, and links to its neighbours at the end.
+
+    Cells keep the ids that the source gives them: a new number changes none. A notebook that says
+    the same as the ``stored`` one keeps its number of the library's interface, if that is still
+    supported; any other is written for the current one.
+    """
+    made = _readable(nb, path)
+    number = _stored_interface(stored)
+    if number is not None and number >= setup_cell.oldest_interface():
+        kept = copy.deepcopy(made)
+        _write_interface(kept, number)
+        if source.skeleton(kept) == source.skeleton(stored):
+            return kept
     return made
 
 
-def readable(nb: NotebookNode, path: Path) -> NotebookNode:
-    """The readers' notebook of a source: the student's version with its texts resolved, captions
-    as cells, and what the website folds folded.
-
-    Cells keep the ids that the source gives them: a new number changes none.
-    """
-    raw = source.student_version(nb)
-    made, book = resolved(raw, path), read_book(_root(path))
+def _readable(nb, path):
+    made, book = resolved(source.student_version(nb), path), read_book(_root(path))
     cells = []
     for cell in made.cells:
         cells.append(cell)
         if cell.cell_type != "code":
             continue
         tags = {*cell.metadata.get("tags", [])}
-        if FOLDED & tags:
+        if measure.FOLDED & tags:
             cell.metadata.jupyter = NotebookNode(source_hidden=True)
             cell.metadata.cellView = "form"
+            if setup_cell.TAG not in tags:
+                cell.source = folds.titled(cell, book.numbers)
         if {"hide-cell", "hide-output"} & tags:
             cell.metadata.setdefault("jupyter", NotebookNode()).outputs_hidden = True
         shown = cell.metadata.pop("mystnb", NotebookNode())
@@ -91,7 +131,56 @@ def readable(nb: NotebookNode, path: Path) -> NotebookNode:
         if caption := shown.get("figure", {}).get("caption"):
             cells.append(_caption(cell, caption, shown.figure.get("name"), path, book))
     made.cells = cells
+    with contextlib.suppress(ValueError):  # without a line, which the rules name
+        if promise.declared(made).wants_gpu:
+            made.metadata.accelerator = "GPU"
+            made.metadata.colab = NotebookNode(gpuType="T4")
+            place = next(i for i, c in enumerate(made.cells) if promise.LINE.search(c.source))
+            made.cells[place].source += f"\n\n{promise.GET_GPU}"
+    if path.resolve() in book.titles:
+        made.cells.append(_neighbours(path, book))
     return made
+
+
+def _stored_interface(stored):
+    cells = stored.cells if stored is not None else []
+    found = (c.source for c in cells if setup_cell.TAG in c.metadata.get("tags", []))
+    return next(map(setup_cell.interface_of, found), None)
+
+
+def _write_interface(nb, number):
+    for cell in nb.cells:
+        if setup_cell.TAG in cell.metadata.get("tags", []):
+            cell.source = setup_cell.with_interface(cell.source, number)
+
+
+def _neighbours(path, book):
+    """Where a reader of this notebook goes on, on the website and on Colab."""
+    pages = list(book.titles)
+    here = pages.index(path.resolve())
+    chapter = next(p for p in reversed(pages[: here + 1]) if p.stem == "index")
+    lines = ["---"]
+    for word, page in (
+        ("Next", pages[here + 1] if here + 1 < len(pages) else None),
+        ("Before", pages[here - 1]),
+        ("Chapter", chapter),
+    ):
+        if page is None or (word == "Before" and page == chapter):
+            continue
+        name = _name(page, path)
+        ways = f"[{book.titles[page]}]({book.address.page(name)})"
+        if source.is_source(page):
+            ways += f" · [on Colab]({book.address.on_colab(name + '.ipynb')})"
+        lines.append(f"{word}: {ways}")
+    made = new_markdown_cell("\n\n".join(lines), metadata={"tags": [NEIGHBOURS]})
+    made.id = NEIGHBOURS
+    return made
+
+
+def _name(page: Path, path: Path) -> str:
+    """A page as the website and the repository call it, without its ending."""
+    relative = os.path.relpath(page, _root(path)).replace(os.sep, "/")
+    return re.sub(r"^sources/", "chapters/", relative.removesuffix(".md"))
 
 
 def _caption(cell, caption, name, path, book):
@@ -112,16 +201,20 @@ def with_outputs(nb: NotebookNode, stored: NotebookNode, path: Path) -> Notebook
     Raises:
         ValueError: the two have not the same cells.
     """
-    made = source.student_version(nb)
-    cells = [c for c in stored.cells if CAPTION not in c.metadata.get("tags", [])]
+    made = _with_minutes(source.student_version(nb))
+    added = {CAPTION, NEIGHBOURS}
+    cells = [c for c in stored.cells if not added & {*c.metadata.get("tags", [])}]
     if [c.id for c in made.cells] != [c.id for c in cells]:
         raise ValueError("the stored notebook differs from its source: build it again")
     book = read_book(_root(path))
     for cell, one in zip(made.cells, cells):
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = one.outputs, one.execution_count
-        else:
+        if cell.cell_type != "code":
             cell.source = _number_exercises(cell.source, book)
+            continue
+        cell.outputs, cell.execution_count = one.outputs, one.execution_count
+        if prompt := folds.title(cell, book.numbers):
+            shown = cell.metadata.setdefault("mystnb", NotebookNode())
+            shown.code_prompt_show = shown.code_prompt_hide = prompt
     return made
 
 
@@ -151,13 +244,8 @@ def resolve(text: str, path: Path, book: Book) -> str:
         return f"[{words}]({_to_page(book, label, path)})"
 
     def page(found: re.Match) -> str:
-        place = os.path.relpath(path.parent / found["target"], _root(path)).replace(os.sep, "/")
-        return (
-            SITE
-            + place.removesuffix(".md").replace("sources/", "chapters/")
-            + ".html"
-            + (found["anchor"] or "")
-        )
+        name = _name(path.parent / found["target"], path)
+        return book.address.page(name) + (found["anchor"] or "")
 
     parts = _FENCE.split(text)  # code in a text stays as it is
     for k in range(0, len(parts), 2):
@@ -175,7 +263,10 @@ def _number(book, label):
 def _to_page(book, label, path):
     if label not in book.pages:
         raise UnknownLabel(f"the book has no section {label!r}")
-    relative = os.path.relpath(book.pages[label], path.parent).replace(os.sep, "/")
+    page = book.pages[label]
+    if not source.is_source(page):  # no notebook, so it is read on the website
+        return book.address.page(_name(page, path))
+    relative = os.path.relpath(page, path.parent).replace(os.sep, "/")
     return relative.removesuffix(".md") + ".ipynb"
 
 
@@ -198,7 +289,8 @@ def _root(path: Path) -> Path:
 
 def read_book(root: Path) -> Book:
     """The numbers, labels and papers of the book in ``root``."""
-    files = [root / "_toc.yml", root / "references.bib", *_pages(root)]
+    names = ("_toc.yml", "_config.yml", "references.bib")
+    files = [*(root / name for name in names), *_pages(root)]
     return _read_book(root, tuple((f, f.stat().st_mtime_ns) for f in files if f.is_file()))
 
 
@@ -206,11 +298,17 @@ def read_book(root: Path) -> Book:
 def _read_book(root: Path, _) -> Book:
     numbers: dict[str, str] = {}
     pages: dict[str, Path] = {}
-    chapter, counts = -1, {"eq": 0, "fig": 0, "ex": 0}
+    titles: dict[Path, str] = {}
+    chapter, section, counts = -1, 0, {"eq": 0, "fig": 0, "ex": 0}
     for path in _pages(root):
         text = path.read_text(encoding="utf-8")
         if path.stem == "index":
-            chapter, counts = chapter + 1, {"eq": 0, "fig": 0, "ex": 0}
+            chapter, section, counts = chapter + 1, 0, {"eq": 0, "fig": 0, "ex": 0}
+        else:
+            section += 1
+        if (root / "_toc.yml").is_file() and (said := re.search(r"^# (.+)$", text, re.MULTILINE)):
+            number = f"{chapter}.{section}" if section else f"{chapter}"
+            titles[path.resolve()] = f"{number} {said[1].strip()}"
         prose = _FENCE.sub("", text)
         for found in _LABEL.finditer(prose):
             pages[found["label"]] = path
@@ -220,7 +318,8 @@ def _read_book(root: Path, _) -> Book:
             kind = label.partition("-")[0]
             counts[kind] += 1
             numbers[label] = f"{max(chapter, 0)}.{counts[kind]}"
-    return Book(numbers, pages, _papers(root / "references.bib"))
+    address = read_address(root)
+    return Book(numbers, pages, _papers(root / "references.bib", address), titles, address)
 
 
 def _pages(root: Path) -> list[Path]:
@@ -241,7 +340,7 @@ def _pages(root: Path) -> list[Path]:
     return [source.source_of(root / entry["file"]) for entry in entries]
 
 
-def _papers(path: Path) -> dict[str, tuple[str, str, str]]:
+def _papers(path: Path, book: Address) -> dict[str, tuple[str, str, str]]:
     if not path.is_file():
         return {}
     from pybtex.database import parse_file
@@ -255,13 +354,13 @@ def _papers(path: Path) -> dict[str, tuple[str, str, str]]:
             who = f"{names[0]} and {names[1]}"
         elif len(names) > 2:
             who = f"{names[0]} et al."
-        papers[key] = (who, entry.fields.get("year", ""), _address(key, entry.fields))
+        papers[key] = (who, entry.fields.get("year", ""), _address(entry.fields, book))
     return papers
 
 
-def _address(key, fields):
+def _address(fields, book):
     if doi := fields.get("doi"):
         return f"https://doi.org/{doi}"
     if fields.get("archiveprefix", "").lower() == "arxiv":
         return f"https://arxiv.org/abs/{fields['eprint']}"
-    return fields.get("url") or f"{SITE}references.html"
+    return fields.get("url") or book.page("references")

@@ -11,20 +11,16 @@ import re
 import nbformat
 from nbformat import NotebookNode
 
-from . import measure, source
+from . import measure, promise, setup_cell, source
+from .address import ROOT, read_address
 from .nondeterminism import Taint, has_assert, parse
-from .publish import CAPTION
-
-SETUP = """try:
-    import attnbook
-except ModuleNotFoundError:  # on Colab: keep the runtime's torch and numpy
-    %pip install -q --no-deps "attnbook @ git+https://github.com/attnbook/attnbook@v0.1.0"
-    import attnbook
-setup = attnbook.setup(seed=0)"""
+from .publish import CAPTION, NEIGHBOURS
 
 TRAINED = "nbval-ignore-output"
 TAGS = {
     CAPTION,
+    NEIGHBOURS,
+    setup_cell.TAG,
     TRAINED,
     "hide-input",
     "hide-cell",
@@ -83,10 +79,11 @@ def _format(nb):
         return [
             f"kernelspec: expected python3, got {nb.metadata.get('kernelspec', {}).get('name')!r}"
         ]
-    if dict(nb.metadata) != source.METADATA:
+    gpu = {"accelerator", "colab"}
+    if {k: v for k, v in nb.metadata.items() if k not in gpu} != source.METADATA:
         return [
-            f"metadata of the notebook: expected only {sorted(source.METADATA)}, got "
-            f"{sorted(nb.metadata)}"
+            f"metadata of the notebook: expected only {sorted(source.METADATA)}, and for a GPU "
+            f"{sorted(gpu)}, got {sorted(nb.metadata)}"
         ]
     return []
 
@@ -106,34 +103,47 @@ def _headings(nb):
 
 def _declared(nb):
     try:
-        reading = measure.declared(nb).reading
+        said = promise.declared(nb)
     except ValueError as error:
         return [str(error)]
-    if reading is None:
-        return []
     path, faults = measure.main_path(nb), []
-    if reading != path.minutes:
-        faults.append(f"declared are {reading} minutes of reading, counted {path.minutes}")
     if path.words > LONGEST[0] or path.cells > LONGEST[1]:
         faults.append(
             f"the main path has {path.words} words and {path.cells} open code cells, at most "
             f"{LONGEST[0]} and {LONGEST[1]}: fold a cell, or move it under a closer look"
         )
-    return faults
+    return faults + _presets(nb, said)
+
+
+def _presets(nb, said):
+    """A full preset where the code has one, and a GPU where the code moves to one."""
+    code = "\n".join(cell.source for _, cell in _code(nb))
+    full, device = "setup.full" in code, "setup.device" in code
+    if full != (said.full is not None):
+        return [
+            "declares a full preset, but nothing in it asks for setup.full"
+            if said.full
+            else "asks for setup.full: declare both presets, quick and full"
+        ]
+    expected = ("one GPU" if full else "CPU or GPU") if device else "CPU"
+    got = (said.full or said.quick).device
+    if got != expected:
+        return [f"declared is {got!r}, expected {expected!r}: setup.device says what it runs on"]
+    gpu = nb.metadata.get("accelerator") == "GPU"
+    if gpu != said.wants_gpu:
+        return [f"metadata: accelerator {'is' if gpu else 'is not'} GPU, and the line says {got}"]
+    return []
 
 
 def _readers_eyes(nb):
     """What stands open before a reader: no verification, numbers instead of "True", and no line
     that a screen cuts off.
     """
-    with contextlib.suppress(ValueError):
-        if measure.declared(nb).reading is None:
-            return []
     faults = []
     for i, cell in _code(nb):
         tags = {*cell.metadata.get("tags", [])}
         printed = "".join(o.get("text", "") for o in cell.outputs if o.output_type == "stream")
-        lines = [] if cell.source.strip() == SETUP else cell.source.splitlines()
+        lines = [] if setup_cell.TAG in tags else cell.source.splitlines()
         said = [] if "check" in tags else printed.splitlines()  # a verdict is not the author's
         for what, those in (("code", lines), ("output", said)):
             if wide := [line for line in those if len(line) > WIDEST]:
@@ -157,8 +167,16 @@ def _readers_eyes(nb):
 
 def _setup(nb):
     code = _code(nb)
-    if not code or code[0][1].source.strip() != SETUP:
-        return ["the first code cell is not the set-up cell (bookbuild.rules.SETUP)"]
+    if not code or not _tagged(code[0][1], setup_cell.TAG):
+        return ["the first code cell is not the set-up cell, which publishing adds"]
+    written = code[0][1].source
+    number, newest = setup_cell.interface_of(written), setup_cell.current_interface()
+    oldest = setup_cell.oldest_interface()
+    if number is None or not oldest <= number <= newest:
+        return [f"written for interface {number} of the library, which has {oldest} to {newest}"]
+    with contextlib.suppress(ValueError):  # named by _declared
+        if written != setup_cell.setup_code(promise.declared(nb), read_address(ROOT), number):
+            return ["the set-up cell is not the one of its declared line: build it again"]
     return []
 
 
@@ -286,7 +304,9 @@ def _trained(nb):
     faults, taint = [], Taint()
     code = _code(nb)
     folded = {
-        i: after.source for (i, _), (_, after) in zip(code, code[1:]) if _tagged(after, "hide-cell")
+        i: after.source
+        for (i, _), (_, after) in zip(code, code[1:])
+        if measure.FOLDED & {*after.metadata.get("tags", [])}
     }
     for i, cell in code:
         try:

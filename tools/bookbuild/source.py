@@ -22,6 +22,9 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from .setup_cell import TAG as SETUP
+from .setup_cell import add_setup
+
 STUB = "raise NotImplementedError  # YOUR CODE HERE"
 GATE = "solution-gate"
 SOLUTION = ("### BEGIN SOLUTION", "### END SOLUTION")
@@ -35,7 +38,8 @@ METADATA = {
 
 
 def read_source(path: str | Path) -> NotebookNode:
-    """The notebook that the MyST file `path` describes, solutions included, without outputs.
+    """The notebook that the MyST file `path` describes, with its set-up cell, solutions included,
+    without outputs.
 
     Raises ValueError when the file is not a MyST notebook of this book, ImportError when jupytext
     is missing."""
@@ -43,7 +47,7 @@ def read_source(path: str | Path) -> NotebookNode:
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".md" or "format_name: myst" not in text[:600]:
         raise ValueError(f"path: expected a MyST notebook (.md with a jupytext header), got {path}")
-    return copy.deepcopy(_parse(text))
+    return add_setup(copy.deepcopy(_parse(text)), path)
 
 
 # A tenth of a second for each section: a round of grading and its tests read the book many times.
@@ -265,6 +269,8 @@ def _normalize(nb: NotebookNode) -> NotebookNode:
         # An id made from the content: stable for a cell that stays, whatever happens around it.
         cell.id = hashlib.sha256(f"{content}\0{seen[content]}".encode()).hexdigest()[:12]
         seen[content] += 1
+        if SETUP in cell.metadata.get("tags", []):
+            cell.id = SETUP  # whatever address and interface it names
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     return nb
