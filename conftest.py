@@ -1,5 +1,5 @@
-"""How pytest runs the notebooks: in the environment of the book (quick preset, CPU, no mirror),
-measured one by one.
+"""How pytest runs the notebooks: on the library as a reader gets it, the built wheel, in the
+environment of the book (quick preset, CPU, no mirror), measured one by one.
 
 Several workers take the long files first, so that none is still at one when the others have
 finished.
@@ -27,6 +27,7 @@ import pytest  # noqa: E402
 from bookbuild.execute import environment
 from bookbuild.measure import PeakMemory, too_large, write_json  # noqa: E402
 from bookbuild.promise import declared  # noqa: E402
+from bookbuild.wheel import unpacked  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent
 MEASURED = pytest.StashKey[dict]()
@@ -82,7 +83,7 @@ def pytest_runtest_setup(item):
         return (yield)
     first = item.parent.kernel is None
     begin = time.perf_counter()
-    with mock.patch.dict(os.environ, environment(), clear=True):  # the kernel starts in here
+    with mock.patch.dict(os.environ, _of_readers(first), clear=True):  # the kernel starts in here
         result = yield
     if first:
         pid = item.parent.kernel.km.provisioner.pid
@@ -93,6 +94,15 @@ def pytest_runtest_setup(item):
             "failed": False,
         }
     return result
+
+
+def _of_readers(first: bool) -> dict[str, str]:
+    """The environment of a kernel, which imports the library from its wheel."""
+    if not first or not (ROOT / "pyproject.toml").is_file():
+        return environment()
+    before = os.environ.get("PYTHONPATH")
+    path = [str(unpacked(ROOT)), *([before] if before else [])]
+    return {**environment(), "PYTHONPATH": os.pathsep.join(path)}
 
 
 @pytest.hookimpl(wrapper=True)

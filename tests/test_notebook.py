@@ -33,7 +33,8 @@ def test_setup_seeds_everything_and_may_be_called_again(capsys, monkeypatch):
 
 def test_preset_comes_from_argument_then_variable_then_device(monkeypatch):
     monkeypatch.setenv("ATTNBOOK_PRESET", "full")
-    assert attnbook.setup().preset == "full" and attnbook.setup(preset="quick").preset == "quick"
+    assert attnbook.setup(preset="auto").preset == attnbook.setup().preset == "full"
+    assert attnbook.setup(preset="quick").preset == "quick"
     monkeypatch.delenv("ATTNBOOK_PRESET")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert attnbook.setup() == (torch.device("cpu"), "quick", 0)
@@ -48,6 +49,7 @@ def test_preset_comes_from_argument_then_variable_then_device(monkeypatch):
         ({"seed": -1}, "seed must be .*-1"),
         ({"seed": 1.5}, "seed"),
         ({"seed": True}, "seed"),
+        ({"interface": 0}, "interface must be .*0"),
     ],
 )
 def test_bad_arguments_are_named(arguments, said):
@@ -59,6 +61,19 @@ def test_a_bad_variable_is_named(monkeypatch):
     monkeypatch.setenv("ATTNBOOK_PRESET", "fast")
     with pytest.raises(ValueError, match="ATTNBOOK_PRESET.*'fast'"):
         attnbook.setup()
+
+
+def test_a_notebook_and_a_library_of_different_days_are_told_apart(monkeypatch):
+    from attnbook import version
+
+    monkeypatch.setattr(version, "OLDEST_INTERFACE", 3)
+    monkeypatch.setattr(version, "INTERFACE", 5)
+    with pytest.raises(RuntimeError, match="notebook is older .* 2, .* 3 to 5.*from its badge"):
+        attnbook.setup(interface=2)
+    with pytest.raises(RuntimeError, match="attnbook is older .* 5, .* 6.*Disconnect and delete"):
+        attnbook.setup(interface=6)
+    for supported in (3, 4, 5, None):
+        assert attnbook.setup(interface=supported).seed == 0
 
 
 REUSED = """

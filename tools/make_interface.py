@@ -21,7 +21,7 @@ import io
 import re
 import subprocess
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from bookbuild import setup_cell, source
@@ -143,7 +143,7 @@ def offers(kind: str, entry: str) -> bool:
     return any(a.name == keyword or a.kind is a.VAR_KEYWORD for a in arguments)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _object(name: str):
     module, _, attribute = name.rpartition(".")
     try:

@@ -23,11 +23,12 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+from bookbuild.address import read_address
+
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = ["id", "chapter", "kind", "title", "status", "section", "name", "test"]
 PARTS_COLUMNS = ["modification", "title", "name", "test"]
 KINDS = {"S": "system", "F": "formula", "P": "picture", "C": "claim", "E": "slip"}
-CODE = "https://github.com/attnbook/attnbook/blob/main/"
 CHAPTERS = {
     "0": "What attention is",
     "1": "Sequence to sequence",
@@ -229,7 +230,7 @@ def _tests(tests: str) -> str:
     links = []
     for test in tests.split():
         file, _, name = test.partition("::")
-        where = f"../{file}" if file.endswith(".ipynb") else f"{CODE}{file}"
+        where = f"../{file}" if file.endswith(".ipynb") else f"{read_address(ROOT).file(file)}"
         said = name.removeprefix("test_").replace("_", " ") or "the section's own cells"
         links.append(f"[{said}]({where})")
     return ", ".join(links)

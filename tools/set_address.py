@@ -43,8 +43,9 @@ def new_address(old: Address, repository: str, site: str | None) -> Address:
 
 def replacements(old: Address, new: Address) -> list[tuple[str, str]]:
     """What stands for what: the longer first."""
+    on_colab = (address.on_colab("").partition("/blob/")[0] for address in (old, new))
     pairs = [
-        (old.on_colab(""), new.on_colab("")),
+        tuple(on_colab),
         (old.site.rstrip("/"), new.site.rstrip("/")),
         (old.repository, new.repository),
         (

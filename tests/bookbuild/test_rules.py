@@ -11,7 +11,7 @@ import small
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from patience import eventually
 
-from bookbuild import execute, measure, publish, rules, source
+from bookbuild import execute, measure, promise, publish, rules, source
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +42,11 @@ def more_metadata(nb):
 
 
 def no_line(nb):
-    nb.cells[0].source = nb.cells[0].source.replace("quick:", "fast:")
+    nb.cells[0].source = nb.cells[0].source.replace("runs in", "needs")
 
 
 def two_lines(nb):
-    nb.cells[0].source += "\n\n*quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · one GPU*"
+    nb.cells[0].source += "\n\n*quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · CPU*"
 
 
 def heading_twice(nb):
@@ -228,7 +228,7 @@ def test_a_figure_alone_may_go_without_a_band(sound):
     assert rules.problems(nb) == []
 
 
-PROMISE = measure.Need(60, 1000, "CPU")
+PROMISE = promise.Need(60, 1000, "CPU", "60 s")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_line_that_says_something_else_is_named(seconds, peak_mb, wrong):
 
 
 def test_a_padded_memory_is_named():
-    assert len(measure.untrue_promise(measure.Need(20, 4000, "CPU"), 10, 1000)) == 1
+    assert len(measure.untrue_promise(promise.Need(20, 4000, "CPU", "20 s"), 10, 1000)) == 1
 
 
 @pytest.mark.parametrize(
@@ -255,12 +255,21 @@ def test_a_padded_memory_is_named():
     [
         ("*quick: 60 s · 1 GB · CPU — full: 10 min · 4 GB · one GPU*", 60, 1000),
         ("*quick: 1.5 min · 700 MB · CPU — full: 2 h · 4 GB · one GPU*", 90, 700),
+        ("*runs in 60 s · 1 GB · CPU*", 60, 1000),
+        ("*about 55 minutes with the exercises · runs in 60 s · 1 GB · CPU*", 60, 1000),
     ],
 )
 def test_the_declared_line_is_read(line, seconds, mb):
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(f"# T\n\n{line}\n")])
-    got = measure.declared(nb)
-    assert got.quick == (seconds, mb, "CPU") and got.full.device == "one GPU"
+    got = promise.declared(nb)
+    assert got.quick[:3] == (seconds, mb, "CPU")
+    assert got.wants_gpu == ("GPU" in line) and got.minutes == (55 if "about" in line else None)
+
+
+def test_a_device_that_is_none_is_named():
+    nb = section("# T\n\n*runs in 60 s · 1 GB · GPU*")
+    with pytest.raises(ValueError, match="must be one of .*'GPU'"):
+        promise.declared(nb)
 
 
 def section(*texts):
@@ -297,24 +306,71 @@ def test_the_main_path_is_what_stands_open_before_the_exercises():
         "## On\n\nTwo more.\n\n## Exercises\n\nTen words that do not count.",
         ("answer", []),
     )
-    assert measure.main_path(nb) == (2 + 4 + 1 + 2, 1, 2)
+    assert measure.main_path(nb) == (2 + 4 + 1 + 2, 1, 2, 0)
     nb = section("# Two words", ("one", []), "## Exercises\n\nTen words that do not count.")
-    assert measure.main_path(nb) == (2, 1, 1)
-    assert measure.MainPath(401, 3, 21).minutes == 4
+    assert measure.main_path(nb) == (2, 1, 1, 0)
+
+
+def test_the_readers_minutes_are_those_of_the_path_and_of_the_exercises():
+    exercise = "## Exercises\n\n### Exercise: It\n\n*●●○○ · 20 minutes*\n\nWrite it."
+    nb = section("word " * 1499, ("x\n" * 100, []), ("figure", ["hide-input"]), exercise)
+    assert measure.reading_minutes(nb) == 40
+    nb.cells[2].metadata["alt"] = "A line that rises"
+    assert measure.reading_minutes(nb) == 45
 
 
 @pytest.mark.parametrize(
-    "reading, words, cells, said",
+    "words, cells, said",
+    [(10, 1, None), (2001, 1, "the main path has 2003 words"), (10, 16, "and 16 open code cells")],
+)
+def test_a_long_path_is_named(words, cells, said):
+    nb = section(
+        "# T\n\nHook.\n\n*runs in 20 s · 1 GB · CPU*", *[("x", [])] * cells, "word " * words
+    )
+    faults = " ".join(rules._declared(nb))
+    assert said in faults if said else faults == ""
+
+
+@pytest.mark.parametrize(
+    "first, second, between, joined",
     [
-        (1, 10, 1, None),
-        (2, 10, 1, "declared are 2 minutes of reading, counted 1"),
-        (11, 2001, 1, "the main path has 2003 words"),
-        (1, 10, 16, "and 16 open code cells"),
+        ("hide-cell", "hide-cell", None, False),
+        ("hide-input", "hide-cell", None, False),
+        ("hide-cell", "hide-input", None, False),
+        ("hide-input", "hide-cell", "caption", False),
+        ("hide-input", "hide-input", None, True),
+        ("hide-input", "hide-cell", "a text", True),
     ],
 )
-def test_a_long_path_and_an_untrue_reading_time_are_named(reading, words, cells, said):
-    line = f"*reading: {reading} min · quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · one GPU*"
-    nb = section("# T\n\nHook.\n\n" + line, *[("x", [])] * cells, "word " * words)
+def test_folds_that_should_be_one_are_named(first, second, between, joined):
+    nb = section(("x", [first]), *([between] if between else []), ("y", [second]))
+    if between == "caption":
+        nb.cells[1].metadata["tags"] = ["caption"]
+    assert (rules._folds(nb) == []) == joined
+
+
+TWO = "*quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · {}*"
+
+
+@pytest.mark.parametrize(
+    "line, code, gpu, said",
+    [
+        ("*runs in 20 s · 1 GB · CPU*", "x", False, None),
+        ("*runs in 20 s · 1 GB · CPU or GPU*", "x.to(setup.device)", False, None),
+        (TWO.format("CPU"), "if setup.full: x", False, None),
+        (TWO.format("one GPU"), "if setup.full: x.to(setup.device)", True, None),
+        (TWO.format("one GPU"), "x.to(setup.device)", True, "nothing in it asks for setup.full"),
+        ("*runs in 20 s · 1 GB · CPU*", "if setup.full: x", False, "declare both presets"),
+        (TWO.format("one GPU"), "if setup.full: x", True, "expected 'CPU'"),
+        ("*runs in 20 s · 1 GB · CPU*", "x.to(setup.device)", False, "expected 'CPU or GPU'"),
+        (TWO.format("one GPU"), "if setup.full: x.to(setup.device)", False, "is not GPU"),
+        ("*runs in 20 s · 1 GB · CPU*", "x", True, "accelerator is GPU"),
+    ],
+)
+def test_what_the_line_promises_is_what_the_code_does(line, code, gpu, said):
+    nb = section(f"# T\n\n{line}", (code, []))
+    if gpu:
+        nb.metadata.accelerator = "GPU"
     faults = " ".join(rules._declared(nb))
     assert said in faults if said else faults == ""
 

@@ -1,9 +1,6 @@
 """A whole small notebook that keeps every rule of the book, for tests to build, break and run."""
 
-from bookbuild.rules import SETUP
-
-HEAD = (
-    """---
+HEAD = """---
 jupytext:
   text_representation:
     extension: .md
@@ -21,17 +18,8 @@ What is the sum of the first four numbers?
 
 After this section you can run a notebook.
 
-*reading: 1 min · quick: 20 s · 1 GB · CPU — full: 2 min · 2 GB · one GPU*
-
-```{code-cell} ipython3
-:tags: [hide-input]
-
+*runs in 20 s · 1 GB · CPU*
 """
-    + SETUP
-    + """
-```
-"""
-)
 
 BODY = """
 The sum is an even number.

@@ -16,6 +16,7 @@ import pytest
 from book import ROOT, build, toc_files
 from bs4 import BeautifulSoup
 
+from bookbuild.address import read_address
 from bookbuild.rules import is_figure
 
 pytestmark = [pytest.mark.site, pytest.mark.slow]
@@ -152,10 +153,7 @@ def test_buttons_lead_to_the_notebook(soup, site):
     for name in toc_files():
         if (ROOT / f"{name}.ipynb").exists():
             links = [a.get("href", "") for a in soup[site / f"{name}.html"].find_all("a")]
-            assert (
-                f"https://colab.research.google.com/github/attnbook/attnbook/blob/main/{name}.ipynb"
-                in links
-            ), name
+            assert read_address(ROOT).on_colab(f"{name}.ipynb") in links, name
             assert any(
                 link.endswith(f"{Path(name).name}.ipynb") and "colab" not in link for link in links
             ), name

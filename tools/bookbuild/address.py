@@ -1,4 +1,4 @@
-"""Where the book lives: the addresses that `_config.yml` states. Everything else is made of them."""
+"""Where the book lives: the addresses that `_config.yml` states. All others are made of them."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ class Address(NamedTuple):
     def page(self, name: str) -> str:
         """The page of the website that is made of the file `name`, given without its ending."""
         return f"{self.site}{name}.html"
+
+    def file(self, path: str) -> str:
+        """The file `path` of the repository, as GitHub shows it."""
+        return f"{self.repository}/blob/{self.branch}/{path}"
 
     def on_colab(self, path: str) -> str:
         """Opens the notebook `path` of the repository on Colab."""

@@ -64,7 +64,8 @@ def _check(code):
     compared = [
         name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (name := node.module or "").startswith("attnbook")
+        if isinstance(node, ast.ImportFrom)
+        and (name := node.module or "").startswith("attnbook")
         and not name.startswith(_GIVEN)
     ]
     library = compared and _COMPARES.search(code)

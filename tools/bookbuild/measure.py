@@ -82,7 +82,8 @@ def reading_minutes(nb: NotebookNode) -> int:
 
 _EXERCISE = re.compile(r"^\*[●○]+ · (\d+) minutes\*$", re.MULTILINE)
 _SMALL = re.compile(
-    rf"{LINE.pattern}|^{re.escape(OPTIONAL)}.*$|^{re.escape(GET_GPU)}$|(?<=^# )[\d.]+ ", re.MULTILINE
+    rf"{LINE.pattern}|^{re.escape(OPTIONAL)}.*$|^{re.escape(GET_GPU)}$|(?<=^# )[\d.]+ ",
+    re.MULTILINE,
 )
 _FOLD = re.compile(r"<details>.*?</details>", re.DOTALL)
 _FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$|(?<=\])\([^)\s]*\)", re.DOTALL)  # and addresses

@@ -16,7 +16,9 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-_NEED = r"(?P<{0}t>[\d.]+) (?P<{0}u>s|min|h) · (?P<{0}m>[\d.]+) (?P<{0}b>MB|GB) · (?P<{0}d>[^·*—]+?)"
+_NEED = (
+    r"(?P<{0}t>[\d.]+) (?P<{0}u>s|min|h) · (?P<{0}m>[\d.]+) (?P<{0}b>MB|GB) · (?P<{0}d>[^·*—]+?)"
+)
 LINE = re.compile(
     r"^\*(?:about (?P<reading>\d+) minutes with the exercises · )?"
     rf"(?:runs in {_NEED.format('o')}|quick: {_NEED.format('q')} — full: {_NEED.format('f')})\*$",
@@ -79,6 +81,4 @@ def _need(said: dict[str, str], which: str) -> Need:
     time, unit, memory, size, device = (said[which + part] for part in "tumbd")
     if device not in DEVICES:
         raise ValueError(f"the device of a preset must be one of {DEVICES}, got {device!r}")
-    return Need(
-        float(time) * _SECONDS[unit], float(memory) * _MB[size], device, f"{time} {unit}"
-    )
+    return Need(float(time) * _SECONDS[unit], float(memory) * _MB[size], device, f"{time} {unit}")

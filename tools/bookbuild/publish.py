@@ -90,9 +90,7 @@ def _with_minutes(nb):
     return nb
 
 
-def readable(
-    nb: NotebookNode, path: Path, stored: NotebookNode | None = None
-) -> NotebookNode:
+def readable(nb: NotebookNode, path: Path, stored: NotebookNode | None = None) -> NotebookNode:
     """The readers' notebook of a source: the student's version with its texts resolved, captions
     as cells, what the website folds folded under a title, and links to its neighbours at the end.
 

@@ -53,6 +53,7 @@ def problems(nb: NotebookNode) -> list[str]:
         _setup,
         _tags,
         _outputs,
+        _folds,
         _figures,
         _solutions,
         _exercises,
@@ -214,6 +215,22 @@ def _outputs(nb):
                 )
             elif "text/plain" in data and "object at 0x" in data["text/plain"]:
                 faults.append(f"cell {i}: a stored address: {data['text/plain'][:60]!r}")
+    return faults
+
+
+def _folds(nb):
+    """Two folds under one another, with nothing to be seen between them, are one."""
+    faults, above = [], None
+    for i, cell in enumerate(nb.cells):
+        if _tagged(cell, CAPTION):
+            continue
+        tags = {*cell.metadata.get("tags", [])}
+        here = cell if cell.cell_type == "code" and measure.FOLDED & tags else None
+        if here and above and not _tagged(above, setup_cell.TAG):
+            pair = above, here
+            if any(_tagged(c, "hide-cell") and not c.outputs for c in pair):
+                faults.append(f"cell {i}: a fold right after another: join the two cells")
+        above = here
     return faults
 
 

@@ -12,7 +12,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 
-from bookbuild import source
+from bookbuild import folds, setup_cell, source
 
 from ..course.assignments import Assignment
 from ..course.exercises import Task
@@ -27,9 +27,13 @@ _MAGIC = re.compile(r"^([ \t]*)[%!].*$", re.MULTILINE)
 
 
 def parse_submission(content: bytes) -> NotebookNode:
-    """The notebook in these bytes. Raises Unreadable, with the reason, when there is none."""
+    """The notebook in these bytes, its folded cells without the titles that publishing gave them.
+    Raises Unreadable, with the reason, when there is none."""
     notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells_of(content)}
-    return cast(NotebookNode, nbformat.from_dict(notebook))
+    made = cast(NotebookNode, nbformat.from_dict(notebook))
+    for cell in made.cells:
+        cell.source = folds.untitled(cell.source)
+    return made
 
 
 def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dict[str, str]]:
@@ -69,7 +73,7 @@ def restore(nb: NotebookNode, assignment: Assignment) -> tuple[NotebookNode, dic
             text = cell.source.strip()
             kept = (
                 _SETUP
-                if text == assignment.setup.source.strip()
+                if setup_cell.is_setup(text)
                 else definitions(text)
                 if text in book
                 else cell.source

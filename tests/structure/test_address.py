@@ -1,0 +1,120 @@
+"""The address of the book: written once, in `_config.yml`; one command changes it everywhere."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bookbuild.address import read_address
+
+ROOT = Path(__file__).resolve().parents[2]
+ADDRESS = read_address(ROOT)
+SET = ROOT / "tools" / "set_address.py"
+OWNER, NAME = ADDRESS.repository.split("/")[-2:]
+HOST = ADDRESS.site.split("/")[2]
+
+
+def tracked() -> list[str]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout: which files belong to the book is not known")
+    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_code_and_sources_read_the_address_and_do_not_repeat_it():
+    names = [n for n in tracked() if n.startswith("sources/") or n.endswith((".py", ".js", ".sh"))]
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
+    assert len(texts) > 500
+    assert [n for n, t in texts.items() if f"{OWNER}/{NAME}" in t or HOST in t] == []
+
+
+def test_the_configuration_says_it_once():
+    config = (ROOT / "_config.yml").read_text(encoding="utf-8")
+    assert config.count(ADDRESS.repository) == 1 and config.count(HOST) == 1
+
+
+def test_every_other_file_has_the_address_of_the_configuration():
+    ours = re.compile(rf"https://github\.com/[\w-]+/{NAME}\b|https://[\w-]+\.github\.io/{NAME}/")
+    allowed = {ADDRESS.repository, ADDRESS.site}
+    strange = {}
+    for name in tracked():
+        text = (ROOT / name).read_bytes().decode("utf-8", errors="ignore")
+        if found := set(ours.findall(text)) - allowed:
+            strange[name] = found
+    assert strange == {}
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """The book, with its address changed by the command."""
+    folder = tmp_path_factory.mktemp("fork")
+    for name in tracked():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, target)
+    for command in (["init", "-q"], ["add", "-A"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    said = subprocess.run(
+        [sys.executable, str(SET), "https://github.com/some-school/nlp", "--root", str(folder)],
+        capture_output=True,
+        text=True,
+    )
+    assert said.returncode == 0, said.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_in_a_fork_the_old_address_is_nowhere(copy):
+    for old in (ADDRESS.repository, f"{OWNER}/{NAME}", HOST):
+        found = subprocess.run(
+            ["git", "grep", "-lF", old], cwd=copy, capture_output=True, text=True
+        )
+        assert found.stdout == ""
+    new = read_address(copy)
+    assert new.repository == "https://github.com/some-school/nlp"
+    assert new.site == "https://some-school.github.io/nlp/"
+    yaml.safe_load((copy / "CITATION.cff").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+def test_in_a_fork_no_output_has_changed_and_notebooks_are_what_their_sources_say(copy):
+    notebooks = sorted((ROOT / "chapters").glob("*/*.ipynb"))
+    for path in notebooks:
+        before, after = (
+            [c.get("outputs") for c in json.loads(p.read_text(encoding="utf-8"))["cells"]]
+            for p in (path, copy / path.relative_to(ROOT))
+        )
+        assert before == after, path.name
+    check = [sys.executable, "tools/build_notebooks.py", "--check", "sources/06_transformer"]
+    done = subprocess.run(check, cwd=copy, capture_output=True, text=True, env=_environment(copy))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _environment(folder):
+    import os
+
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(folder / "tools")])}
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["https://gitlab.com/a/b"], "must look like https://github.com/OWNER/NAME"),
+        (["https://github.com/only-owner"], "must look like https://github.com/OWNER/NAME"),
+        (["https://github.com/a/b", "--site", "a.github.io"], "must look like https://HOST/PATH/"),
+    ],
+)
+def test_an_address_that_is_none_is_named(tmp_path, arguments, said):
+    shutil.copy(ROOT / "_config.yml", tmp_path)
+    done = subprocess.run(
+        [sys.executable, str(SET), *arguments, "--root", str(tmp_path)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2 and said in done.stderr
+    assert (tmp_path / "_config.yml").read_bytes() == (ROOT / "_config.yml").read_bytes()
