@@ -10,14 +10,28 @@ export CI
 .DEFAULT_GOAL := help
 .PHONY: help setup lab check test test-newest test-oldest test-colab nightly book pdf grade reproduce gpu notebooks clean
 
-help:  ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
+help:
+	@awk -F ':[^#]*## *' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*##/ { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup:  ## make .venv and install everything in it; does nothing when it is up to date
-	@$(PYTHON) tools/setup_env.py $(VENV)
-
-lab: setup  ## open JupyterLab on the chapters (HEADLESS=1: run one chapter in it, in a real browser, and exit; ARGS for JupyterLab)
+##@ To read
+lab: setup  ## open JupyterLab on your own copy of the book (ARGS for JupyterLab; HEADLESS=1: run one notebook in a browser, and exit)
 	$(PY) tools/lab.py $(if $(HEADLESS),--headless) $(ARGS)
+
+book: setup  ## build the website into _build/html
+	$(PY) tools/build_notebooks.py --check
+	$(VENV)/bin/jupyter-book build . --all -W --keep-going
+
+pdf: book  ## the whole book as one PDF in build/attnbook.pdf, printed by Chromium
+	$(PY) tools/make_pdf.py
+
+##@ To teach
+grade: setup  ## marks and feedback for SUBMISSIONS=FOLDER (without it: for a made-up class)
+	$(if $(SUBMISSIONS),,test -d course/example || $(PY) -m attnbook course example --section soft_lookup --out course/example)
+	$(PY) -m attnbook grade $(or $(SUBMISSIONS),course/example) --out course/graded $(ARGS)
+
+##@ To contribute
+setup:  ## make .venv and install everything in it (every other target does this first)
+	@$(PYTHON) tools/setup_env.py $(VENV)
 
 check: setup  ## two minutes: ruff, the notebooks' rules, layers, types, and the quick tests of mechanisms and models
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
@@ -43,17 +57,6 @@ test-colab:  ## the notebooks and the tests of the library in .venv-colab, with 
 
 nightly: setup  ## what takes hours (STEPS="mutants newest ..."): the report is results/nightly.md
 	$(PY) tools/nightly.py $(STEPS)
-
-book: setup  ## build the website from the executed notebooks into _build/html
-	$(PY) tools/build_notebooks.py --check
-	$(VENV)/bin/jupyter-book build . --all -W --keep-going
-
-pdf: book  ## the whole book as one PDF in build/attnbook.pdf, printed by Chromium
-	$(PY) tools/make_pdf.py
-
-grade: setup  ## the instructor's round: marks and feedback for SUBMISSIONS=FOLDER (without it: for a made-up class)
-	$(if $(SUBMISSIONS),,test -d course/example || $(PY) -m attnbook course example --section soft_lookup --out course/example)
-	$(PY) -m attnbook grade $(or $(SUBMISSIONS),course/example) --out course/graded $(ARGS)
 
 reproduce: setup  ## make one recorded run again: make reproduce NAME=...
 	$(PY) -m attnbook reproduce $(NAME)

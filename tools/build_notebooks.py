@@ -20,6 +20,7 @@ from pathlib import Path
 
 import nbformat
 
+import make_interface
 from bookbuild import execute, folds, measure, promise, publish, rules, setup_cell, source
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -138,8 +139,11 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.measure and hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > 0.5:
         print(f"this machine is busy (load {load:.1f}): times will be too long", file=sys.stderr)
-    wrong = 0
-    for path in sources(options.paths):
+    wrong, paths = 0, sources(options.paths)
+    writes = not (options.check or options.measure or options.instructor)
+    if writes and any(path.is_relative_to(ROOT / "sources") for path in paths):
+        make_interface.refresh()
+    for path in paths:
         name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
         if not options.check:
             print(f"{name} ...", end=" ", flush=True)

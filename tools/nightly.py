@@ -24,6 +24,13 @@ STEPS = {
     "newest": ["make", "test-newest"],
     "oldest": ["make", "test-oldest"],
     "colab": ["make", "test-colab"],
+    "environment": [
+        "bash",
+        "-c",
+        f"rm -rf .venv-environment && {PY} tools/setup_env.py .venv-environment --environment && "
+        "cd chapters && ../.venv-environment/bin/python -c "
+        "'import attnbook, attnbook_grader, bookbuild; attnbook.setup()'",
+    ],
     "simulated-gpu": [*TESTS[:-1], "load", "-m", "nightly", "tests/devices"],
     "triton": [
         "bash",

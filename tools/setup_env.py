@@ -1,17 +1,20 @@
 """Makes the virtual environment and installs the project in it:
-python tools/setup_env.py [FOLDER] [--oldest | --colab].
+
+    python tools/setup_env.py [FOLDER] [--oldest | --colab | --environment]
 
 Needs nothing but Python. Where the Python that runs it has a recent PyTorch already, the
 environment sees that one and pip is told to leave it, and NumPy, as they are. On Linux without a
 driver of NVIDIA, PyTorch's build for the CPU is taken where it can be had: what pip finds by itself
 there is the one for CUDA, 6 GB instead of 0.7. With CI=true the versions are those of
 requirements/ci-lock.txt, with --colab those of Google Colab, with --oldest the lower bounds of what
-the library needs. A stamp in the folder makes the second call immediate."""
+the library needs; --environment installs what environment.yml gives to pip. A stamp in the folder
+makes the second call immediate."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,14 +27,21 @@ LOCK = ROOT / "requirements" / "ci-lock.txt"
 COLABS = ROOT / "requirements" / "colab.txt"
 CI = os.environ.get("CI", "").lower() in ("1", "true")
 OLDEST, COLAB = "--oldest" in sys.argv, "--colab" in sys.argv
+ENVIRONMENT = "--environment" in sys.argv
 EXTRAS = "lab,book,test,translate,captions,reference,dev"
 # The library, the tool that builds the book, and the grader: one pip command for all three, since
 # the grader depends on the others.
 PROJECTS = (f".[{EXTRAS}]", "./tools", "./grader[cluster]")
 if OLDEST or COLAB:  # the library alone: pages and the grader need newer ones
     PROJECTS = (".[test,translate,captions]", "./tools")
-FILES = ("pyproject.toml", "setup.py", "tools/pyproject.toml", "grader/pyproject.toml")
-TORCH_MINIMUM = (2, 9)
+FILES = (
+    "environment.yml",
+    "pyproject.toml",
+    "setup.py",
+    "tools/pyproject.toml",
+    "grader/pyproject.toml",
+)
+TORCH_MINIMUM = (2, 9, 0)
 CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 
 
@@ -43,7 +53,16 @@ def installed() -> dict[str, str]:
         found = {name: metadata.version(name) for name in ("torch", "numpy")}
     except metadata.PackageNotFoundError:
         return {}
-    return found if tuple(int(p) for p in found["torch"].split(".")[:2]) >= TORCH_MINIMUM else {}
+    return found if new_enough(found["torch"]) else {}
+
+
+def new_enough(version: str) -> bool:
+    """Whether pip takes this version of torch for `torch>=2.9`, which 2.9.0rc1 is not."""
+    parts = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?\.?(a|b|rc|dev)?", version)
+    if parts is None:
+        return False
+    release = tuple(int(number or 0) for number in parts.groups()[:3])
+    return release > TORCH_MINIMUM or (release == TORCH_MINIMUM and parts[4] is None)
 
 
 def see_parent(folder: Path) -> None:
@@ -66,7 +85,15 @@ def see_parent(folder: Path) -> None:
 
 
 def stamp_of(base: dict[str, str]) -> str:
-    parts = [sys.version, sys.base_prefix, str(CI), str(OLDEST), str(COLAB), *PROJECTS]
+    parts = [
+        sys.version,
+        sys.base_prefix,
+        str(CI),
+        str(OLDEST),
+        str(COLAB),
+        str(ENVIRONMENT),
+        *PROJECTS,
+    ]
     parts += [str(sorted(base.items()))]
     parts += [(ROOT / name).read_text(encoding="utf-8") for name in FILES]
     parts += [LOCK.read_text(encoding="utf-8")] if CI else []
@@ -88,11 +115,19 @@ def lower_bounds() -> list[str]:
     return [need.replace(">=", "==") for need in needs]
 
 
+def environments_pip() -> list[str]:
+    """The arguments that conda gives to pip, of environment.yml."""
+    given = (ROOT / "environment.yml").read_text(encoding="utf-8").partition("pip:")[2]
+    return [
+        word for line in re.findall(r"^ *- (.+)$", given, re.MULTILINE) for word in line.split()
+    ]
+
+
 def cpu_build(python: str, base: dict[str, str]) -> list[str] | None:
     """The pip command for PyTorch without CUDA, or None where that is not what pip should get: an
     index of the user's own knows better.
     """
-    if base or CI or OLDEST or COLAB or sys.platform != "linux":
+    if base or CI or OLDEST or COLAB or ENVIRONMENT or sys.platform != "linux":
         return None
     if shutil.which("nvidia-smi") or Path("/proc/driver/nvidia").exists():
         return None
@@ -108,6 +143,8 @@ def commands(python: str, base: dict[str, str], constraints: Path) -> list[list[
     """The pip commands, in order."""
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     editable = [part for project in PROJECTS for part in ("-e", project)]
+    if ENVIRONMENT:
+        return [[*pip, *environments_pip()]]
     if OLDEST:
         constraints.write_text("\n".join(lower_bounds()) + "\n", encoding="utf-8")
         return [[*pip, "-c", str(constraints), *editable]]
@@ -138,7 +175,7 @@ def main(folder: Path) -> None:
         )
     if CI:
         subprocess.run(["bash", str(ROOT / "tools" / "install_system.sh")], check=True)
-    base = {} if OLDEST or COLAB else installed()
+    base = {} if OLDEST or COLAB or ENVIRONMENT else installed()
     stamp, wanted = folder / "attnbook-setup", stamp_of(base)
     if stamp.is_file() and stamp.read_text() == wanted and python_of(folder).exists():
         return

@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from bookbuild import promise
 from bookbuild.address import read_address
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,6 +126,13 @@ def test_the_readme_opens_every_notebook_on_colab():
         for p in (ROOT / "chapters").rglob("*.ipynb")
         if ".ipynb_checkpoints" not in p.parts
     )
+
+
+def test_the_readme_counts_the_sections_that_a_gpu_shows_more_of():
+    notebooks = sorted((ROOT / "chapters").glob("*/*.ipynb"))
+    on_gpu = [promise.declared(nbformat.read(p, as_version=4)).wants_gpu for p in notebooks]
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"In {sum(on_gpu)} of the {len(on_gpu)} sections a second setting" in readme
 
 
 def _title(notebook: Path) -> str:
@@ -278,5 +286,5 @@ def test_the_table_of_peers_is_that_of_the_record(monkeypatch):
     import peers
 
     record = json.loads((ROOT / "results" / "benchmark-peers.json").read_text(encoding="utf-8"))
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     assert f"<!-- peers -->\n{peers.table(record)}\n<!-- end of peers -->" in readme

@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 from recipes import recipe
+
+from bookbuild import wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,6 +37,15 @@ def test_old_torch_does_not_count(script, monkeypatch):
     assert script.installed() == {}
     versions["torch"] = "2.10.0a0+git123"
     assert script.installed() == versions
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["2.9.0a0+git1", "2.9.0rc2", "2.9.0.dev20250901", "2.9.0", "2.9", "2.9.1a0", "2.10.0a0"],
+)
+def test_a_torch_that_is_there_is_taken_if_pip_takes_it(script, version):
+    """Of a version that is installed, pip compares the number, of a pre-release too."""
+    assert script.new_enough(version) == (Version(version) >= Version("2.9"))
 
 
 def test_ci_uses_the_lock_and_takes_torch_first(script, monkeypatch, tmp_path):
@@ -133,38 +145,25 @@ def test_make_passes_the_status_of_pytest_on():
     assert "-m pytest" in last and "|" not in last and ";" not in last
 
 
+def test_what_conda_gives_to_pip_is_what_make_installs(script, monkeypatch, tmp_path):
+    """environment.yml names the same projects and extras."""
+    monkeypatch.setattr(script, "CI", False)
+    (made,) = script.commands("python", {}, tmp_path / "c.txt")
+    monkeypatch.setattr(script, "ENVIRONMENT", True)
+    (conda,) = script.commands("python", {}, tmp_path / "c.txt")
+
+    def extras(words):
+        return [
+            (w.partition("[")[0], set(w.rstrip("]").partition("[")[2].split(","))) for w in words
+        ]
+
+    assert extras(conda[-6:]) == extras(made[-6:]) and conda[-6::2] == ["-e"] * 3
+
+
 @pytest.mark.slow
 def test_the_wheel_carries_data_and_results(tmp_path):
-    """Built from a copy and unpacked elsewhere, attnbook.resources finds its files."""
-    import shutil
-    import zipfile
-
-    copy = tmp_path / "copy"
-    ignored = shutil.ignore_patterns("__pycache__", ".*")  # with a dot: of a run that goes on
-    for name in ("attnbook", "data", "results"):
-        shutil.copytree(ROOT / name, copy / name, ignore=ignored)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "LICENSE-TEXT"):
-        shutil.copy(ROOT / name, copy / name)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "--no-build-isolation",
-            "-w",
-            str(tmp_path),
-            str(copy),
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    (wheel,) = tmp_path.glob("attnbook-*.whl")
-    away = tmp_path / "away"
-    zipfile.ZipFile(wheel).extractall(away)
+    """Unpacked, and away from the tree, attnbook.resources finds its files."""
+    away = wheel.unpacked(ROOT)
     code = (
         "import attnbook.resources as r; print(r.path('data/registry.csv'), "
         "r.path('results/README.md'), len(r.text('data/registry.csv')))"
@@ -178,9 +177,9 @@ def test_the_wheel_carries_data_and_results(tmp_path):
     )
     assert str(away) in said.stdout, said.stderr
     listed = {
-        p.relative_to(copy / "results").as_posix()
-        for p in (copy / "results").rglob("*")
-        if p.is_file()
+        p.relative_to(ROOT / "results").as_posix()
+        for p in (ROOT / "results").rglob("*")
+        if p.is_file() and not p.name.startswith(".")
     }
     assert listed == {
         p.relative_to(away / "attnbook" / "_results").as_posix()
