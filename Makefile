@@ -16,7 +16,7 @@ help:  ## this list
 setup:  ## make .venv and install everything in it; does nothing when it is up to date
 	@$(PYTHON) tools/setup_env.py $(VENV)
 
-lab: setup  ## open JupyterLab on the chapters (HEADLESS=1: run one chapter in it, in a real browser, and exit; ARGS for JupyterLab)
+lab: setup  ## open the book in JupyterLab: my_book, your copy of it (ARGS for JupyterLab; HEADLESS=1: run one section there, and exit)
 	$(PY) tools/lab.py $(if $(HEADLESS),--headless) $(ARGS)
 
 check: setup  ## two minutes: ruff, the notebooks' rules, layers, types, and the quick tests of mechanisms and models
