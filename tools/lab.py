@@ -7,8 +7,8 @@ container, where you are root: python tools/lab.py --allow-root --ip=0.0.0.0
 
 What opens is my_book, your copy of the chapters: at first section 0.1, later what you read last.
 start_here.md lists the whole book. Each start brings what you have not changed up to date with the
-book, and leaves what you have changed; git sees nothing of it. tools/jupyter holds the settings: no
-question about news, no menus of the grader, pages of text rendered.
+book, and leaves what you have changed; git sees nothing of it. tools/lab_settings is how this
+JupyterLab differs from yours: no question about news, no menus of the grader, texts rendered.
 
 The headless run starts the server on a copy of the notebook, opens it in Chromium, chooses "Restart
 Kernel and Run All Cells", and reads what JupyterLab saved: exit status 0 when every cell ran, in
@@ -36,7 +36,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SETTINGS = ROOT / "tools" / "jupyter"
+SETTINGS = ROOT / "tools" / "lab_settings"
 PATIENCE = 3600
 """Seconds after which JupyterLab or a cell hangs, and is not slow."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -67,14 +67,15 @@ FOLDERS = (
 
 
 def with_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which Jupyter finds tools/jupyter before all other settings."""
+    """The environment in which Jupyter finds tools/lab_settings before all other settings."""
     others = environment.get("JUPYTER_CONFIG_PATH")
     path = os.pathsep.join(filter(None, [str(SETTINGS), others]))
     return {**environment, "JUPYTER_CONFIG_PATH": path}
 
 
 def prepare(root: Path, book: Path) -> tuple[list[str], dict[str, str]]:
-    """Bring the reader's copy up to date; returns the command that opens it, and its environment.
+    """Bring the reader's copy up to date; returns what JupyterLab needs to open it: arguments and
+    environment.
 
     Says in one line each what it did and what it left."""
     import working_copy
@@ -91,10 +92,7 @@ def prepare(root: Path, book: Path) -> tuple[list[str], dict[str, str]]:
         )
     opened = working_copy.last_read(root, book)
     spaces = working_copy.workspaces(book, opened)
-    command = [
-        sys.executable,
-        "-m",
-        "jupyterlab",
+    arguments = [
         f"--ServerApp.root_dir={book}",
         f"--LabApp.workspaces_dir={spaces}",
         f"--LabApp.default_url=/lab/tree/{urllib.parse.quote(opened)}",
@@ -103,7 +101,7 @@ def prepare(root: Path, book: Path) -> tuple[list[str], dict[str, str]]:
     env = with_settings(os.environ)
     if not home_can_be_written():
         env |= {name: str(book / working_copy.OWN / name.lower()) for name in FOLDERS}
-    return command, env
+    return arguments, env
 
 
 def home_can_be_written() -> bool:
@@ -129,18 +127,16 @@ def open_book(root: Path, options: list[str]) -> int:
     import working_copy
 
     try:
-        command, env = prepare(root, root / working_copy.NAME)
+        arguments, env = prepare(root, root / working_copy.NAME)
     except working_copy.CannotCopy as error:
         sys.exit(
             f"{error}\nJupyterLab opens a copy of the book there: clone the book to a folder "
             "that you may write to"
         )
-    process = subprocess.Popen([*command, *options], env=env)
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:  # JupyterLab was told as well, and asks before it ends
-            continue
+    os.environ.update(env)
+    from jupyterlab.labapp import main as jupyterlab  # reads the environment as it is imported
+
+    return jupyterlab([*arguments, *options]) or 0
 
 
 @contextlib.contextmanager

@@ -163,7 +163,7 @@ class _Refresh:
             for page in self.pages:
                 self._bring(page.path, page.name, made[page.path])
             text = start_page(self.pages, cells, changed=self._changed(), title=self.title)
-            self._bring("start", START, text)
+            self._bring("start", START, text, Copied(first=False))  # no news to anybody
         finally:  # of a refresh that was stopped, too: what is not in the record is the reader's
             part = self.record.with_suffix(".partial")
             part.write_text(json.dumps({**self.before, **self.now}, indent=1), encoding="utf-8")
@@ -208,26 +208,26 @@ class _Refresh:
         parts[::2] = [_LINK.sub(link, part) for part in parts[::2]]
         return "".join(parts)
 
-    def _bring(self, key: str, name: str, content) -> None:
-        path, old = self.copy / name, self.before.get(key)
+    def _bring(self, key: str, name: str, content, did: Copied | None = None) -> None:
+        path, old, did = self.copy / name, self.before.get(key), did or self.did
         if old and old["name"] != name and (self.copy / old["name"]).is_file():
             if not path.exists():  # a section got another number: the reader's goes with it
                 path.parent.mkdir(parents=True, exist_ok=True)
                 os.rename(self.copy / old["name"], path)
-                self.did.moved.append(name)
+                did.moved.append(name)
         digest = _digest(content)
         if not path.exists():
-            self.did.new.append(name)
+            did.new.append(name)
         elif old and _is_as_copied(path, old):
             if old["digest"] == digest:
                 self.now[key] = {**old, "name": name, **_stat(path)}
                 return
-            self.did.refreshed.append(name)
+            did.refreshed.append(name)
         elif _digest_of(path) != digest:
             # the reader's; the record says of which version of the book it was made
             self.now[key] = {**(old or {"digest": ""}), "name": name}
-            if self.now[key]["digest"] != digest and key != "start":
-                self.did.outdated.append(name)
+            if self.now[key]["digest"] != digest:
+                did.outdated.append(name)
             return
         self._write(path, content)
         self.now[key] = {"name": name, "digest": digest, **_stat(path)}
@@ -393,7 +393,10 @@ def workspaces(copy: Path, page: str) -> Path:
         dock = {"type": "tab-area", "currentIndex": 1, "widgets": [*tabs]}
         main = {"dock": dock, "current": f"notebook:{page}"}
         data = {name: {"data": tab} for name, tab in tabs.items()}
-        data |= {"layout-restorer:data": {"main": main}}
+        files = {"collapsed": False, "visible": True, "current": "filebrowser"}
+        files["widgets"] = ["filebrowser"]
+        data["layout-restorer:data"] = {"main": main, "left": files, "relativeSizes": [0.2, 0.8, 0]}
+        data["file-browser-filebrowser:cwd"] = {"path": posixpath.dirname(page)}
         WorkspacesManager(str(folder)).save(
             "default", json.dumps({"data": data, "metadata": {"id": "default"}})
         )
