@@ -20,8 +20,10 @@ import contextlib
 import hashlib
 import json
 import os
+import platform
 import posixpath
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +36,18 @@ NAME = "my_book"
 START = "start_here.md"
 OWN = ".lab"
 """The folder in the copy that is not the reader's: what was copied, signatures, open tabs."""
+
+LANGUAGE = {
+    "codemirror_mode": {"name": "ipython", "version": sys.version_info[0]},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+    "version": platform.python_version(),
+}
+"""What the kernel of this Python says of its language. JupyterLab writes it into each notebook, and
+takes one in which it stands otherwise for changed as soon as it is open."""
 
 _CODE = re.compile(r"(```.*?```|~~~.*?~~~|`[^`\n]+`)", re.DOTALL)
 _FENCE = re.compile(r"```.*?```|~~~.*?~~~", re.DOTALL)
@@ -239,6 +253,7 @@ class _Refresh:
             part.write_text(content, encoding="utf-8", newline="\n")
         else:
             notebook = nbformat.reads(json.dumps(content), as_version=4)
+            notebook.metadata.language_info = LANGUAGE
             self.notary.sign(notebook)
             nbformat.write(notebook, part)
         os.replace(part, path)

@@ -135,7 +135,6 @@ def see_the_first_view(page):
     assert menus == "File Edit View Run Kernel Tabs Settings Help".split()
     tools = page.locator(".jp-NotebookPanel-toolbar").inner_text()
     assert "Validate" not in tools and "Notebook" not in tools
-    assert page.locator('[role="contentinfo"], #jp-bottom-panel').count()
 
 
 def see_a_fold(page):
@@ -243,11 +242,8 @@ def test_the_first_evening_and_the_next(upstream, tmp_path):
             assert f"the book has newer ones: {FIRST} (" in log.read_text(encoding="utf-8")
             assert (clone / "my_book" / FIRST).read_text(encoding="utf-8") == mine
             page = opened(browser, address, LIVE)
-            assert (
-                page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) h1").first.inner_text()
-                == ("New words x")
-                or "New words" in page.locator(".jp-NotebookPanel h1").all_inner_texts()[-1]
-            )
+            title = page.locator(".jp-NotebookPanel h1:visible").inner_text()
+            assert title.startswith("New words")
             page.wait_for_selector(".jp-OutputArea .live")  # trusted again
             see_a_live_figure(page)
         browser.close()
