@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 FIRST, LIVE = "00_attention/0.01_soft_lookup.ipynb", "06_transformer/6.01_scaled_dot_product.ipynb"
 NEEDED = (".gitignore", "_config.yml", "_toc.yml", "chapters", "tools/lab_settings")
 WHERE = "() => window.jupyterapp?.shell.currentWidget?.context?.path"
-RENDERED = """() => document.querySelector('.jp-NotebookPanel:not(.lm-mod-hidden) mjx-container')"""
+NUMBERED = ':is(mjx-container[width="full"], .katex-display)'  # of MathJax, or of MyST
+RENDERED = "() => document.querySelector('.jp-NotebookPanel:not(.lm-mod-hidden) summary')"
 
 
 def git(folder, *arguments):
@@ -157,11 +158,16 @@ def see_a_fold(page):
 
 def see_one_number(page):
     """A numbered formula has one number, at its right end."""
-    selector = 'mjx-container[display="true"][width="full"]'
-    show(page, selector)
-    box = page.locator(f".jp-NotebookPanel {selector}").first.bounding_box()
-    right = (box["x"] + 0.85 * box["width"], box["y"], 0.15 * box["width"] + 8, box["height"])
-    assert groups(ink(page, right), gap=8) == 1
+    page.wait_for_function(f"() => document.querySelector({json.dumps(NUMBERED)})")
+    show(page, NUMBERED)
+    formula = page.locator(f".jp-NotebookPanel {NUMBERED}").first
+    line = formula.bounding_box()
+    text = formula.evaluate(
+        """node => { const box = node.closest('.jp-MarkdownOutput').getBoundingClientRect();
+                     return {x: box.x, width: box.width} }"""
+    )
+    right = text["x"] + 0.85 * text["width"]
+    assert groups(ink(page, (right, line["y"], 0.15 * text["width"], line["height"])), gap=8) == 1
 
 
 def see_a_live_figure(page):
