@@ -393,6 +393,13 @@ def _opened(workspace: Path) -> list[str]:
         return []  # of another version of JupyterLab
 
 
+_VIEWERS = {
+    ".ipynb": ("notebook", "Notebook"),
+    ".md": ("markdownviewer-widget", "Markdown Preview"),
+}
+"""How JupyterLab calls its tabs, by what they show."""
+
+
 def workspaces(copy: Path, page: str) -> Path:
     """The folder in which JupyterLab keeps the open tabs of the copy; at the first start these are
     the start page and `page`.
@@ -401,17 +408,29 @@ def workspaces(copy: Path, page: str) -> Path:
 
     folder = copy.resolve() / OWN / "workspaces"
     if not folder.is_dir():
-        tabs = {
-            f"markdownviewer-widget:{START}": {"path": START, "factory": "Markdown Preview"},
-            f"notebook:{page}": {"path": page, "factory": "Notebook"},
+        tabs = [
+            (f"{widget}:{name}", {"path": name, "factory": factory})
+            for name in (START, page)
+            for widget, factory in [_VIEWERS[os.path.splitext(name)[1]]]
+        ]
+        names = [name for name, _ in tabs]
+        data = {
+            **{name: {"data": tab} for name, tab in tabs},
+            "file-browser-filebrowser:cwd": {"path": posixpath.dirname(page)},
+            "layout-restorer:data": {
+                "main": {
+                    "dock": {"type": "tab-area", "currentIndex": 1, "widgets": names},
+                    "current": names[1],
+                },
+                "left": {
+                    "collapsed": False,
+                    "visible": True,
+                    "current": "filebrowser",
+                    "widgets": ["filebrowser"],
+                },
+                "relativeSizes": [0.2, 0.8, 0],
+            },
         }
-        dock = {"type": "tab-area", "currentIndex": 1, "widgets": [*tabs]}
-        main = {"dock": dock, "current": f"notebook:{page}"}
-        data = {name: {"data": tab} for name, tab in tabs.items()}
-        files = {"collapsed": False, "visible": True, "current": "filebrowser"}
-        files["widgets"] = ["filebrowser"]
-        data["layout-restorer:data"] = {"main": main, "left": files, "relativeSizes": [0.2, 0.8, 0]}
-        data["file-browser-filebrowser:cwd"] = {"path": posixpath.dirname(page)}
         WorkspacesManager(str(folder)).save(
             "default", json.dumps({"data": data, "metadata": {"id": "default"}})
         )

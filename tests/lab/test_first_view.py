@@ -163,7 +163,7 @@ def see_one_number(page):
     formula = page.locator(f".jp-NotebookPanel {NUMBERED}").first
     line = formula.bounding_box()
     text = formula.evaluate(
-        """node => { const box = node.closest('.jp-MarkdownOutput').getBoundingClientRect();
+        """node => { const box = node.closest('.jp-Cell').getBoundingClientRect();
                      return {x: box.x, width: box.width} }"""
     )
     right = text["x"] + 0.85 * text["width"]
