@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 FIRST, LIVE = "00_attention/0.01_soft_lookup.ipynb", "06_transformer/6.01_scaled_dot_product.ipynb"
+CHAPTER = "06_transformer/6.00_overview.md"
 NEEDED = (".gitignore", "_config.yml", "_toc.yml", "chapters", "tools/lab_settings")
 WHERE = "() => window.jupyterapp?.shell.currentWidget?.context?.path"
 NUMBERED = ':is(mjx-container[width="full"], .katex-display)'  # of MathJax, or of MyST
@@ -186,6 +187,12 @@ def see_a_live_figure(page):
     assert live.inner_text() != before
 
 
+def follow(page, path: str) -> None:
+    """Click the link to this file on the page of text that is in front."""
+    page.locator(f'.jp-MarkdownViewer:visible a[href*="{path}"]').first.click()
+    page.wait_for_function(f"({WHERE})() === {json.dumps(path)}")
+
+
 def work_for_an_evening(page):
     """Runs the first cell, answers something in the last, saves."""
     page.evaluate(
@@ -228,8 +235,9 @@ def test_the_first_evening_and_the_next(upstream, tmp_path):
             see_one_number(page)
             work_for_an_evening(page)
             page.get_by_text("start_here.md").first.click()
-            page.locator(f'.jp-MarkdownViewer a[href*="{LIVE}"]').click()
-            page.wait_for_function(f"({WHERE})() === {json.dumps(LIVE)}")
+            follow(page, CHAPTER)
+            page.locator('.jp-MarkdownViewer:visible h1:text("The Transformer")').wait_for()
+            follow(page, LIVE)
             page.wait_for_selector(".jp-OutputArea .live")
             see_a_live_figure(page)
             saved = clone / "my_book" / ".lab" / "workspaces"

@@ -261,6 +261,7 @@ def test_without_its_record_it_overwrites_nothing(root, copy, record):
 def test_a_file_that_is_no_notebook_stays(root, copy, content):
     working_copy.refresh(root, copy)
     (copy / FIRST).write_text(content)
+    (copy / working_copy.OWN / "copied.json").unlink()
     for _ in range(2):
         working_copy.refresh(root, copy)
         assert (copy / FIRST).read_text() == content
