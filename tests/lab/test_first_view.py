@@ -168,7 +168,7 @@ def see_one_number(page):
                      return {x: box.x, width: box.width} }"""
     )
     right = text["x"] + 0.85 * text["width"]
-    assert groups(ink(page, (right, line["y"], 0.15 * text["width"], line["height"])), gap=8) == 1
+    assert groups(ink(page, (right, line["y"], 0.15 * text["width"], line["height"])), gap=5) == 1
 
 
 def see_a_live_figure(page):
