@@ -14,7 +14,7 @@ help:
 	@awk -F ':[^#]*## *' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*##/ { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ To read
-lab: setup  ## open JupyterLab on your own copy of the book (ARGS for JupyterLab; HEADLESS=1: run one notebook in a browser, and exit)
+lab: setup  ## open the book in JupyterLab: my_book, your copy of it (ARGS for JupyterLab; HEADLESS=1: run one notebook there, and exit)
 	$(PY) tools/lab.py $(if $(HEADLESS),--headless) $(ARGS)
 
 book: setup  ## build the website into _build/html

@@ -1,8 +1,14 @@
-"""Opens JupyterLab on the chapters: python tools/lab.py. With --headless it runs one notebook
-there, in a real browser, and ends. Other options go to JupyterLab: in a container, where you are
-root, python tools/lab.py --allow-root --ip=0.0.0.0
+"""Opens the book in JupyterLab: python tools/lab.py. All options but these go to JupyterLab; in a
+container, where you are root: python tools/lab.py --allow-root --ip=0.0.0.0
 
+    python tools/lab.py [OPTION OF JUPYTERLAB ...]
     python tools/lab.py --headless [NOTEBOOK]
+    python tools/lab.py --help
+
+What opens is my_book, your copy of the chapters: at first section 0.1, later what you read last.
+start_here.md lists the whole book. Each start brings what you have not changed up to date with the
+book, and leaves what you have changed; git sees nothing of it. tools/lab_settings is how this
+JupyterLab differs from yours: no question about news, no menus of the grader, texts rendered.
 
 The headless run starts the server on a copy of the notebook, opens it in Chromium, chooses "Restart
 Kernel and Run All Cells", and reads what JupyterLab saved: exit status 0 when every cell ran, in
@@ -13,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import os
 import secrets
@@ -23,10 +30,13 @@ import sys
 import tempfile
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+SETTINGS = ROOT / "tools" / "lab_settings"
 PATIENCE = 3600
 """Seconds after which JupyterLab or a cell hangs, and is not slow."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -46,6 +56,89 @@ DONE = """() => {
 }"""
 
 
+FOLDERS = (
+    "JUPYTER_CONFIG_DIR",
+    "JUPYTER_DATA_DIR",
+    "JUPYTER_RUNTIME_DIR",
+    "JUPYTERLAB_SETTINGS_DIR",
+    "IPYTHONDIR",
+)
+"""Variables that say where Jupyter writes; else it does in the home folder."""
+
+
+def with_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which Jupyter finds tools/lab_settings before all other settings."""
+    others = environment.get("JUPYTER_CONFIG_PATH")
+    path = os.pathsep.join(filter(None, [str(SETTINGS), others]))
+    return {**environment, "JUPYTER_CONFIG_PATH": path}
+
+
+def prepare(root: Path, book: Path) -> tuple[list[str], dict[str, str]]:
+    """Bring the reader's copy up to date; returns what JupyterLab needs to open it: arguments and
+    environment.
+
+    Says in one line each what it did and what it left."""
+    import working_copy
+
+    did = working_copy.refresh(root, book)
+    if did.first:
+        print(f"{book}: your copy of the book, which git does not see")
+    elif did.new or did.refreshed or did.moved:
+        print(f"{book}: {len({*did.new, *did.refreshed, *did.moved})} files are new")
+    if did.outdated:
+        print(
+            f"kept as you changed them, though the book has newer ones: {', '.join(did.outdated)} "
+            "(delete or rename yours, and the next start brings the new one)"
+        )
+    opened = working_copy.last_read(root, book)
+    spaces = working_copy.workspaces(book, opened)
+    arguments = [
+        f"--ServerApp.root_dir={book}",
+        f"--LabApp.workspaces_dir={spaces}",
+        f"--LabApp.default_url=/lab/tree/{urllib.parse.quote(opened)}",
+        *(f"--NotebookNotary.{k}={v}" for k, v in working_copy.signatures(book).items()),
+    ]
+    env = with_settings(os.environ)
+    if not home_can_be_written():
+        env |= {name: str(book / working_copy.OWN / name.lower()) for name in FOLDERS}
+    return arguments, env
+
+
+def home_can_be_written() -> bool:
+    from jupyter_core import paths
+
+    folders = (paths.jupyter_config_dir(), paths.jupyter_data_dir(), paths.jupyter_runtime_dir())
+    try:
+        for folder in folders:
+            os.makedirs(folder, exist_ok=True)
+    except OSError:
+        return False
+    return all(os.access(folder, os.W_OK) for folder in folders)
+
+
+def open_book(root: Path, options: list[str]) -> int:
+    """JupyterLab on the reader's copy of the book, until it ends."""
+    for name, package in (("jupyterlab", "jupyterlab"), ("yaml", "pyyaml")):
+        if importlib.util.find_spec(name) is None:
+            sys.exit(
+                f"{sys.executable} has no {package}: type  make lab  or, in an environment of "
+                "your own,  pip install -e '.[lab]'"
+            )
+    import working_copy
+
+    try:
+        arguments, env = prepare(root, root / working_copy.NAME)
+    except working_copy.CannotCopy as error:
+        sys.exit(
+            f"{error}\nJupyterLab opens a copy of the book there: clone the book to a folder "
+            "that you may write to"
+        )
+    os.environ.update(env)
+    from jupyterlab.labapp import main as jupyterlab  # reads the environment as it is imported
+
+    return jupyterlab([*arguments, *options]) or 0
+
+
 @contextlib.contextmanager
 def server(folder: Path, work: Path):
     """JupyterLab on `folder`, on this machine only, with settings of its own; gives (url,
@@ -55,15 +148,7 @@ def server(folder: Path, work: Path):
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     token = secrets.token_hex(16)
-    own = {
-        name: str(work / name.lower())
-        for name in (
-            "JUPYTER_CONFIG_DIR",
-            "JUPYTER_DATA_DIR",
-            "JUPYTERLAB_SETTINGS_DIR",
-            "JUPYTERLAB_WORKSPACES_DIR",
-        )
-    }
+    own = {name: str(work / name.lower()) for name in (*FOLDERS, "JUPYTERLAB_WORKSPACES_DIR")}
     command = [
         sys.executable,
         "-m",
@@ -76,9 +161,8 @@ def server(folder: Path, work: Path):
         f"--IdentityProvider.token={token}",
         f"--ServerApp.root_dir={folder}",
         "--LabApp.expose_app_in_browser=True",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
-    env = {**os.environ, **own, "ATTNBOOK_PROGRESS": "0"}
+    env = {**with_settings(os.environ), **own, "ATTNBOOK_PROGRESS": "0"}
     env.setdefault("ATTNBOOK_PRESET", "quick")
     with open(work / "lab.log", "wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
@@ -194,9 +278,13 @@ def headless(notebook: Path, picture: Path | None = None) -> list[str]:
         return verdict(copy)
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
+    if "--headless" not in arguments and not {"-h", "--help"} & {*arguments}:
+        return open_book(ROOT, arguments)
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        usage="lab.py [--headless [NOTEBOOK]] [OPTION OF JUPYTERLAB ...]",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--headless", action="store_true", help="run one notebook in JupyterLab and end"
@@ -207,19 +295,7 @@ def main() -> int:
         type=Path,
         default=ROOT / "chapters" / "00_attention" / "soft_lookup.ipynb",
     )
-    options, more = parser.parse_known_args()
-    if not options.headless:
-        command = [
-            sys.executable,
-            "-m",
-            "jupyterlab",
-            f"--ServerApp.root_dir={ROOT}",
-            "--LabApp.default_url=/lab/tree/chapters",
-            *more,
-        ]
-        return subprocess.run(command, cwd=ROOT).returncode
-    if more:
-        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    options = parser.parse_args(arguments)
     begin = time.perf_counter()
     wrong = headless(options.notebook, picture=ROOT / "build" / "screenshots" / "lab.png")
     for line in wrong:
@@ -232,4 +308,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

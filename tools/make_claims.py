@@ -1,6 +1,7 @@
-"""Writes appendix/what_held.md from data/claims.yaml and results/, after checking every row.
+"""Writes appendix/what_held.md, and the claims of each chapter's summary.md, from data/claims.yaml
+and results/, after checking every row.
 
-    python tools/make_claims.py            write the page
+    python tools/make_claims.py            write the pages
     python tools/make_claims.py --check    only say what is wrong
 
 A row of data/claims.yaml:
@@ -36,6 +37,8 @@ from pathlib import Path
 from statistics import mean
 
 import yaml
+
+from bookbuild.pages import CLAIMS
 
 ROOT = Path(__file__).resolve().parent.parent
 VERDICTS = {
@@ -235,6 +238,29 @@ def render(rows: list[dict], root: Path = ROOT) -> str:
     return "\n".join([*lines, ":::"]) + "\n"
 
 
+def summaries(rows: list[dict], root: Path = ROOT) -> dict[Path, str]:
+    """The summary of each chapter with the table of what the chapter measured."""
+    made = {}
+    for path in sorted((root / "chapters").glob("*/summary.md")):
+        found = [row for row in rows if row["section"].startswith(f"{path.parent.name}/")]
+        lines = ["| claim | here |", "|---|---|"]
+        for row in found:
+            link = f"../../appendix/what_held.md#claim-{row['id']}"
+            claim = row["claim"].replace("|", "\\|").replace("\n", " ").strip()
+            lines.append(f"| {claim} | [{row['verdict']}]({link}) |")
+        text, places = CLAIMS.subn(
+            lambda place, lines=lines: "\n".join([place["begin"], *lines, "", place["end"]]),
+            path.read_text(encoding="utf-8"),
+        )
+        if places != 1 or not found:
+            raise ClaimError(
+                f"chapters/{path.parent.name}/summary.md: expected one place for claims, and "
+                f"claims of its sections, got {places} and {len(found)}"
+            )
+        made[path] = text
+    return made
+
+
 def _line(row, root):
     label = row["section"].rsplit("/", 1)[1].replace("_", " ")
     who = ", ".join(f"{{cite:t}}`{key}`" for key in row.get("cite", "").split())
@@ -269,13 +295,17 @@ def main(arguments: list[str]) -> int:
     rows = read()
     found = problems(rows, set(load_experiments()))
     if not found:
-        page, text = ROOT / "appendix/what_held.md", render(rows)
-        if "--check" not in arguments:
-            temporary = page.with_suffix(".md.tmp")
-            temporary.write_text(text, encoding="utf-8", newline="\n")
-            os.replace(temporary, page)
-        elif not page.is_file() or page.read_text(encoding="utf-8") != text:
-            found.append("appendix/what_held.md is out of date: run python tools/make_claims.py")
+        made = {ROOT / "appendix/what_held.md": render(rows), **summaries(rows)}
+        for page, text in made.items():
+            if page.is_file() and page.read_text(encoding="utf-8") == text:
+                continue
+            if "--check" in arguments:
+                name = page.relative_to(ROOT).as_posix()
+                found.append(f"{name} is out of date: run python tools/make_claims.py")
+            else:
+                temporary = page.with_suffix(".md.tmp")
+                temporary.write_text(text, encoding="utf-8", newline="\n")
+                os.replace(temporary, page)
     for fault in found:
         print(fault, file=sys.stderr)
     return 1 if found else 0

@@ -53,6 +53,13 @@ def test_the_page_is_current():
     assert page == claims.render(ROWS), "run python tools/make_claims.py"
 
 
+def test_the_summaries_are_current():
+    made = claims.summaries(ROWS)
+    assert len(made) == 10
+    for path, text in made.items():
+        assert path.read_text(encoding="utf-8") == text, "run python tools/make_claims.py"
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "sources").glob("*/*.md")), ids=lambda p: p.stem)
 def test_a_link_tells_the_verdict_of_its_row(path):
     verdicts = {row["id"]: row["verdict"] for row in ROWS}

@@ -1,9 +1,9 @@
-"""What the front page and the end of each chapter show: cards, a figure, the claims that were put.
+"""What the front page and the end of each chapter show: cards, a figure, the count of the claims.
 
 ``.. chapter-card:: 02_bahdanau`` has the option ``figure`` (a section of the chapter and the label
 of a figure in it, as ``alignment_model fig-alignment-model-matrix``) and says below it what a
-reader can do afterwards; minutes and exercises are counted. ``.. chapter-claims:: 02_bahdanau`` is
-the table of what the chapter measured, ``.. verdicts::`` the count of all.
+reader can do afterwards; minutes and exercises are counted. ``.. verdicts::`` is the count of what
+the book measured.
 """
 
 from __future__ import annotations
@@ -108,27 +108,6 @@ def _claims() -> list[dict]:
     return yaml.safe_load((ROOT / "data" / "claims.yaml").read_text(encoding="utf-8"))
 
 
-class ChapterClaims(SphinxDirective):
-    """What the literature claims and the chapter measured, with the verdict as a link to its row
-    of "What held".
-    """
-
-    required_arguments = 1
-
-    def run(self):
-        self.env.note_dependency(str(ROOT / "data" / "claims.yaml"))
-        rows = [row for row in _claims() if row["section"].startswith(self.arguments[0])]
-        if not rows:
-            raise self.error(f"no claim belongs to a section of {self.arguments[0]!r}")
-        lines = ["| claim | here |", "|---|---|"]
-        for row in rows:
-            link = f"[{row['verdict']}](/appendix/what_held.md#claim-{row['id']})"
-            lines.append(f"| {row['claim']} | {link} |")
-        holder = nodes.container(classes=["chapter-claims"])
-        self.state.nested_parse(StringList(lines), self.content_offset, holder)
-        return [holder]
-
-
 class Verdicts(SphinxDirective):
     """How many of the claims that the book measures held: one bar, and the numbers in words."""
 
@@ -149,6 +128,5 @@ class Verdicts(SphinxDirective):
 def setup(app):
     app.add_directive("chapter-card", ChapterCard)
     app.add_directive("chapter-picture", ChapterPicture)
-    app.add_directive("chapter-claims", ChapterClaims)
     app.add_directive("verdicts", Verdicts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

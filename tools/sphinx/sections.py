@@ -1,7 +1,8 @@
 """Builds each section from its source, with the outputs of the readers' notebook.
 
 The notebook in chapters/ has its references resolved, so that Colab, GitHub and JupyterLab can show
-it; here the roles of the source become links, numbers and captions of the website.
+it; here the roles of the source become links, numbers and captions of the website. The openings and
+summaries of chapters are plain Markdown, too, to which it adds what only the website has.
 """
 
 import re
@@ -10,13 +11,15 @@ from pathlib import Path
 import nbformat
 from docutils import nodes
 
-from bookbuild import publish, source
+from bookbuild import pages, publish, source
 
 
 def with_roles(app, docname, text):
     """In place of the text of a notebook: the same with the cells of its source."""
     notebook = Path(app.env.doc2path(docname))
     path = source.source_of(notebook)
+    if docname.startswith("chapters/") and notebook.suffix == ".md":
+        text[0] = pages.for_website(text[0], notebook, Path(app.srcdir))
     if notebook.suffix != ".ipynb" or not path.is_file():
         return
     app.env.note_dependency(str(path))
