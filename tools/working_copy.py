@@ -350,8 +350,8 @@ def start_page(pages: list[Page], books: dict, changed: set[str], title: str) ->
             lines += ["", f"## {page.number}. {words}", "", f"- [About this chapter]({page.name})"]
         else:
             facts = [f"[{words}]({page.name})"]
-            if minutes := re.search(r"\breading:? (\d+ min)", text):
-                facts.append(minutes[1])
+            if minutes := re.search(r"^\*about (\d+) minutes with", text, re.MULTILINE):
+                facts.append(f"{minutes[1]} min")
             if exercises := len(re.findall(r"^### Exercise", text, re.MULTILINE)):
                 facts.append(f"{exercises} exercise{'s' if exercises > 1 else ''}")
             if page.name in changed:
