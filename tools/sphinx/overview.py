@@ -4,7 +4,8 @@
 its picture, which ``tools/draw_cards.py`` draws. Minutes and exercises are counted.
 ``.. chapter-picture:: 02_bahdanau`` shows a figure of the chapter: a section and the label of a
 figure in it, as ``alignment_model fig-alignment-model-matrix``. ``.. chapter-claims:: 02_bahdanau``
-is the table of what the chapter measured, ``.. verdicts::`` the count of all.
+is the table of what the chapter measured, ``.. verdicts::`` the count of all, ``.. book-map::`` the
+drawing of who took what from whom.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from docutils.statemachine import StringList
 from PIL import Image
 from sphinx.util.docutils import SphinxDirective
 
+import map_drawing
 from bookbuild import measure, publish, source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -152,9 +154,21 @@ class Verdicts(SphinxDirective):
         return [nodes.raw("", f'<div class="verdicts">{parts}</div>', format="html")]
 
 
+class BookMap(SphinxDirective):
+    """The map, drawn twice: the style sheet shows the one for which there is room."""
+
+    def run(self):
+        for path in ("data/map.csv", "references.bib", map_drawing.__file__):
+            self.env.note_dependency(str(ROOT / path))
+        ideas = map_drawing.ideas(ROOT)
+        drawn = map_drawing.columns(ideas) + map_drawing.lines(ideas)
+        return [nodes.raw("", f'<div class="book-map">{drawn}</div>', format="html")]
+
+
 def setup(app):
     app.add_directive("chapter-card", ChapterCard)
     app.add_directive("chapter-picture", ChapterPicture)
     app.add_directive("chapter-claims", ChapterClaims)
     app.add_directive("verdicts", Verdicts)
+    app.add_directive("book-map", BookMap)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
