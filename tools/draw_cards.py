@@ -95,7 +95,7 @@ def _greedy_trap() -> Iterable[str]:
         below = [y for end, y in ends.items() if end[: len(prefix)] == prefix]
         return sum(below) / len(below) if prefix else 75
 
-    prefixes = sorted({end[:k] for end in ends for k in range(1, len(end) + 1)}, key=len)
+    prefixes = sorted({end[:k] for end in ends for k in range(1, len(end) + 1)})
     for prefix in prefixes:
         p = math.prod(table[prefix[:k]][prefix[k]] for k in range(len(prefix)))
         at, before = [(14 + 71 * len(w), height(w)) for w in (prefix, prefix[:-1])]
@@ -247,11 +247,11 @@ def _cells(
         for j, weight in enumerate(row):
             if weight > 0.05:
                 level = round(8 * math.sqrt(weight))
-                paths[level].append(
-                    f"M{x + across * j:.1f} {y + down * i:.1f}h{across:.1f}v{down:.1f}h-{across:.1f}z"
-                )
+                corner = f"M{x + across * j:.1f} {y + down * i:.1f}"
+                paths[level].append(f"{corner}h{across:.1f}v{down:.1f}h-{across:.1f}z")
     return "\n".join(
-        f'<path shape-rendering="crispEdges" fill="{hue}" opacity="{level / 8:g}" d="{"".join(cells)}"/>'
+        f'<path shape-rendering="crispEdges" fill="{hue}" opacity="{level / 8:g}" '
+        f'd="{"".join(cells)}"/>'
         for level, cells in sorted(paths.items())
     )
 
@@ -273,15 +273,18 @@ def _line(points: Sequence[tuple[float, float]], hue: str, width: float, opacity
 
 
 def _path(d: str, hue: str, width: float, opacity: float = 1.0, dashes: bool = False) -> str:
+    dashed = ' stroke-dasharray="5 5"' if dashes else ""
     return (
         f'<path d="{d}" stroke="{hue}" stroke-width="{width:.1f}" stroke-linecap="round" '
         f'stroke-linejoin="round" opacity="{opacity:g}"'
-        f'{" stroke-dasharray=" + chr(34) + "5 5" + chr(34) if dashes else ""}/>'
+        f"{dashed}/>"
     )
 
 
 def _dot(x: float, y: float, radius: float, hue: str, opacity: float = 1.0) -> str:
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{hue}" opacity="{opacity:g}"/>'
+    return (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{hue}" opacity="{opacity:g}"/>'
+    )
 
 
 def _touched(section: str, kind: str) -> dict:

@@ -136,7 +136,8 @@ def lines(ideas: list[Idea]) -> str:
             _text("authors", text, y + 15, f"{one.year} · {one.authors}"),
         ))  # fmt: skip
     key = "".join(
-        f'<li class="stream-{k}"><span></span>{name}</li>' for k, name in enumerate(STREAMS.values())
+        f'<li class="stream-{k}"><span></span>{name}</li>'
+        for k, name in enumerate(STREAMS.values())
     )
     drawn = _svg("lines", width, top + down * len(ideas), parts)
     return f'<ul class="map-key">{key}</ul>{drawn}'

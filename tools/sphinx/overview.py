@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import map_drawing
 import nbformat
 import yaml
 from docutils import nodes
@@ -25,7 +26,6 @@ from docutils.statemachine import StringList
 from PIL import Image
 from sphinx.util.docutils import SphinxDirective
 
-import map_drawing
 from bookbuild import measure, publish, source
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,14 @@ import re
 from docutils import nodes
 
 ENOUGH, MOST = 70, 200  # letters of a description
-_BESIDE = (nodes.figure, nodes.Admonition, nodes.topic, nodes.table, nodes.footnote, nodes.list_item)
+_BESIDE = (
+    nodes.figure,
+    nodes.Admonition,
+    nodes.topic,
+    nodes.table,
+    nodes.footnote,
+    nodes.list_item,
+)
 _SENTENCE = re.compile(r"(?:(?<=[.?!])|(?<=[.?!][”’)]))(?<!\bal\.)\s+")
 
 
@@ -42,7 +49,7 @@ def _above(node: nodes.Node):
 
 
 def _text(paragraph: nodes.paragraph) -> str:
-    """Its words, without the years of citations; a formula that is no letter becomes a zero byte."""
+    """Its words, without the years of citations; a formula that is no word becomes a zero byte."""
     parts = []
     for node in paragraph.findall(lambda n: isinstance(n, (nodes.Text, nodes.math))):
         if isinstance(node, nodes.math):
