@@ -32,8 +32,9 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-import lab
 from PIL import Image, ImageDraw, ImageFont
+
+import lab
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"
@@ -52,7 +53,6 @@ PLACES = {
     "map": ("appendix/map.html", None),
 }
 """What a sheet of the website shows: a page, and what is scrolled to."""
-LAB_PLACES = {"first view": None, "exercises": "Exercises", "figure to touch": "data-attnbook-figure"}
 PATIENCE = 120
 """Seconds after which a page hangs."""
 GAP, LABEL = 16, 28
@@ -126,8 +126,8 @@ def look_at_site(browser) -> list[Path]:
 
 
 @contextlib.contextmanager
-def running_lab(book: Path) -> Iterator[str]:
-    """The address of JupyterLab on a fresh copy of the book."""
+def running_lab(book: Path) -> Iterator[tuple[str, str]]:
+    """The address and the token of JupyterLab on a fresh copy of the book."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -146,7 +146,7 @@ def running_lab(book: Path) -> Iterator[str]:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/api?token={token}").close()
                 break
             time.sleep(0.3)
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", token
     finally:
         process.terminate()
         process.wait(PATIENCE)
@@ -157,7 +157,6 @@ def look_at_lab(browser) -> list[Path]:
     pictures = []
     with tempfile.TemporaryDirectory() as work:
         book = Path(work) / "my_book"
-        token = None
         with running_lab(book) as (url, token):
             page = browser.new_page(viewport={"width": 1400, "height": 1000})
             page.set_default_timeout(PATIENCE * 1000)
@@ -169,8 +168,8 @@ def look_at_lab(browser) -> list[Path]:
                 page.evaluate(
                     """async text => {
                       const content = window.jupyterapp.shell.currentWidget.content;
-                      const cells = content.widgets;
-                      const at = cells.findIndex(c => c.model.sharedModel.getSource().includes(text));
+                      const has = c => c.model.sharedModel.getSource().includes(text);
+                      const at = content.widgets.findIndex(has);
                       await content.scrollToItem(at, 'start');
                     }""",
                     text,
@@ -191,8 +190,8 @@ def look_at_lab(browser) -> list[Path]:
 
 
 ALLOWED = (
-    "a b blockquote br code del details div em h1 h2 h3 h4 h5 h6 hr i img kbd li ol p pre span strong sub "
-    "summary sup table tbody td th thead tr ul"
+    "a b blockquote br code del details div em h1 h2 h3 h4 h5 h6 hr i img kbd li ol p pre span "
+    "strong sub summary sup table tbody td th thead tr ul"
 ).split()
 """The elements that GitHub leaves in a notebook."""
 PAGE = """<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="katex.min.css">
@@ -200,8 +199,8 @@ PAGE = """<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="kate
 pre{{background:#f6f8fa;padding:12px;overflow:auto;font-size:13px}} img{{max-width:100%}}
 table{{border-collapse:collapse}} td,th{{border:1px solid #d0d7de;padding:4px 10px}}</style>
 <script src="katex.min.js"></script>{body}
-<script>for (const m of document.querySelectorAll('[data-tex]'))
-  katex.render(m.dataset.tex, m, {{displayMode: m.tagName === 'DIV', throwOnError: false}});</script>"""
+<script>for (const m of document.querySelectorAll('[data-tex]')) katex.render(
+  m.dataset.tex, m, {{displayMode: m.tagName === 'DIV', throwOnError: false}});</script>"""
 
 
 def as_github_shows_it(notebook: Path) -> str:

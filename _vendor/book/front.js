@@ -1,4 +1,5 @@
-// The picture on the front page: touch a word of the translation and see what it looked at.
+// The picture on the front page: touch a word of the translation and see what it looked at. The two
+// phrases lie below each other or, where there is no room for a line of words, side by side.
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -15,6 +16,8 @@ function lookingWords(place, { source, target, weights }) {
     }
     return line;
   };
+  const frame = document.createElement("div");
+  frame.className = "looking";
   const above = row(source, "source", "en");
   const lines = document.createElementNS(SVG, "svg");
   const below = row(target, "target", "fr");
@@ -22,27 +25,34 @@ function lookingWords(place, { source, target, weights }) {
   said.className = "looking-said";
   said.setAttribute("aria-live", "polite");
   lines.setAttribute("aria-hidden", "true");
-  place.replaceChildren(above, lines, below, said);
+  frame.append(above, lines, below);
+  place.replaceChildren(frame, said);
   const words = [...above.children];
   const buttons = [...below.children];
   let chosen = 0;
 
   const draw = () => {
     const box = lines.getBoundingClientRect();
-    const from = buttons[chosen].getBoundingClientRect();
+    const beside = getComputedStyle(above).flexDirection === "column";
+    // a line goes from the near edge of one word to the near edge of the other
+    const edge = (word, side) => {
+      const { left, right, top, bottom, width, height } = word.getBoundingClientRect();
+      const [x, y] = beside ? [side === "source" ? right : left, top + height / 2]
+        : [left + width / 2, side === "source" ? bottom : top];
+      return [x - box.left, y - box.top];
+    };
+    const from = edge(buttons[chosen], "target");
     lines.replaceChildren();
     words.forEach((word, s) => {
       const weight = weights[chosen][s];
-      const to = word.getBoundingClientRect();
       word.style.setProperty("--weight", weight.toFixed(3));
       if (weight < 0.02) return;
+      const to = edge(word, "source");
       const line = document.createElementNS(SVG, "line");
-      line.setAttribute("x1", from.left + from.width / 2 - box.left);
-      line.setAttribute("y1", from.top - box.top);
-      line.setAttribute("x2", to.left + to.width / 2 - box.left);
-      line.setAttribute("y2", to.bottom - box.top);
-      line.setAttribute("stroke-width", 1 + 7 * weight);
-      line.setAttribute("opacity", 0.25 + 0.75 * weight);
+      Object.entries({
+        x1: from[0], y1: from[1], x2: to[0], y2: to[1], "stroke-width": 1 + 7 * weight,
+        opacity: 0.25 + 0.75 * weight,
+      }).forEach(([name, value]) => line.setAttribute(name, value));
       lines.append(line);
     });
     const most = weights[chosen].indexOf(Math.max(...weights[chosen]));

@@ -65,7 +65,10 @@ def root(tmp_path):
     folder = tmp_path / "the book"  # with a space
     many = [f"part_{letter}" for letter in "mlkjihgfedcb"]
     for name in many:
-        write(folder / f"chapters/01_two/{name}.ipynb", f"# {name}\n\n*about 7 minutes with the exercises · x*")
+        write(
+            folder / f"chapters/01_two/{name}.ipynb",
+            f"# {name}\n\n*about 7 minutes with the exercises · x*",
+        )
     for name in ("00_one", "01_two"):
         page = folder / f"chapters/{name}/index.md"
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +82,10 @@ def root(tmp_path):
         "[file](../../LICENSE) [web](https://example.org/) ![x](https://example.org/x.png)",
         "### Exercise 0.1: One\n\n### Exercise 0.2: Two",
     )
-    write(folder / "chapters/00_one/go_on.ipynb", "# Go on\n\n*about 12 minutes with the exercises · x*\n\n[to](#go-on)")
+    write(
+        folder / "chapters/00_one/go_on.ipynb",
+        "# Go on\n\n*about 12 minutes with the exercises · x*\n\n[to](#go-on)",
+    )
     write(folder / "chapters/01_two/part_m.ipynb", "# Part m", "## A closer look: why?\n\n")
     (folder / "_toc.yml").write_text(contents(**{"00_one": ONE, "01_two": [*many, "summary"]}))
     (folder / "_config.yml").write_text(

@@ -2,9 +2,13 @@
 mouse, keys and finger, and where no script runs the still remains.
 """
 
+import io
+import re
+
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from touching import END, WORDS, Table, one_of_each
 
 from attnbook import ScaledDotScore, address, attend
@@ -211,21 +215,88 @@ def test_heads(compute, context, all_figures):
     page.close()
 
 
-def test_a_machine_plays_until_it_is_paused(context, all_figures):
+def test_a_machine_plays_until_it_is_paused_or_done(context, all_figures):
+    """The button says what it will do next."""
     page = context.new_page()
     page.set_content(all_figures)
-    play = page.locator("[data-attnbook-figure=machine] button", has_text="play")
-    assert said(page, "machine").startswith("Step 1: two comes")
+    machine = page.locator("[data-attnbook-figure=machine]")
+    starts = """begin => document.querySelector('[data-attnbook-figure=machine] .said')
+        .textContent.startsWith(begin)"""
+    assert said(page, "machine").startswith("Step 2: two comes")
     page.wait_for_timeout(900)
-    assert said(page, "machine").startswith("Step 1"), "nothing moves by itself"
-    play.click()
-    page.wait_for_function(
-        "() => document.querySelector('[data-attnbook-figure=machine] .said')"
-        ".textContent.startsWith('Step 2')"
-    )
-    play.click()
+    assert said(page, "machine").startswith("Step 2"), "nothing moves by itself"
+    machine.get_by_role("button", name="play").click()
+    page.wait_for_function(starts, arg="Step 3")
+    machine.get_by_role("button", name="pause").click()
+    assert machine.get_by_role("button", name="play").count() == 1
     page.wait_for_timeout(900)
-    assert said(page, "machine").startswith("Step 2: one is due")
+    assert said(page, "machine").startswith("Step 3: one is due")
+    machine.get_by_role("button", name="play").click()
+    page.wait_for_function(starts, arg="Step 4")
+    assert machine.get_by_role("button", name="pause").count() == 0, "it has come to the end"
+    page.close()
+
+
+@pytest.mark.parametrize("kind, last", [("machine", 4), ("tour", 7)])
+def test_a_step_has_one_number(context, all_figures, kind, last):
+    """The slider, what is read aloud of it, and the sentence count alike, from 1."""
+    page = context.new_page()
+    page.set_content(all_figures)
+    root = page.locator(f"[data-attnbook-figure={kind}]")
+    slider, shown = root.locator("input[type=range]"), root.locator("output")
+    slider.focus()
+    page.keyboard.press("Home")
+    for step in range(1, last + 1):
+        assert shown.inner_text() == f"{step} of {last}"
+        assert said(page, kind).startswith(f"Step {step}: ")
+        page.keyboard.press("ArrowRight")
+    page.close()
+
+
+def test_numbers_are_printed_and_read_aloud_alike(shown):
+    """With a minus and never a hyphen; a slider as tall as a finger needs it."""
+    for kind in KINDS:
+        root = shown.locator(f"[data-attnbook-figure={kind}]")
+        for slider in root.locator("input[type=range]").all():
+            slider.focus()
+            shown.keyboard.press("Home")  # the least, which is negative where any is
+            aloud = slider.get_attribute("aria-valuetext")
+            assert aloud == slider.locator("xpath=following-sibling::output").inner_text()
+            assert slider.bounding_box()["height"] >= 24
+        words = root.locator(".live svg text, .live output, .live .said").all_text_contents()
+        assert not [text for text in words if re.search(r"(^|[\s(])-[\d.]", text)], kind
+
+
+def test_a_frame_marks_the_word_to_guess_whatever_the_mask(context, all_figures):
+    """As the caption says, with a leak or without; what leaks is filled with orange."""
+    page = context.new_page()
+    page.set_content(all_figures)
+    root = page.locator("[data-attnbook-figure=mask]")
+    cells = """cells => cells.map(c => [c.dataset.key, c.getAttribute('stroke') !== 'none',
+                 c.getAttribute('fill')])"""
+    for k, leaks in ((0, 0), (1, 6), (2, 3)):  # causal, all words, one word too far
+        root.get_by_role("combobox", name="mask").select_option(index=k)
+        found = root.locator("svg [data-key]").evaluate_all(cells)
+        assert [key for key, framed, _ in found if framed] == ["0-1", "1-2", "2-3"]
+        assert sum(fill == "#d9622b" for _, _, fill in found) == leaks
+    page.close()
+
+
+@pytest.mark.parametrize("ground, ink", [("#ffffff", "#222832"), ("#121212", "#ced6dd")])
+def test_the_band_of_the_shortest_tour_is_seen(context, all_figures, ground, ink):
+    """On a light page and on a dark one, where it lies alone."""
+    page = context.new_page()
+    page.set_content(all_figures)
+    page.add_style_tag(content=f"body {{ background: {ground}; color: {ink} }}")
+    svg = page.locator("[data-attnbook-figure=tour] svg")
+    pixels = np.asarray(Image.open(io.BytesIO(svg.screenshot())).convert("L"))
+    x, y = svg.evaluate("""svg => { // the middle of the last side, which no step has covered yet
+        const [a, b] = [...svg.querySelector('.band').points].slice(-2);
+        const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+        return [(a.x + b.x) / 2 * scale, (a.y + b.y) / 2 * scale];
+    }""")
+    dark, light = sorted((v / 255) ** 2.2 for v in (pixels[0, 0], pixels[round(y), round(x)]))
+    assert (light + 0.05) / (dark + 0.05) > 1.6
     page.close()
 
 

@@ -1,10 +1,13 @@
 """The map of the book, data/map.csv: years are those of the papers, lines lead to what came before,
-and the page of the appendix tells the same.
+the page of the appendix tells the same, and the drawing has each idea and each line once.
 """
 
 import csv
+import importlib.util
 import re
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = list(csv.DictReader((ROOT / "data/map.csv").read_text(encoding="utf-8").splitlines()))
@@ -47,3 +50,17 @@ def test_the_page_of_the_appendix_tells_the_same():
         for cite in re.findall(r"`(\w+)`", line.split("|")[2])
     }
     assert {(row["year"], row["cite"]) for row in ROWS} - told == set()
+
+
+@pytest.mark.parametrize("kind", ["columns", "lines"])
+def test_the_drawing_has_each_idea_and_each_line_once(kind):
+    path = ROOT / "tools/sphinx/map_drawing.py"
+    spec = importlib.util.spec_from_file_location("map_drawing", path)
+    drawing = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(drawing)
+    assert set(drawing.STREAMS) == STREAMS
+    svg = getattr(drawing, kind)(drawing.ideas(ROOT))
+    links = re.findall(r'href="([^"#]+)" data-id="([^"]+)"', svg)
+    assert links == [(f"../chapters/{row['section']}.html", row["id"]) for row in ROWS]
+    drawn = re.findall(r'data-from="([^"]+)" data-to="([^"]+)"', svg)
+    assert sorted(drawn) == sorted((s, row["id"]) for row in ROWS for s in row["took"].split())

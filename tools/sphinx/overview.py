@@ -1,18 +1,22 @@
 """What the front page and the end of each chapter show: cards, a figure, the count of the claims.
 
-``.. chapter-card:: 02_bahdanau`` has the option ``figure`` (a section of the chapter and the label
-of a figure in it, as ``alignment_model fig-alignment-model-matrix``) and says below it what a
-reader can do afterwards; minutes and exercises are counted. ``.. verdicts::`` is the count of what
-the book measured.
+``.. chapter-card:: 02_bahdanau`` says what a reader can do afterwards; the option ``alt`` describes
+its picture, which ``tools/draw_cards.py`` draws. Minutes and exercises are counted.
+``.. chapter-picture:: 02_bahdanau`` shows a figure of the chapter: a section and the label of a
+figure in it, as ``alignment_model fig-alignment-model-matrix``. ``.. verdicts::`` is the count of
+the claims that the book measured, ``.. book-map::`` the drawing of who took what from whom.
 """
 
 from __future__ import annotations
 
 import base64
+import html
 import io
+import re
 from collections import Counter
 from pathlib import Path
 
+import map_drawing
 import nbformat
 import yaml
 from docutils import nodes
@@ -25,33 +29,37 @@ from bookbuild import measure, publish, source
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 720
-"""Of the picture on a card, in pixels: twice what it takes on a page."""
+"""Of the picture of a chapter, in pixels."""
 
 
 class ChapterCard(SphinxDirective):
     """One chapter: its picture, its title as a link, what it teaches, how long it takes."""
 
     required_arguments = 1
-    option_spec = {"figure": directives.unchanged_required, "alt": directives.unchanged_required}
+    option_spec = {"alt": directives.unchanged_required}
     has_content = True
 
     def run(self):
         chapter = self.arguments[0]
-        section, label = self.options["figure"].split()
-        path = self._picture(chapter, section, label)
-        minutes, exercises = _counted(chapter)
-        card = nodes.container(classes=["chapter-card"])
-        image = nodes.image(uri=f"/{path.relative_to(ROOT)}", alt=self.options["alt"])
-        told = nodes.container(classes=["chapter-told"])
-        title = nodes.paragraph(classes=["chapter-title"])
-        title += self._parsed(f"[](/chapters/{chapter}/index.md)")
-        told += title
-        told += self._parsed("\n".join(self.content), inline=False)
-        hours = f"{round(minutes / 60, 1):g} hours" if minutes > 90 else f"{minutes} minutes"
-        told += nodes.paragraph(
-            "", f"{hours} of reading · {exercises} exercises", classes=["chapter-time"]
+        page = ROOT / "chapters" / chapter / "index.md"
+        drawn = ROOT / "_vendor" / "book" / "cards" / f"{chapter}.svg"
+        for path in (page, drawn):
+            self.env.note_dependency(str(path))
+        # drawn into the page, so that it takes its colours from it
+        svg = drawn.read_text(encoding="utf-8").replace(
+            'aria-hidden="true"', f'role="img" aria-label="{html.escape(self.options["alt"])}"', 1
         )
-        card += [image, told]
+        title = re.search(r"^# (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)[1]
+        minutes, exercises = _counted(chapter)
+        hours = f"{round(minutes / 30) / 2:g} hours"
+        told = nodes.container(classes=["chapter-told"])
+        name = nodes.paragraph(classes=["chapter-title"])
+        name += self._parsed(f"[{int(chapter[:2])} {title}](/chapters/{chapter}/index.md)")
+        told += name
+        told += self._parsed("\n".join(self.content), inline=False)
+        told += nodes.paragraph("", f"{hours} with {exercises} exercises", classes=["chapter-time"])
+        card = nodes.container(classes=["chapter-card"])
+        card += [nodes.raw("", svg, format="html"), told]
         return [card]
 
     def _parsed(self, text, inline=True):
@@ -59,27 +67,24 @@ class ChapterCard(SphinxDirective):
         self.state.nested_parse(StringList([text]), self.content_offset, holder)
         return holder.children[0].children if inline else holder.children
 
-    def _picture(self, chapter, section, label):
-        """The figure as the notebook shows it, made smaller."""
-        self.env.note_dependency(str(ROOT / "chapters" / chapter / f"{section}.ipynb"))
+
+class ChapterPicture(SphinxDirective):
+    """A figure of the chapter, as the notebook shows it, made smaller."""
+
+    required_arguments = 1
+    option_spec = {"figure": directives.unchanged_required, "alt": directives.unchanged_required}
+
+    def run(self):
+        section, label = self.options["figure"].split()
+        notebook = ROOT / "chapters" / self.arguments[0] / f"{section}.ipynb"
+        self.env.note_dependency(str(notebook))
         target = ROOT / "_build" / "cards" / f"{label}.png"
-        notebook = ROOT / "chapters" / chapter / f"{section}.ipynb"
         if not target.is_file() or target.stat().st_mtime < notebook.stat().st_mtime:
             image = Image.open(io.BytesIO(_figure(notebook, label))).convert("RGB")
             image.thumbnail((WIDTH, WIDTH))
             target.parent.mkdir(parents=True, exist_ok=True)
             image.save(target, optimize=True)
-        return target
-
-
-class ChapterPicture(ChapterCard):
-    """The picture alone."""
-
-    has_content = False
-
-    def run(self):
-        path = self._picture(self.arguments[0], *self.options["figure"].split())
-        return [nodes.image(uri=f"/{path.relative_to(ROOT)}", alt=self.options["alt"])]
+        return [nodes.image(uri=f"/{target.relative_to(ROOT)}", alt=self.options["alt"])]
 
 
 def _figure(notebook: Path, label: str) -> bytes:
@@ -98,8 +103,8 @@ def _counted(chapter: str) -> tuple[int, int]:
     """Minutes of reading and exercises of a chapter."""
     minutes = exercises = 0
     for path in sorted((ROOT / "sources" / chapter).glob("*.md")):
-        nb = source.read_source(path)
-        minutes += measure.main_path(nb).minutes
+        nb = source.student_version(source.read_source(path))
+        minutes += measure.reading_minutes(nb)
         exercises += path.read_text(encoding="utf-8").count("\n### Exercise: ")
     return minutes, exercises
 
@@ -125,8 +130,20 @@ class Verdicts(SphinxDirective):
         return [nodes.raw("", f'<div class="verdicts">{parts}</div>', format="html")]
 
 
+class BookMap(SphinxDirective):
+    """The map, drawn twice: the style sheet shows the one for which there is room."""
+
+    def run(self):
+        for path in ("data/map.csv", "references.bib", map_drawing.__file__):
+            self.env.note_dependency(str(ROOT / path))
+        ideas = map_drawing.ideas(ROOT)
+        drawn = map_drawing.columns(ideas) + map_drawing.lines(ideas)
+        return [nodes.raw("", f'<div class="book-map">{drawn}</div>', format="html")]
+
+
 def setup(app):
     app.add_directive("chapter-card", ChapterCard)
     app.add_directive("chapter-picture", ChapterPicture)
     app.add_directive("verdicts", Verdicts)
+    app.add_directive("book-map", BookMap)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -16,8 +16,8 @@ function figure(data, control) {
     return [content, gated, shifted, powers.map((w) => w / sum(powers))];
   }
 
-  const two = (v) => v.toFixed(2);
-  const one = (v) => v.toFixed(1);
+  const two = (v) => fixed(v, 2);
+  const one = (v) => fixed(v, 1);
   control.slider("strength β", { max: 20, step: 0.1, value: at.strength, show: one },
     (v) => { at.strength = v; });
   control.slider("gate g", { value: at.gate, show: two }, (v) => { at.gate = v; });

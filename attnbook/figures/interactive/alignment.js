@@ -23,7 +23,7 @@ function figure(data, control) {
 
   /** Where the words of a sentence stand: as many lines as they need. */
   function lines(list, width) {
-    const room = list.map((word) => 12 + 8.4 * [...word].length);
+    const room = list.map((word) => Math.max(36, 12 + 8.4 * [...word].length));
     const rows = [[]];
     let x = 0;
     room.forEach((w, i) => {
@@ -74,7 +74,7 @@ function figure(data, control) {
     const rest = at.t === target.length - 1 && forgotten.length
       ? ` Hardly looked at by the whole sentence: ${forgotten.join(", ")}.` : "";
     return `Before it wrote “${target[at.t]}”, the model looked most at “${source[most]}” (${row[most].toFixed(2)}). `
-      + `The green bars add up what each word got so far.${rest}`;
+      + `The green bars add up what each word got so far; a full one means 1 or more.${rest}`;
   }
   return { compute, draw };
 }

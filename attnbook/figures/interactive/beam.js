@@ -57,8 +57,8 @@ function figure(data, control) {
     return whole
       ? `Finished: a beam of ${at.size} answers “${told(beam[0][0])}”, with probability `
         + `${Math.exp(beam[0][1]).toPrecision(3)}${data.truth ? ` (right is “${data.truth}”)` : ""}.`
-      : `${beam.length} of ${stages[at.step - 1].length} candidates are kept and go on; crossed out is what `
-        + "nobody will look at again.";
+      : `${beam.length === 1 ? "The likeliest beginning is kept and goes" : `The ${beam.length} likeliest beginnings are kept and go`} `
+        + "on. Crossed out are the likeliest of those that are dropped.";
   }
   return { compute, draw, shown: { nodes: data.nodes } };
 }

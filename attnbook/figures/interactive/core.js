@@ -15,6 +15,8 @@ function put(parent, tag, attributes = {}, text = undefined) {
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const dot = (a, b) => sum(a.map((v, i) => v * b[i]));
 const argmax = (values) => values.indexOf(Math.max(...values));
+/** A number as it is printed: with a minus, not a hyphen, and no minus before a zero. */
+const fixed = (v, digits) => v.toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1").replace("-", "−");
 
 /** Softmax over the places that `mask` leaves open; all zero when it leaves none. */
 function softmax(scores, mask = scores.map(() => true)) {
@@ -76,17 +78,22 @@ function start(root, figure) {
     slider(label, { min = 0, max = 1, step = 0.01, value, show = String }, changed) {
       const box = put(bar, "label", {}, `${label} `);
       const input = put(box, "input", { type: "range", min, max, step, value });
-      const shown = put(box, "output", {}, show(value));
+      const shown = put(box, "output");
+      const tell = (v) => {
+        shown.textContent = show(v);
+        input.setAttribute("aria-valuetext", show(v)); // what is read aloud is what is seen
+      };
       quiet(input);
+      tell(value);
       input.addEventListener("input", () => {
-        shown.textContent = show(+input.value);
+        tell(+input.value);
         changed(+input.value);
         redraw();
       });
       return (v, most = input.max) => {
         input.max = most;
         input.value = v;
-        shown.textContent = show(v);
+        tell(v);
         changed(v);
         redraw();
       };
@@ -125,6 +132,7 @@ function start(root, figure) {
         pressed();
         redraw();
       });
+      return (name) => { made.textContent = name; };
     },
   };
   figured = figure(control);

@@ -2,7 +2,7 @@
 function figure(data, control) {
   const at = { written: data.written, read: data.keys.indexOf(data.read), strength: data.strength };
   const n = data.pairs.length;
-  const two = (v) => v.toFixed(2).replace(/^-(0\.00)$/, "$1").replace("-", "−");
+  const two = (v) => fixed(v, 2);
 
   /** kᵀ S: what a matrix holds under a key. */
   const under = (matrix, key) => matrix[0].map((_, c) => sum(matrix.map((row, i) => key[i] * row[c])));

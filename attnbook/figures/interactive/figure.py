@@ -68,7 +68,8 @@ class InteractiveFigure:
         return (
             f'<div id="{own}" data-attnbook-figure="{self._kind}" role="group" '
             f'aria-label="{html.escape(self._label)}">\n'
-            f'<div class="still"><img alt="{html.escape(self._label)}" '
+            '<div class="still"><img alt="A still picture of this figure, which its caption '
+            'describes" '
             f'src="data:image/png;base64,{self._still}" style="max-width:100%"></div>\n'
             f"<script>{script}</script>\n</div>"
         )

@@ -11,18 +11,23 @@ function figure(data, control) {
 
   const last = data.memory.length - 1;
   const move = control.slider("step", {
-    min: 0, max: last, step: 1, value: at.t, show: (v) => `${v} of ${last}`,
-  }, (v) => { at.t = v; });
-  const pause = () => { clearInterval(playing); playing = undefined; };
-  control.button("one step on", () => { pause(); move((at.t + 1) % (last + 1)); });
-  control.button("play or pause", () => {
+    min: 1, max: last + 1, step: 1, value: at.t + 1, show: (v) => `${v} of ${last + 1}`,
+  }, (v) => { at.t = v - 1; });
+  const pause = () => {
+    clearInterval(playing);
+    playing = undefined;
+    named("play");
+  };
+  control.button("next step", () => { pause(); move((at.t + 1) % (last + 1) + 1); });
+  const named = control.button("play", () => {
     if (playing) return pause();
-    if (at.t === last) move(0);
+    if (at.t === last) move(1);
     playing = setInterval(() => {
-      if (at.t === last || (at.place && !at.place.isConnected)) return pause();
-      return move(at.t + 1);
+      if (at.place && !at.place.isConnected) return pause();
+      move(at.t + 2);
+      return at.t === last ? pause() : undefined;
     }, 700);
-    return undefined;
+    return named("pause");
   });
 
   const top = Math.max(1e-9, ...data.memory.flat(2).map(Math.abs));
@@ -65,14 +70,14 @@ function figure(data, control) {
     memory[0].forEach((_, m) => cells(x + cell * m, cell, memory.map((row) => row[m]), (v) => ({
       fill: v < 0 ? HUES[0] : HUES[1], opacity: Math.abs(v) / top,
     })));
-    outline(x, cell * memory[0].length, memory.length, "memory: blue −, red +");
+    outline(x, cell * memory[0].length, memory.length, "memory: blue −, orange +");
     column(width - narrow - 2, outs, "out", shade(HUES[2]));
     const looks = data.names.map((name, k) => {
       const most = argmax(weights[k]);
       return weights[k][most] < 0.05 ? `the ${name} head is at none of these slots`
         : `the ${name} head is at slot ${data.slots[most]} (${weights[k][most].toFixed(2)})`;
     });
-    return `Step ${at.t}: ${data.titles[at.t]}. Now ${looks.join(", ")}.`;
+    return `Step ${at.t + 1}: ${data.titles[at.t]}. Now ${looks.join(", ")}.`;
   }
   return { compute, draw };
 }

@@ -1,4 +1,5 @@
-// Who may look at whom: a mask to paint, and the leak that appears.
+// Who may look at whom: a mask to paint, and the leak that appears. A frame marks the word that a
+// row has to guess; what comes from a later word is orange.
 function figure(data, control) {
   const words = data.words;
   const n = words.length;
@@ -35,7 +36,7 @@ function figure(data, control) {
     const room = canvas(place, 0, "Mask: a row for each word that looks, a column for each looked at");
     const cell = Math.min(44, (room.width - left - 4) / n);
     const top = 62;
-    const height = top + n * cell + 6;
+    const height = top + n * cell + 34;
     room.svg.setAttribute("viewBox", `0 0 ${room.width} ${height}`);
     room.svg.setAttribute("height", height);
     const turn = (i, j) => {
@@ -56,11 +57,12 @@ function figure(data, control) {
       });
       words.forEach((other, j) => {
         const seen = reach[i][j];
+        const later = j > i && j < data.real;
         const box = put(room.svg, "rect", {
           x: left + j * cell + 1.5, y: top + i * cell + 1.5, width: cell - 3, height: cell - 3, rx: 3,
-          fill: mask[i][j] ? HUES[j > i && j < data.real ? 1 : 0] : "currentColor",
-          "fill-opacity": mask[i][j] ? 1 : seen ? 0.22 : 0.06,
-          stroke: seen && j > i && j < data.real ? HUES[1] : "none", "stroke-width": 2.5,
+          fill: seen && later ? HUES[1] : mask[i][j] ? HUES[0] : "currentColor",
+          "fill-opacity": mask[i][j] ? 1 : seen ? (later ? 0.45 : 0.22) : 0.06,
+          stroke: j === i + 1 && later ? HUES[1] : "none", "stroke-width": 2.5,
           tabindex: i === cursor[0] && j === cursor[1] ? 0 : -1, role: "checkbox",
           "aria-checked": String(mask[i][j]), "aria-label": `${word} may look at ${other}`,
           "data-key": `${i}-${j}`, "data-lm-suppress-shortcuts": "true",
@@ -81,6 +83,15 @@ function figure(data, control) {
         });
       });
     });
+    let x = 1;
+    const key = (label, attributes) => {
+      put(room.svg, "rect", { x: x + 1, y: height - 17, width: 13, height: 13, rx: 2, ...attributes });
+      const text = write(room.svg, x + 20, height - 6, label, { "text-anchor": "start", class: "small" });
+      x += 32 + text.getComputedTextLength();
+    };
+    key("may look", { fill: HUES[0] });
+    key("word to guess", { fill: "none", stroke: HUES[1], "stroke-width": 2.5 });
+    key("leak", { fill: HUES[1] });
     const first = leaks.findIndex((j) => j >= 0);
     const blind = mask.findIndex((row) => !row.some(Boolean));
     if (first >= 0) {
@@ -94,7 +105,7 @@ function figure(data, control) {
       ? " Padding is looked at too." : "";
     const back = Math.max(...reach.map((row, i) => i - row.indexOf(true)));
     return `No leak: after ${layers} ${layers === 1 ? "layer" : "layers"} each word knows itself and at most `
-      + `${back} words before it.${padded}`;
+      + `${back} ${back === 1 ? "word" : "words"} before it.${padded}`;
   }
   return { compute, draw };
 }

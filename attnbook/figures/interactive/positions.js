@@ -64,7 +64,7 @@ function figure(data, control) {
     put(svg, "circle", { cx: across(apart), cy: up(product), r: 6, fill: HUES[1] });
     for (const d of [0, Math.round(last / 2), last]) write(svg, across(d), 330, String(d), { class: "small" });
     return `Positions ${at.first} and ${at.second} are ${apart} apart; the product of their vectors is `
-      + `${product.toFixed(2)}. Move both, and only the hands turn: the product stays.`;
+      + `${fixed(product, 2)}. Move both, and only the hands turn: the product stays.`;
   }
   return { compute, draw };
 }

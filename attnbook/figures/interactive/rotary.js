@@ -2,7 +2,6 @@
 function figure(data, control) {
   const at = { query: data.query_at, key: data.key_at, example: 0 };
   const last = data.length - 1;
-  const signed = (v, digits) => v.toFixed(digits).replace("-", "−");
 
   /** A vector with each of its pairs (k, k + d/2) turned by position · ω_k. */
   function turn(x, omega, position) {
@@ -114,7 +113,7 @@ function figure(data, control) {
       });
       const degrees = `${Math.abs(apart * 180 / Math.PI).toFixed(0)}°`;
       write(svg, x, y + r + 18, half > 1 ? degrees : `${degrees} between them`, { class: "strong" });
-      if (half > 1) write(svg, x, y + r + 34, `adds ${signed(parts[i], 2)}`, { class: "small" });
+      if (half > 1) write(svg, x, y + r + 34, `adds ${fixed(parts[i], 2)}`, { class: "small" });
     });
 
     // the score by distance
@@ -126,7 +125,7 @@ function figure(data, control) {
     const up = (s) => 380 - 54 * s / most;
     for (const s of [-most, 0, most]) {
       line(left, up(s), room - 8, up(s), { opacity: 0.2 });
-      write(svg, left - 6, up(s) + 4, signed(s, 1), { "text-anchor": "end", class: "small" });
+      write(svg, left - 6, up(s) + 4, fixed(s, 1), { "text-anchor": "end", class: "small" });
     }
     put(svg, "polyline", {
       points: scores.map((s, i) => `${across(i - last).toFixed(1)},${up(s).toFixed(1)}`).join(" "),
@@ -135,9 +134,9 @@ function figure(data, control) {
     const distance = at.query - at.key;
     line(across(distance), up(-most), across(distance), up(most), { opacity: 0.3 });
     put(svg, "circle", { cx: across(distance), cy: up(score), r: 6, fill: HUES[1] });
-    for (const d of [-last, 0, last]) write(svg, across(d), 456, signed(d, 0), { class: "small" });
+    for (const d of [-last, 0, last]) write(svg, across(d), 456, fixed(d, 0), { class: "small" });
     return `The query at ${at.query} and the key at ${at.key} are ${Math.abs(distance)} apart; their score is `
-      + `${signed(score, 2)}. Move both, and all arrows turn, but not against each other: the score stays.`;
+      + `${fixed(score, 2)}. Move both, and all arrows turn, but not against each other: the score stays.`;
   }
   return { compute, draw };
 }

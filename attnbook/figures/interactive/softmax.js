@@ -39,7 +39,7 @@ function figure(data, control) {
         x: x - step * 0.36, width: step * 0.72, height: long, y: score > 0 ? zero - long : zero,
         fill: HUES[3],
       });
-      write(room.svg, x, score > 0 ? zero - long - 5 : zero + long + 15, score.toFixed(1));
+      write(room.svg, x, score > 0 ? zero - long - 5 : zero + long + 15, fixed(score, 1));
     });
     write(room.svg, left, 168, "weights", { "text-anchor": "start", class: "strong" });
     bars(room.svg, {
@@ -49,7 +49,7 @@ function figure(data, control) {
     const spread = Math.sqrt(sum(scores.map((s) => s * s)) / n);
     return `Vectors of ${width} numbers: the scores are about ${spread.toFixed(1)} in size, one key takes `
       + `${(100 * Math.max(...weights)).toFixed(0)}% of the weight, and the derivative of the softmax `
-      + `has the norm ${slope < 0.001 ? slope.toExponential(0) : slope.toFixed(3)}.`;
+      + `has a norm ${slope < 0.001 ? "below 0.001" : `of ${slope.toFixed(3)}`}.`;
   }
   return { compute, draw };
 }

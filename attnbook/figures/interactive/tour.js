@@ -12,9 +12,9 @@ function figure(data, control) {
   const best = compute({ points: data.points, tour: data.best });
   const whole = compute({ points: data.points, tour: data.walk });
   const move = control.slider("step", {
-    min: 0, max: n, step: 1, value: at.step, show: (v) => `${v} of ${n}`,
-  }, (v) => { at.step = v; });
-  control.button("next step", () => move((at.step + 1) % (n + 1)));
+    min: 1, max: n + 1, step: 1, value: at.step + 1, show: (v) => (v > n ? "back home" : `${v} of ${n}`),
+  }, (v) => { at.step = v - 1; });
+  control.button("next step", () => move((at.step + 1) % (n + 1) + 1));
   let shortest = true;
   control.tick("shortest tour", shortest, (v) => { shortest = v; });
 
@@ -29,13 +29,13 @@ function figure(data, control) {
     const ys = data.points.map((p) => p[1]);
     const wide = Math.max(Math.max(...xs) - Math.min(...xs), Math.max(...ys) - Math.min(...ys)) || 1;
     const xy = data.points.map(([x, y]) => [
-      28 + (size - 56) * (x - Math.min(...xs)) / wide, size - 28 - (size - 56) * (y - Math.min(...ys)) / wide,
+      44 + (size - 88) * (x - Math.min(...xs)) / wide, size - 44 - (size - 88) * (y - Math.min(...ys)) / wide,
     ]);
     const path = (order, more) => put(room.svg, "polyline", {
       points: order.map((k) => xy[k].map((v) => v.toFixed(1)).join(",")).join(" "), fill: "none",
       "stroke-linejoin": "round", "stroke-linecap": "round", ...more,
     });
-    if (shortest) path([...data.best, data.best[0]], { stroke: "currentColor", "stroke-width": 9, opacity: 0.18 });
+    if (shortest) path([...data.best, data.best[0]], { stroke: "currentColor", "stroke-width": 9, opacity: 0.35, class: "band" });
     const past = [...data.walk.slice(0, at.step), ...(at.step === n ? [data.walk[0]] : [])];
     if (past.length > 1) path(past, { stroke: HUES[1], "stroke-width": 2.5 });
     const weights = at.step < n ? data.weights[at.step] : undefined;
@@ -43,8 +43,10 @@ function figure(data, control) {
       const weight = weights ? weights[k] : 0;
       put(room.svg, "circle", { cx: x, cy: y, r: 5 + 15 * Math.sqrt(weight), fill: HUES[0], opacity: 0.2 + 0.7 * weight });
       put(room.svg, "circle", { cx: x, cy: y, r: 4, fill: "currentColor" });
-      if (weight > 0.005) {
-        write(room.svg, x, y - 12, weight.toFixed(2), { class: k === data.walk[at.step] ? "strong" : "" });
+      if (weight > 0.005) { // outwards, where neither the band nor the line lies
+        const out = Math.atan2(y - size / 2, x - size / 2);
+        const far = 20 + 15 * Math.sqrt(weight);
+        write(room.svg, x + far * Math.cos(out), y + far * Math.sin(out) + 5, weight.toFixed(2), { class: k === data.walk[at.step] ? "strong" : "" });
       }
       if (k === data.walk[0]) put(room.svg, "circle", { cx: x, cy: y, r: 11, fill: "none", stroke: HUES[1], "stroke-width": 2 });
     });

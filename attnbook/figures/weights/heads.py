@@ -28,10 +28,11 @@ def _outline(ax: Axes) -> None:
 
 
 def _panel(ax: Axes, weights: np.ndarray, marks: Sequence[int]) -> None:
-    """One column per step, with lines before the marked ones."""
-    heat(ax, weights.T, interpolation="nearest")
+    """One column per step, counted from 1 on the axis, with lines before the marked ones."""
+    steps, rows = weights.shape
+    heat(ax, weights.T, interpolation="nearest", extent=(0.5, steps + 0.5, rows - 0.5, -0.5))
     for mark in marks:
-        ax.axvline(mark - 0.5, color=COLORS[1], linewidth=1.8, linestyle=":")
+        ax.axvline(mark + 0.5, color=COLORS[1], linewidth=1.8, linestyle=":")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     _outline(ax)
 
@@ -49,7 +50,7 @@ def bit_panels(
 
     Args:
         panels: Name → ``(T, channels)``, values from 0 to 1; all with the same T.
-        marks: Steps before which a line is drawn through all panels.
+        marks: Steps before which a line is drawn through all panels, as indices, from 0.
         axes: One for each panel; by default those of a new figure.
     """
     arrays = {name: as_array(name, values, 2) for name, values in panels.items()}
@@ -94,7 +95,7 @@ def head_weights(
         names: One for each head.
         first: The first slot that is shown; after the last one of the memory follows slot 0.
         count: Number of slots that are shown; by default all.
-        marks: Steps before which a line is drawn.
+        marks: Steps before which a line is drawn, as indices, from 0.
         axes: One for each head; by default those of a new figure.
 
     Source: the idea of figure 6 of Graves, Wayne and Danihelka 2014.

@@ -13,7 +13,8 @@ def test_panels_show_a_column_a_step_and_share_the_time():
     assert [ax.get_ylabel() for ax in fig.axes] == ["input", "output"]
     for ax, values in zip(fig.axes, (x, y)):
         np.testing.assert_allclose(ax.images[0].get_array(), values.T.numpy())
-        assert [line.get_xdata()[0] for line in ax.lines] == [2.5]
+        assert [line.get_xdata()[0] for line in ax.lines] == [3.5]
+        assert ax.images[0].get_extent()[:2] == [0.5, 7.5]  # steps are counted from 1
 
 
 def test_heads_have_a_panel_each_and_the_slots_go_round_the_end():
