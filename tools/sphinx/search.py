@@ -175,8 +175,8 @@ def _terms(article, name: str) -> list:
             raise ValueError(
                 f"the glossary must link every term to its section, and {names[0]} has no link"
             )
-        said = definition.find("p") if definition.find("p") is not None else definition
-        opening = (said.text or "").strip() if said.find("a") is not None else _text(said)
+        before = "(.//a)[1]/preceding-sibling::node()/descendant-or-self::text()"
+        opening = re.sub(r"\s+", " ", "".join(definition.xpath(before))).strip()
         addresses = [normpath((Path(name).parent / link).as_posix()) for link in links]
         found.append([names, addresses, opening])
     return found
