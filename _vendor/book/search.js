@@ -30,6 +30,7 @@ class Search {
       terms.map(([names, [home], said]) => [this.at.get(home), "", names.join(", "), said]),
       papers.map(([reference, home]) => [this.at.get(home), "", reference, reference]),
     );
+    this.papers = this.entries.length - papers.length; // where they begin
     this.passages = this.engine(this.entries.map(([, , heading, text]) => ({ heading, text })));
     this.titles = this.engine(pages.map(([, title, keywords = ""]) => ({ title, keywords })));
     this.names = terms.flatMap(([names, homes]) =>
@@ -189,7 +190,10 @@ class Search {
     for (const { id, score, queryTerms } of this.passages.search(query, options)) {
       const found = of(this.entries[id][0]);
       found.score += found.entry === null ? score : score * OTHERS;
-      found.entry ??= id;
+      // a reference is shown only if the page says nothing else
+      if (found.entry === null || (found.entry >= this.papers && id < this.papers)) {
+        found.entry = id;
+      }
       queryTerms.forEach((word) => found.has.add(word));
     }
     for (const { id, score, queryTerms } of this.titles.search(query, options)) {
@@ -306,7 +310,7 @@ function passage(search, text, wanted) {
   let [from, most] = [0, 0];
   hits.forEach((hit, i) => {
     const here = hit ? new Set(hits.slice(i, i + 24).filter(Boolean)).size : 0;
-    if (here > most) [from, most] = [Math.max(0, i - 8), here];
+    if (here > most) [from, most] = [Math.max(0, Math.min(i - 8, all.length - 32)), here];
   });
   const line = element("p", from ? "… " : "");
   for (let i = from; i < Math.min(all.length, from + 32); i++) {

@@ -18,15 +18,16 @@ from lxml import html
 GLOSSARY = "appendix/glossary.html"
 LEFT_OUT = " | ".join(
     ["//pre", "//script", "//style", "//details", "//div[contains(@class, 'math')]"]
-    + ["//*[contains(@class, 'katex-display')]"]
+    + ["//*[contains(@class, 'katex-display')]", "//p[em][starts-with(., 'reading:')]"]
+    + ["//p[em][starts-with(., 'quick:') or starts-with(., '●')]"]
     + ["//div[@class='citation']", "//dl[contains(@class, 'glossary')]"]
     + [f"//section[@id='{name}']//table" for name in ("ledger", "what-held")]
     + [f"//*[contains(@class, '{name}')]" for name in ("headerlink", "eqno", "cell_output")]
 )
-"""Code, hints, formulas set apart, what cells print, lists of papers and the tables of the ledger
-and of what held: nobody looks for those by a question.
+"""Code, hints, formulas set apart, times and sizes, what cells print, lists of papers and the
+tables of the ledger and of what held: nobody looks for those by a question.
 """
-FORMULA = "//span[contains(@class, 'math ')] | //span[@class='katex']"
+FORMULA = "//span[contains(concat(' ', @class, ' '), ' math ')] | //span[@class='katex']"
 LONGEST = 24
 """Characters of a formula that is still read with the words around it."""
 
@@ -67,8 +68,9 @@ def write_index(app, exception):
         length = 400 if pages[here][0].startswith("api/") else None  # what the modules are for
         for section in article.iter("section"):
             anchor, heading, text = _entry(section)
-            task = 200 if heading.startswith("Exercise ") else None  # its beginning says what it asks
-            entries.append([here, anchor, heading, text[: length or task]])
+            # what an exercise is about stands at its beginning
+            kept = 200 if heading.startswith("Exercise ") else length
+            entries.append([here, anchor, heading, text[:kept]])
     index = {
         "pages": pages,
         "entries": entries,
