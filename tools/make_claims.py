@@ -201,6 +201,9 @@ def render(rows: list[dict], root: Path = ROOT) -> str:
     counts = Counter(row["verdict"] for row in rows)
     lines = [
         "---",
+        "myst:",
+        "  html_meta:",
+        "    keywords: replication, reproducibility, results, claims, verdicts, findings",
         "html_theme.sidebar_secondary.remove: true",
         "---",
         "",
