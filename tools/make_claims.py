@@ -207,6 +207,8 @@ def render(rows: list[dict], root: Path = ROOT) -> str:
         "html_theme.sidebar_secondary.remove: true",
         "---",
         "",
+        "<!-- keywords: replication, reproducibility, results, claims, verdicts, findings -->",
+        "",
         "(app-what-held)=",
         "# What held",
         "",

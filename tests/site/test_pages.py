@@ -7,7 +7,6 @@ import re
 from itertools import product
 
 import pytest
-import yaml
 from axe_playwright_python.sync_playwright import Axe
 from book import ROOT, toc_files
 from looking import JUDGE, Look
@@ -16,7 +15,6 @@ pytestmark = [pytest.mark.site, pytest.mark.slow]
 
 SIZES = {"desktop": (1280, 1000), "phone": (390, 844)}
 SHOTS = ROOT / "build" / "screenshots"
-QUESTIONS = yaml.safe_load((ROOT / "tests/site/questions.yaml").read_text(encoding="utf-8"))
 KEEP_SHOTS = bool(os.environ.get("SCREENSHOTS"))
 """Pictures of all pages for a person to look at: each takes as long as all that is judged."""
 
@@ -91,29 +89,3 @@ def test_equations_are_there_and_numbered(browser, url):
     with Look(browser) as look:
         page = look.open(f"{url}/chapters/02_bahdanau/alignment_model.html")
         assert page.evaluate(JUDGE)["rendered"] >= 20 and page.locator("article .eqno").count() >= 1
-
-
-def test_search_answers_as_people_ask(browser, url):
-    """Somebody types a question into the box and gets to the page that answers it; of the list of
-    questions (`questions.yaml`), 95 of 100 have their page among the first three.
-    """
-    with Look(browser) as look:
-        page = look.open(f"{url}/intro.html")
-        page.locator("button.search-button__button, button.search-button").first.click()
-        page.locator("#pst-search-dialog input[name=q]").fill("how does beam search work")
-        page.keyboard.press("Enter")
-        page.wait_for_url("**/search.html?q=how+does+beam+search+work")
-        first = page.locator("#search-results ul.search li a").first
-        assert first.get_attribute("href").startswith("chapters/01_seq2seq/decoding.html")
-        answers = page.evaluate(
-            """questions => questions.map(q => window.bookSearch.find(q).slice(0, 3)
-                 .map(f => window.bookSearch.index.pages[f.page][0]))""",
-            list(QUESTIONS),
-        )
-        missed = {
-            question: found
-            for (question, wanted), found in zip(QUESTIONS.items(), answers)
-            if f"{wanted}.html" not in found
-        }
-        assert len(QUESTIONS) >= 60 and len(missed) <= len(QUESTIONS) / 20, missed
-        assert not look.faults(), look.faults()

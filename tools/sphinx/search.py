@@ -1,5 +1,6 @@
-"""What the search page looks through: every heading of every page with the text under it, and the
-terms of the glossary with the page that defines each.
+"""What the search page looks through: every heading of every page with the text under it, the
+terms of the glossary with the pages that define each, and the papers with the page that cites them
+most.
 
 Sphinx's own index joins words by AND and ranks by alphabet; `_vendor/book/search.js` ranks what is
 written here by relevance.
@@ -7,60 +8,100 @@ written here by relevance.
 
 import json
 import re
+from collections import Counter, defaultdict
 from pathlib import Path
+from posixpath import normpath
 
+from docutils.utils.math import tex2unichar
 from lxml import html
 
 GLOSSARY = "appendix/glossary.html"
 LEFT_OUT = " | ".join(
     ["//pre", "//script", "//style", "//details", "//div[contains(@class, 'math')]"]
+    + ["//*[contains(@class, 'katex-display')]"]
+    + ["//p[em][starts-with(., 'about ') or starts-with(., '●')]"]
     + ["//div[@class='citation']", "//dl[contains(@class, 'glossary')]"]
     + [f"//section[@id='{name}']//table" for name in ("ledger", "what-held")]
     + [f"//*[contains(@class, '{name}')]" for name in ("headerlink", "eqno", "cell_output")]
 )
-"""Code, hints, formulas set apart, what cells print, lists of papers and the tables of the ledger
-and of what held: nobody looks for those by a question.
+"""Code, hints, formulas set apart, times and sizes, what cells print, lists of papers and the
+tables of the ledger and of what held: nobody looks for those by a question.
 """
+FORMULA = "//span[contains(concat(' ', @class, ' '), ' math ')] | //span[@class='katex']"
+LONGEST = 24
+"""Characters of a formula that is still read with the words around it."""
 
 
 def write_index(app, exception):
-    """`_static/book/index.json`: pages [address, title], entries [page, anchor, heading, text], and
-    terms [term, address]."""
+    """`_static/book/index.json`: pages [address, title, keywords], entries [page, anchor, heading,
+    text], terms [names, addresses, definition] and papers [title, address].
+    """
     if exception or app.builder.format != "html":
         return
     out = Path(app.outdir)
-    pages, entries = [], []
-    for name in sorted(app.env.all_docs):
-        path = out / f"{name}.html"
-        article = html.fromstring(path.read_text(encoding="utf-8")).find(".//article")
+    pages, entries, terms, papers = [], [], [], defaultdict(Counter)
+    for name in _in_order(app.env.toctree_includes, app.config.root_doc):
+        tree = html.fromstring((out / f"{name}.html").read_text(encoding="utf-8"))
+        article = tree.find(".//article")
         if article is None or article.find(".//h1") is None:
             continue
-        terms = _terms(article, name) if f"{name}.html" == GLOSSARY else None
+        for formula in article.xpath(FORMULA):
+            if formula.getparent() is not None:
+                _spell(formula)
+        if name.startswith("chapters/"):
+            for paper in article.xpath("//a[contains(@href, 'references.html#')]/@title"):
+                papers[paper][f"{name}.html"] += 1
+        if f"{name}.html" == GLOSSARY:
+            terms = _terms(article, name)
         for unread in article.xpath(LEFT_OUT):  # the glossary stands among the terms
             unread.drop_tree()
-        pages.append([f"{name}.html", _text(article.find(".//h1"))])
+        pages.append([f"{name}.html", _text(article.find(".//h1")), *_keywords(app.env.doc2path(name))])
         here = len(pages) - 1
         for described in reversed(article.xpath("//dl[contains(@class, 'py')]")):
-            sig = described.find("dt")
-            if sig.get("id"):
+            sig, said = described.find("dt"), _text(described.find("dd"))
+            if sig.get("id") and said:
                 name = sig.get("id").rpartition(".")[2]
                 # what it is, and its formula; arguments and errors are not what one types
                 length = 0 if "method" in described.get("class") else 150
-                entries.append([here, sig.get("id"), name, _text(described.find("dd"))[:length]])
+                entries.append([here, sig.get("id"), name, said[:length]])
             described.drop_tree()  # what is in it is not said again of the section around it
         length = 400 if pages[here][0].startswith("api/") else None  # what the modules are for
         for section in article.iter("section"):
             anchor, heading, text = _entry(section)
-            entries.append([here, anchor, heading, text[:length]])
-        if terms is not None:
-            found = terms
-    index = {"pages": pages, "entries": entries, "terms": found}
+            # what an exercise is about stands at its beginning
+            kept = 200 if heading.startswith("Exercise ") else length
+            entries.append([here, anchor, heading, text[:kept]])
+    index = {
+        "pages": pages,
+        "entries": entries,
+        "terms": terms,
+        "papers": [[paper, _home(citing)] for paper, citing in papers.items()],
+    }
     written = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
     (out / "_static" / "book" / "index.json").write_text(written, encoding="utf-8")
 
 
 def _text(element) -> str:
     return re.sub(r"\s+", " ", element.text_content()).strip()
+
+
+def _keywords(source: str) -> list[str]:
+    """Other words for a page, in a comment of its source, which no viewer shows."""
+    return re.findall(r"^<!-- keywords: (.*) -->$", Path(source).read_text("utf-8"), re.MULTILINE)
+
+
+def _in_order(contents: dict, name: str) -> list[str]:
+    """A page and those below it, as one reads them."""
+    below = contents.get(name, [])
+    return [name, *(page for child in below for page in _in_order(contents, child))]
+
+
+def _home(citing: Counter) -> str:
+    """The page that cites a paper most, in the chapter that does; of two the earlier one."""
+    chapters = Counter()
+    for page, times in citing.items():
+        chapters[Path(page).parent] += times
+    return max(citing, key=lambda page: (chapters[Path(page).parent], citing[page]))
 
 
 def _entry(section) -> list[str]:
@@ -74,21 +115,72 @@ def _entry(section) -> list[str]:
     ]
 
 
-def _terms(article, name: str) -> list[list[str]]:
-    """The terms of the glossary, each with the address of the first link of its definition."""
+def _spell(formula):
+    """Put a formula within a line, which is TeX or set by KaTeX, as a few characters."""
+    tex = formula.xpath("string(.//annotation)") or formula.text_content()
+    kept = html.Element("span")
+    kept.text, kept.tail = spelled(tex), formula.tail
+    formula.getparent().replace(formula, kept)
+
+
+STYLES = "mathrm|mathbf|mathcal|text|operatorname|boldsymbol|bar|hat|tilde|widetilde|vec"
+FUNCTIONS = "log|ln|exp|max|min|tanh|sin|cos"
+SYMBOLS = {
+    rf"\{name}": character
+    for kind in ("mathalpha", "mathord", "mathbin", "mathrel", "mathop")
+    for name, character in getattr(tex2unichar, kind).items()
+} | {r"\ldots": "…", r"\dots": "…", r"\cdots": "…", r"\top": "ᵀ", r"\cdot": "·"}
+LOW = dict(zip("0123456789+-aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ"))
+HIGH = dict(zip("0123456789+-−Tᵀnmkij", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻ᵀᵀⁿᵐᵏⁱʲ"))
+
+
+def spelled(tex: str) -> str:
+    r"""A short formula in plain characters, "√dₖ" for \sqrt{d_k}; "…" for one that has none."""
+    text = re.sub(r"^\s*\\[(\[]|\\[)\]]\s*$", "", tex)
+    text = re.sub(r"\\[,;:! ]|\\(left|right|big|Big|bigl|bigr|Bigl|Bigr)(?![a-zA-Z])", " ", text)
+    text = re.sub(f"\\\\({STYLES})(?![a-zA-Z]) *", "", text)
+    text = re.sub(f"\\\\({FUNCTIONS})(?![a-zA-Z])", r" \1 ", text)
+    text = re.sub(r"\\[td]?frac *(\w|\{[^{}]*\}) *(\w|\{[^{}]*\})", r"\1/\2", text)
+    text = re.sub(r"\\sqrt *", "√", text)
+    text = re.sub(r"\\[a-zA-Z]+ *", lambda found: SYMBOLS.get(found[0].strip(), found[0]), text)
+    text = re.sub(r"\{([^{}]*)\}(?=[^{}]*\})", r"\1", text)  # of two pairs the inner one
+    for mark, small in (("_", LOW), ("^", HIGH)):
+        text = re.sub(
+            rf"\{mark} *(?:\{{([^{{}}]*)\}}|([^\s{{}}]))",
+            lambda found, small=small: _small(found[1] or found[2] or "", small),
+            text,
+        )
+    text = re.sub(r"\s+", " ", re.sub(r"[{}]", "", text)).strip()
+    readable = len(text) <= LONGEST and not re.search(r"[\\_^&~]", text)
+    return text.replace("↑", "^") if readable else "…"
+
+
+def _small(text: str, small: dict) -> str:
+    """Below or above the line where there are such characters; else beside, or in brackets."""
+    text = text.replace(" ", "")
+    if all(c in small for c in text):
+        return "".join(small[c] for c in text)
+    return text if small is LOW else f"↑{text}" if len(text) == 1 else f"↑({text})"
+
+
+def _terms(article, name: str) -> list:
+    """Of each term of the glossary all names, the addresses that its definition links, the home
+    first, and the definition."""
     found = []
-    for term in article.xpath("//dl[contains(@class, 'glossary')]/dt"):
-        definition = term
-        while definition.tag != "dd":
-            definition = definition.getnext()
-        words = re.sub(r"\s+", " ", "".join(term.itertext())).strip("# ¶")
-        link = next((a.get("href") for a in definition.iter("a")), None)
-        if link is None:
+    for definition in article.xpath("//dl[contains(@class, 'glossary')]/dd"):
+        names, above = [], definition.getprevious()
+        while above is not None and above.tag == "dt":
+            names.insert(0, re.sub(r"\s+", " ", "".join(above.itertext())).strip("# ¶"))
+            above = above.getprevious()
+        links = [a.get("href").partition("#")[0] for a in definition.iter("a")]
+        if not links:
             raise ValueError(
-                f"the glossary must link every term to its section, and {words} has no link"
+                f"the glossary must link every term to its section, and {names[0]} has no link"
             )
-        target = (Path(name).parent / link.partition("#")[0]).as_posix()
-        found.append([words, re.sub(r"[^/]+/\.\./", "", target)])
+        before = "(.//a)[1]/preceding-sibling::node()/descendant-or-self::text()"
+        opening = re.sub(r"\s+", " ", "".join(definition.xpath(before))).strip()
+        addresses = [normpath((Path(name).parent / link).as_posix()) for link in links]
+        found.append([names, addresses, opening])
     return found
 
 
