@@ -41,10 +41,7 @@ lines.on("line", (line) => {
 @cache
 def _node() -> subprocess.Popen:
     return subprocess.Popen(
-        [NODE, "-e", SERVE, KATEX],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
+        [NODE, "-e", SERVE, KATEX], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
     )
 
 
@@ -57,16 +54,17 @@ def katex(tex: str, display: bool) -> str:
     html, fault = json.loads(node.stdout.readline())
     if fault:
         raise ValueError(fault)
-    return re.sub("<annotation .*?</annotation>", "", html)
+    return re.sub("<annotation .*?</annotation>", "", html, flags=re.DOTALL)
 
 
 def _set(translator, node, display: bool) -> str:
+    tex = node.astext().strip()
     try:
-        return katex(node.astext().strip(), display)
+        return katex(tex, display)
     except ValueError as error:
         page = translator.builder.current_docname
         raise SphinxError(
-            f"{page}: expected a formula that KaTeX can set, got {node.astext()!r}: {error}"
+            f"{page}: expected a formula that KaTeX can set, got {tex!r}: {error}"
         ) from error
 
 

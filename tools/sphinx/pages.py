@@ -1,7 +1,8 @@
 """What a page of the website gets before it is written, and what all of them share.
 
-The theme brings scripts that the book does not use (live code, an icon library), pictures without sizes, and elements that a screen reader cannot name. This template
-bridge mends each page as it is rendered; at the end the icon fonts keep the icons that occur.
+The theme brings scripts that the book does not use (live code, an icon library), pictures without
+sizes, and elements that a screen reader cannot name. This template bridge mends each page as it is
+rendered; at the end the icon fonts keep the icons that occur.
 """
 
 from __future__ import annotations
@@ -206,7 +207,7 @@ def help_the_lost(app, pagename, templatename, context, doctree):
     context["body"] = f"""<section id="page-not-found">
 <h1>Page not found</h1>
 <p>This book has no page at this address. The link may be mistyped, or the page may have moved.</p>
-<form class="bd-search d-flex align-items-center" role="search" action="{to("search")}" method="get">
+<form class="bd-search d-flex align-items-center" role="search" action="{to("search")}">
 <i class="fa-solid fa-magnifying-glass"></i>
 <input type="search" class="form-control" name="q" placeholder="Search the book"
  aria-label="Search the book">
