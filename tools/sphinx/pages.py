@@ -209,8 +209,8 @@ def help_the_lost(app, pagename, templatename, context, doctree):
 <p>This book has no page at this address. The link may be mistyped, or the page may have moved.</p>
 <form class="bd-search d-flex align-items-center" role="search" action="{to("search")}">
 <i class="fa-solid fa-magnifying-glass"></i>
-<input type="search" class="form-control" name="q" placeholder="Search the book"
- aria-label="Search the book">
+<input type="search" class="form-control" name="q" aria-label="Search the book">
+<button type="submit" class="btn btn-outline-primary ms-2">Search</button>
 </form>
 <p>You can also start at the <a href="{to(app.config.root_doc)}">front page</a>, look up a term in
 the <a href="{to("appendix/glossary")}">glossary</a>, or open a chapter:</p>
