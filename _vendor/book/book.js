@@ -1,17 +1,5 @@
-// What every page of the website does: sets its formulas, shows a picture large, prints.
+// What every page of the website does: shows a picture large, filters the ledger, prints.
 "use strict";
-
-function setFormulas() {
-  for (const place of document.querySelectorAll(".math")) {
-    const number = place.querySelector(".eqno");
-    number?.remove();
-    const text = place.textContent.trim();
-    const display = text.startsWith("\\[");
-    const formula = text.replace(/^\\[[(]|\\[\])]$/g, "");
-    katex.render(formula, place, { displayMode: display, throwOnError: false, strict: "ignore" });
-    if (number) place.prepend(number);
-  }
-}
 
 function showLarge(link) {
   const frame = document.createElement("dialog");
@@ -51,7 +39,7 @@ function filterLedger(page) {
     for (const part of page.querySelectorAll(":scope > section")) {
       part.hidden = ![...part.querySelectorAll("tbody tr")].some((row) => !row.hidden);
     }
-    count.textContent = `${shown} of ${rows.length} rows`;
+    count.textContent = shown < rows.length ? `${shown} of ${rows.length} lines` : "";
   };
   kind.addEventListener("change", filter);
   words.addEventListener("input", filter);
@@ -61,7 +49,6 @@ function filterLedger(page) {
 }
 
 document.addEventListener("DOMContentLoaded", () => {
-  if (window.katex) setFormulas();
   const ledger = document.querySelector("section#ledger");
   if (ledger) filterLedger(ledger);
   for (const wide of document.querySelectorAll("pre, .katex-display, .bd-content table")) {

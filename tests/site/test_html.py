@@ -13,6 +13,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import nbformat
 import pytest
+import yaml
 from book import ROOT, build, toc_files
 from bs4 import BeautifulSoup
 
@@ -240,6 +241,70 @@ def test_chapters_are_numbered_from_zero(soup, site):
     assert any(a.get_text().strip().startswith("0. ") for a in contents)
 
 
+def test_formulas_are_set_and_say_themselves_to_screen_readers(soup):
+    """As HTML for the eye and as MathML, whether or not a script runs; no TeX is left to read."""
+    total = 0
+    for page, parsed in soup.items():
+        formulas = parsed.select(".math")
+        total += len(formulas)
+        for formula in formulas:
+            assert formula.select_one(".katex-mathml math") and formula.select_one(".katex-html")
+        texts = [
+            text
+            for text in parsed.find_all(string=re.compile(r"\\"))
+            if not text.find_parent(["pre", "code", "script", "style"])
+        ]
+        assert not texts, (page.name, texts[0])
+        assert not parsed.select('script[src*="katex"]')
+    assert total > 3000
+
+
+def test_references_are_listed_as_they_are_cited(soup, site):
+    """By author and year, in this order, each with a link to the paper."""
+    entries = soup[site / "references.html"].select("div.citation")
+    labels = [entry.select_one(".label").get_text(strip=True).strip("[]") for entry in entries]
+    assert len(labels) >= 180 and "Hochreiter and Schmidhuber, 1997" in labels
+    assert {label for label in labels if not re.fullmatch(r"\D+, \d{4}", label)} == set()
+    first = [re.split(r" et al\.| and |, \d", label)[0].lower() for label in labels]
+    assert first == sorted(first)
+    unlinked = [e.get_text() for e in entries if not e.select_one('p a[href^="http"]')]
+    assert not unlinked
+    cited = soup[site / "chapters/02_bahdanau/index.html"].select_one(
+        'article p a[href*="references.html#"]'
+    )
+    assert cited.find_parent("p").get_text().count("[") == 0  # round brackets, as in the notebooks
+
+
+def test_the_page_for_a_wrong_address_leads_on_from_anywhere(soup, site):
+    """A box to search, the front page and every chapter; all addresses are whole, as the page may
+    be shown at any depth.
+    """
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    prefix = config["sphinx"]["config"]["notfound_urls_prefix"]
+    page = soup[site / "404.html"]
+    article = page.select_one("article")
+    form = article.find("form", role="search")
+    links = [a["href"] for a in article.find_all("a", href=True)]
+    assert form["action"] == f"{prefix}search.html" and form.find("input", attrs={"name": "q"})
+    chapters = [name for name in toc_files() if re.fullmatch(r"chapters/\w+/index", name)]
+    assert [f"{prefix}{name}.html" for name in chapters] == [k for k in links if "chapters" in k]
+    assert f"{prefix}intro.html" in links
+    addresses = [tag["href"] for tag in page.find_all(["a", "link"], href=True)]
+    addresses += [tag["src"] for tag in page.find_all(["script", "img"], src=True)]
+    inside = [a for a in addresses if not urlsplit(a).scheme and not a.startswith("#")]
+    assert len(inside) > 100
+    for address in inside:
+        path = unquote(urlsplit(address).path)
+        assert path.startswith(prefix) and (site / path.removeprefix(prefix)).exists(), address
+
+
+def test_the_ledger_counts_its_lines_once(soup, site):
+    page = soup[site / "appendix/ledger.html"].select_one("article")
+    lines = len(page.select("tbody tr"))
+    told = re.findall(r"\b\d{3}\b", " ".join(p.get_text() for p in page.select("section > p")))
+    assert told == [str(lines)]
+
+
 def test_no_solution_reaches_the_site(site):
     said = [
         str(p.relative_to(site))
@@ -257,10 +322,10 @@ def test_a_warning_fails_the_build(tmp_path):
     config = (ROOT / "_config.yml").read_text(encoding="utf-8")
     (tmp_path / "_config.yml").write_text(
         re.sub(
-            r"^ *(logo|favicon|html_css_files|template_bridge|local_extensions|chapter_zero|api|"
+            r"^ *(logo|favicon|html_css_files|template_bridge|chapter_zero|api|"
             r"sections|pages|search|overview):.*\n",
             "",
-            config,
+            config.replace("tools/sphinx", str(ROOT / "tools/sphinx")),
             flags=re.MULTILINE,
         )
     )
@@ -278,6 +343,10 @@ def test_a_warning_fails_the_build(tmp_path):
     assert made.returncode != 0
     for words in ("nowhere", "nobody1900", "H1 to H3"):
         assert words in made.stdout + made.stderr, words
+    page.write_text("# A formula\n\nOf $q$ and\n\n$$\n\\frac{q}{\\sqrt{d}\n$$\n")
+    made = build(tmp_path, tmp_path / "out")
+    assert made.returncode != 0
+    assert r"page: expected a formula that KaTeX can set, got '\\frac{q}{\\sqrt{d}'" in made.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,17 @@
 dark.
 """
 
+import io
 import os
 import re
+import statistics
 from itertools import product
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from book import ROOT, toc_files
 from looking import JUDGE, Look
+from PIL import Image
 
 pytestmark = [pytest.mark.site, pytest.mark.slow]
 
@@ -89,3 +92,149 @@ def test_equations_are_there_and_numbered(browser, url):
     with Look(browser) as look:
         page = look.open(f"{url}/chapters/02_bahdanau/alignment_model.html")
         assert page.evaluate(JUDGE)["rendered"] >= 20 and page.locator("article .eqno").count() >= 1
+
+
+FORMULAS = """() => [...document.querySelectorAll('article div.math')].map(box => {
+  const edges = element => element.getBoundingClientRect();
+  const parts = [...box.querySelectorAll('.katex-html > *')].map(edges);
+  const left = Math.min(...parts.map(r => r.left)), right = Math.max(...parts.map(r => r.right));
+  const top = Math.min(...parts.map(r => r.top)), bottom = Math.max(...parts.map(r => r.bottom));
+  const column = edges(box.parentElement), frame = box.querySelector('.katex-display');
+  const beside = (other, gap) => (other?.tagName === 'P' ? gap(edges(other)) : null);
+  const number = box.querySelector('.eqno');
+  return {
+    text: box.innerText,
+    off: (left + right) / 2 - (column.left + column.right) / 2,
+    above: beside(box.previousElementSibling, r => top - r.bottom),
+    below: beside(box.nextElementSibling, r => r.top - edges(box).bottom),
+    number: number && column.right - edges(number).right,
+    tall: frame.scrollHeight - frame.clientHeight,
+    wide: frame.scrollWidth - frame.clientWidth,
+    begin: left - edges(frame).left,
+  };
+})"""
+
+
+@pytest.mark.parametrize(
+    "name", ["07_snail/bandits", "06_transformer/multi_head", "09_since_2017/patches_and_latents"]
+)
+def test_formulas_stand_in_the_middle_with_air(browser, url, name):
+    """Short and long, aligned, with and without a number; on a phone a long one scrolls from its
+    beginning.
+    """
+    with Look(browser) as look:
+        page = look.open(f"{url}/chapters/{name}.html")
+        found = page.evaluate(FORMULAS)
+        assert len(found) >= 2 and any(f["number"] is not None for f in found)
+        for formula in found:
+            assert abs(formula["off"]) <= 4 and formula["wide"] <= 0 >= formula["tall"], formula
+            assert abs(formula["number"] or 0) <= 4, formula
+            for air in ("above", "below"):
+                assert formula[air] is None or 12 <= formula[air] <= 24, formula
+        page.set_viewport_size({"width": 390, "height": 844})
+        look.settle()
+        found = page.evaluate(FORMULAS)
+        assert any(f["wide"] > 0 for f in found)
+        for formula in found:
+            assert formula["begin"] >= -1 and (formula["wide"] > 0 or abs(formula["off"]) <= 4)
+
+
+def test_nobody_sees_tex_without_scripts(browser, url):
+    with browser.new_context(java_script_enabled=False) as plain:
+        with Look(browser, context=plain) as look:
+            page = look.open(f"{url}/chapters/03_attention_family/scores.html")
+            seen = page.locator("article p, article li, article td, article div.math").all()
+            texts = [place.inner_text() for place in seen]
+            assert len(texts) > 80 and not [text for text in texts if "\\" in text]
+            size = page.locator("article .katex-html").first.bounding_box()
+            assert size["width"] > 5 and size["height"] > 5
+
+
+LINES = """() => [...document.querySelectorAll('article section > p')]
+  .filter(p => p.textContent.length > 200 && !p.querySelector('.katex, code'))
+  .flatMap(p => {
+    const texts = document.createTreeWalker(p, NodeFilter.SHOW_TEXT);
+    const range = document.createRange();
+    const lines = [0];
+    let last = null;
+    for (let text; (text = texts.nextNode());) {
+      for (let i = 0; i < text.length; i++) {
+        range.setStart(text, i);
+        range.setEnd(text, i + 1);
+        const bottom = range.getClientRects()[0]?.bottom ?? last;
+        if (last !== null && Math.abs(bottom - last) > 8) lines.push(0);
+        lines[lines.length - 1] += 1;
+        last = bottom;
+      }
+    }
+    return lines.slice(0, -1);
+  })"""
+
+
+@pytest.mark.parametrize("name", ["06_transformer/multi_head", "02_bahdanau/translation"])
+def test_a_line_holds_what_the_eye_can_follow(browser, url, name):
+    """65 to 80 characters of text on a desktop; code of 88 columns is whole, and begins at the same
+    edge as text and figures.
+    """
+    with Look(browser) as look:
+        page = look.open(f"{url}/chapters/{name}.html")
+        lines = page.evaluate(LINES)
+        assert len(lines) > 40 and 65 <= statistics.median(lines) and max(lines) <= 80
+        edges, cut = page.evaluate(
+            """() => [
+              [...document.querySelectorAll('article section > p, article figure img, figcaption p,'
+                + 'article .cell_input, article section > .pst-scrollable-table-container')]
+                .filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().left),
+              [...document.querySelectorAll('article .cell_input pre')]
+                .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth)
+                .map(e => e.innerText)]"""
+        )
+        assert max(edges) - min(edges) <= 2 and not cut
+
+
+def test_tables_have_no_empty_strip_and_show_every_column_on_a_phone(browser, url):
+    """A table ends where its last column ends. On a phone the notation fits; what does not, scrolls
+    under a shadow at its edge.
+    """
+    last = """() => [...document.querySelectorAll('article table')].map(table => {
+      const cells = [...table.rows].map(row => row.cells[row.cells.length - 1]);
+      return [table.getBoundingClientRect().right,
+              Math.max(...cells.map(cell => cell.getBoundingClientRect().right))]; })"""
+    with Look(browser) as look:
+        page = look.open(f"{url}/chapters/06_transformer/multi_head.html")
+        ends = page.evaluate(last)
+        assert ends and all(abs(table - cell) <= 2 for table, cell in ends), ends
+        page.set_viewport_size({"width": 390, "height": 844})
+        page = look.open(f"{url}/appendix/notation.html")
+        assert max(cell for _, cell in page.evaluate(last)) <= 390
+        page = look.open(f"{url}/chapters/03_attention_family/scores.html")
+        wide = page.locator("article table").first
+        assert wide.evaluate("t => t.scrollWidth - t.clientWidth") > 20
+
+        def greys():
+            look.settle()
+            shot = Image.open(io.BytesIO(wide.screenshot(animations="disabled"))).convert("L")
+            strip = shot.crop((shot.width - 5, shot.height - 30, shot.width - 2, shot.height - 4))
+            return max(strip.tobytes())
+
+        assert greys() < 215  # in shadow, also where no letter stands
+        wide.evaluate("t => { t.scrollLeft = 10000; }")
+        assert greys() > 240
+
+
+def test_references_show_no_labels_in_code(browser, url):
+    with Look(browser) as look:
+        page = look.open(f"{url}/references.html")
+        first = page.locator("div.citation").first
+        assert first.inner_text().split("\n")[0] == "Abnar and Zuidema, 2020"
+
+
+def test_the_ledger_counts_when_it_is_filtered(browser, url):
+    with Look(browser) as look:
+        page = look.open(f"{url}/appendix/ledger.html")
+        rows = page.locator("#ledger tbody tr").count()
+        count = page.locator(".ledger-filter output")
+        assert count.inner_text() == ""
+        page.get_by_label("Kind of line").select_option("P")
+        shown = page.locator("#ledger tbody tr:visible").count()
+        assert 0 < shown < rows and count.inner_text() == f"{shown} of {rows} lines"

@@ -384,6 +384,46 @@ def test_a_finger_on_a_phone(browser, all_figures):
         assert min(sizes) >= 9
 
 
+@pytest.mark.parametrize("width", [1400, 390])
+def test_controls_are_high_enough_for_a_finger(context, all_figures, width):
+    page = context.new_page()
+    page.set_viewport_size({"width": width, "height": 844})
+    page.set_content(all_figures)
+    controls = page.locator(".bar input, .bar select, .bar button").all()
+    assert len(controls) > 30
+    assert min(control.bounding_box()["height"] for control in controls) >= 24
+    page.close()
+
+
+def test_the_shortest_tour_is_seen_on_dark_and_light_pages(context, all_figures):
+    """The band under the tour stands out from the page by a contrast of 2.5 to 1."""
+    for ground, text in ("#121212", "#ced6dd"), ("#ffffff", "#323232"):
+        page = context.new_page()
+        page.set_content(
+            f"<style>body {{ background: {ground}; color: {text} }}</style>{all_figures}"
+        )
+        plane = page.locator("[data-attnbook-figure=tour] svg")
+        x, y = plane.locator("polyline").first.evaluate(
+            """line => { const [a, b] = [...line.points].slice(-2);
+                 return [(a.x + b.x) / 2, (a.y + b.y) / 2]; }"""
+        )
+        shot = Image.open(io.BytesIO(plane.screenshot())).convert("RGB")
+        assert contrast(shot.getpixel((round(x), round(y))), shot.getpixel((3, 3))) >= 2.5
+        page.close()
+
+
+def contrast(*colours):
+    """Of two colours, as WCAG defines it."""
+
+    def luminance(colour):
+        parts = [c / 255 for c in colour]
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return float(np.dot([0.2126, 0.7152, 0.0722], linear))
+
+    dark, light = sorted(map(luminance, colours))
+    return (light + 0.05) / (dark + 0.05)
+
+
 def test_the_still_is_there_on_paper_and_without_scripts(browser, context, all_figures):
     page = context.new_page()
     page.set_content(all_figures)

@@ -1,8 +1,8 @@
 """What a page of the website gets before it is written, and what all of them share.
 
-The theme brings scripts that the book does not use (live code, an icon library, a full copy of
-MathJax), pictures without sizes, and elements that a screen reader cannot name. This template
-bridge mends each page as it is rendered; at the end the icon fonts keep the icons that occur.
+The theme brings scripts that the book does not use (live code, an icon library), pictures without
+sizes, and elements that a screen reader cannot name. This template bridge mends each page as it is
+rendered; at the end the icon fonts keep the icons that occur.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from html import escape
 from pathlib import Path
 
 from fontTools.subset import Subsetter
@@ -18,8 +19,8 @@ from PIL import Image, ImageChops
 from sphinx.jinja2glue import BuiltinTemplateLoader
 from sphinx.util.images import get_image_size
 
-UNUSED = r"fontawesome\.js|sphinx-thebe|mathjax|searchtools\.js|searchindex\.js"
-UNUSED_LINES = r"THEBE_JS_URL|window\.MathJax|DOCUMENTATION_OPTIONS\.pagename"
+UNUSED = r"fontawesome\.js|sphinx-thebe|searchtools\.js|searchindex\.js"
+UNUSED_LINES = r"THEBE_JS_URL|DOCUMENTATION_OPTIONS\.pagename"
 """Files and lines of the theme and its extensions that no page needs."""
 POLICY = (
     "default-src 'none'; script-src 'self'{hashes}; style-src 'self' 'unsafe-inline'; "
@@ -63,8 +64,7 @@ def mended(page: str, context: dict, builder) -> str:
         page,
     )
     scripts = [static("book/book.js")]
-    if 'class="math ' in page:
-        scripts.insert(0, static("katex/katex.min.js"))
+    if 'class="katex"' in page:
         page = page.replace(
             "</title>",
             f'</title>\n<link rel="stylesheet" href="{static("katex/katex.min.css")}">',
@@ -193,6 +193,31 @@ def _with_policy(page: str) -> str:
     return re.sub(r'(<meta charset="utf-8" ?/?>)', rf"\1\n    {meta}", page, count=1)
 
 
+def help_the_lost(app, pagename, templatename, context, doctree):
+    """The page for an address that does not exist: what happened, and every way on."""
+    if pagename != app.config.notfound_pagename:
+        return
+    to = context["pathto"]
+    chapters = "".join(
+        f'<li><a href="{to(name)}">{escape(app.env.titles[name].astext())}</a></li>'
+        for name in app.env.toctree_includes[app.config.root_doc]
+        if name.startswith("chapters/") and name.endswith("/index")
+    )
+    context["title"] = "Page not found"
+    context["body"] = f"""<section id="page-not-found">
+<h1>Page not found</h1>
+<p>This book has no page at this address. The link may be mistyped, or the page may have moved.</p>
+<form class="bd-search d-flex align-items-center" role="search" action="{to("search")}">
+<i class="fa-solid fa-magnifying-glass"></i>
+<input type="search" class="form-control" name="q" aria-label="Search the book">
+<button type="submit" class="btn btn-outline-primary ms-2">Search</button>
+</form>
+<p>You can also start at the <a href="{to(app.config.root_doc)}">front page</a>, look up a term in
+the <a href="{to("appendix/glossary")}">glossary</a>, or open a chapter:</p>
+<ol start="0">{chapters}</ol>
+</section>"""
+
+
 def keep_used_icons(app, exception):
     """The icon fonts of the theme with only those icons that a page shows."""
     if exception or app.builder.format != "html":
@@ -227,5 +252,6 @@ def keep_used_icons(app, exception):
 
 
 def setup(app):
+    app.connect("html-page-context", help_the_lost, priority=900)  # after its paths are absolute
     app.connect("build-finished", keep_used_icons)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -35,7 +35,7 @@ function figure(data, control) {
       points: order.map((k) => xy[k].map((v) => v.toFixed(1)).join(",")).join(" "), fill: "none",
       "stroke-linejoin": "round", "stroke-linecap": "round", ...more,
     });
-    if (shortest) path([...data.best, data.best[0]], { stroke: "currentColor", "stroke-width": 9, opacity: 0.35, class: "band" });
+    if (shortest) path([...data.best, data.best[0]], { stroke: "currentColor", "stroke-width": 9, opacity: 0.45, class: "band" });
     const past = [...data.walk.slice(0, at.step), ...(at.step === n ? [data.walk[0]] : [])];
     if (past.length > 1) path(past, { stroke: HUES[1], "stroke-width": 2.5 });
     const weights = at.step < n ? data.weights[at.step] : undefined;
