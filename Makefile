@@ -48,8 +48,9 @@ book: setup  ## build the website from the executed notebooks into _build/html
 	$(PY) tools/build_notebooks.py --check
 	$(VENV)/bin/jupyter-book build . --all -W --keep-going
 
-pdf: book  ## the whole book as one PDF in build/attnbook.pdf, printed by Chromium
-	$(PY) tools/make_pdf.py
+pdf: setup  ## the book as one PDF and each chapter as one, in build/pdf, typeset by TeX (CHAPTER=02_bahdanau: it alone)
+	$(PY) tools/build_notebooks.py --check
+	$(PY) tools/make_pdf.py $(CHAPTER)
 
 grade: setup  ## the instructor's round: marks and feedback for SUBMISSIONS=FOLDER (without it: for a made-up class)
 	$(if $(SUBMISSIONS),,test -d course/example || $(PY) -m attnbook course example --section soft_lookup --out course/example)
