@@ -34,6 +34,7 @@ WORDING = [
     (r", folded,", ", in the notebook,"),
     (r"hints are folded away under the statement", "its notebook has hints"),
     (r" below the check\b", " below"),
+    (r"the rocket button at the top", "on the website the rocket button at the top"),
 ]
 """Of what is folded on the website a reader of paper is told where to find it."""
 
@@ -93,13 +94,13 @@ class Paper(LaTeXBuilder):
         book = inline_all_toctrees(self, self.docnames, indexfile, book, darkgreen, [indexfile])
         book["docname"] = indexfile
         leave_out(book)
-        for table in book.findall(nodes.table):
-            set_columns(table)
         for node in list(book.findall(glossary)):
             place = node.parent.index(node)
             node.parent.insert(place + 1, _latex(r"\end{papercolumns}"))
             node.parent.insert(place, _latex(r"\begin{papercolumns}"))
         self.env.resolve_references(book, indexfile, self)
+        for table in book.findall(nodes.table):
+            set_columns(table)
         return book
 
     def _preface(self, docname):
@@ -127,7 +128,7 @@ def set_columns(table: nodes.table) -> None:
     free = max(0, CHARACTERS - sum(words))
     for spec, word, text in zip(table.findall(nodes.colspec), words, texts, strict=True):
         spec["colwidth"] = round(10 * (word + 2 + free * text / sum(texts)))
-    table["classes"] = ["colwidths-given"]
+    table["classes"] = ["colwidths-given", "longtable"]
 
 
 def leave_out(book: nodes.document) -> None:
@@ -153,7 +154,9 @@ def leave_out(book: nodes.document) -> None:
             node.parent.remove(node)
     for node in list(book.findall(nodes.raw)):
         if node.get("format") == "html":
-            node.parent.remove(node)
+            counted = re.findall(r"<b>(\d+)</b> ([^<]+)", node.astext())  # the bar of verdicts
+            said = ", ".join(f"{number} {verdict}" for number, verdict in counted)
+            node.parent.replace(node, nodes.paragraph("", f"{said}.") if said else [])
     for text in list(book.findall(nodes.Text)):
         if not isinstance(text.parent, (nodes.literal, nodes.literal_block, nodes.math)):
             text.parent.replace(text, nodes.Text(on_paper(text.astext())))
@@ -172,7 +175,8 @@ def _is_for_screens(node):
     if isinstance(node, nodes.Admonition) and "seealso" in node.get("classes", ()):
         return node.children and node[0].astext() == "In the library"
     if isinstance(node, nodes.image):
-        return str(node.get("original_uri", node["uri"])).lstrip("/").startswith("_build/cards")
+        card = isinstance(node.parent, nodes.container) and "chapter-card" in node.parent["classes"]
+        return card or "/cards/" in node["uri"]
     return isinstance(node, nodes.container) and "front-doors" in node["classes"]
 
 
@@ -263,7 +267,7 @@ class PaperTranslator(LaTeXTranslator):
 
     def visit_literal_block(self, node):
         if "output" not in node["classes"]:
-            node.rawsource = re.sub(r"\n{3,}", "\n\n", node.rawsource)
+            node.rawsource = on_paper(re.sub(r"\n{3,}", "\n\n", node.rawsource))
             node.children = [nodes.Text(node.rawsource)]
         lines = node.astext().count("\n") + 2
         if lines <= TOGETHER + 2 and not self.table:
