@@ -110,7 +110,7 @@ def sound(made: Typeset) -> None:
     lost = [link for link in links if link[2] is None]
     assert not lost, f"links that lead nowhere: {lost[:5]}"
     outside = {to for _, _, to in links if isinstance(to, str)}
-    assert all(re.match("https?://[^/]+[.][a-z]+/", to) for to in outside)
+    assert all(re.match(r"https?://[^/]+\.[a-z]+(/|$)", to) for to in outside)
     assert not any(re.search(r"\.(md|ipynb)(#|$)", to) for to in outside if "github" not in to)
     # every page that the text names is where a link of that width leads
     said = 0
