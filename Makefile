@@ -8,7 +8,7 @@ LIBRARY := tests/mechanisms tests/models tests/training tests/tasks
 export CI
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test test-newest test-oldest test-colab nightly book pdf grade reproduce gpu notebooks clean
+.PHONY: help setup lab check test test-newest test-oldest test-colab nightly book pdf look grade reproduce gpu notebooks clean
 
 help:
 	@awk -F ':[^#]*## *' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*##/ { printf "  make %-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,8 +21,9 @@ book: setup  ## build the website into _build/html
 	$(PY) tools/build_notebooks.py --check
 	$(VENV)/bin/jupyter-book build . --all -W --keep-going
 
-pdf: book  ## the whole book as one PDF in build/attnbook.pdf, printed by Chromium
-	$(PY) tools/make_pdf.py
+pdf: setup  ## the book and each chapter as a PDF in build/pdf, typeset by TeX (CHAPTER=02_bahdanau: it alone)
+	$(PY) tools/build_notebooks.py --check
+	$(PY) tools/make_pdf.py $(CHAPTER)
 
 ##@ To teach
 grade: setup  ## marks and feedback for SUBMISSIONS=FOLDER (without it: for a made-up class)
@@ -57,6 +58,9 @@ test-colab:  ## the notebooks and the tests of the library in .venv-colab, with 
 
 nightly: setup  ## what takes hours (STEPS="mutants newest ..."): the report is results/nightly.md
 	$(PY) tools/nightly.py $(STEPS)
+
+look: book  ## draw what people see first as contact sheets in build/look (SHEETS="site lab github paper")
+	$(PY) tools/look.py $(SHEETS)
 
 reproduce: setup  ## make one recorded run again: make reproduce NAME=...
 	$(PY) -m attnbook reproduce $(NAME)

@@ -2,11 +2,16 @@
 # The system packages that the browser tests and the grader's sandbox use. Installs only what is missing, and only with apt; on an
 # Ubuntu that keeps ordinary users from making namespaces (23.10 and newer), lets bubblewrap make them by an AppArmor profile.
 # A person runs it once:  bash tools/install_system.sh
+# With the word paper, and in CI, it also installs TeX for `make pdf` (about 400 MB).
 set -u
 missing=()
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
 command -v bwrap >/dev/null || missing+=(bubblewrap)
 [ -n "$(python3 -c 'from ctypes.util import find_library; print(find_library("seccomp") or "")')" ] || missing+=(libseccomp2)
+if [ "${1:-}" = paper ] || [[ "${CI:-}" =~ ^(1|true)$ ]]; then
+    command -v lualatex >/dev/null && command -v latexmk >/dev/null && kpsewhich titlesec.sty texgyrepagella-math.otf texgyrepagella-regular.otf DejaVuSansMono-Oblique.ttf DroidSansFallbackFull.ttf >/dev/null ||
+        missing+=(texlive-luatex texlive-latex-extra latexmk fonts-texgyre fonts-texgyre-math fonts-dejavu-extra fonts-droid-fallback)
+fi
 as_root=()
 [ "$(id -u)" -eq 0 ] || as_root=(sudo)
 

@@ -7,7 +7,7 @@
     paper    ten pages of the PDF
 
 Whoever changes a page, a template or a figure looks at them. `make look` builds the website first;
-the paper sheet shows build/attnbook.pdf, which `make pdf` makes.
+the paper sheet shows build/pdf/attnbook.pdf, which `make pdf` makes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ import lab
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"
-BOOK = ROOT / "build" / "attnbook.pdf"
+BOOK = ROOT / "build" / "pdf" / "attnbook.pdf"
 OUT = ROOT / "build" / "look"
 
 WINDOWS = {"desktop": (1400, 1000), "phone": (390, 844)}
@@ -264,7 +264,7 @@ def look_at_paper() -> list[Path]:
     from pypdf import PdfReader
 
     if not BOOK.is_file() or not shutil.which("pdftoppm"):
-        print("no sheet of the paper: it needs build/attnbook.pdf (make pdf) and pdftoppm")
+        print("no sheet of the paper: it needs build/pdf/attnbook.pdf (make pdf) and pdftoppm")
         return []
     count = len(PdfReader(BOOK).pages)
     wanted = [1, 3, 5, 6, *(round(count * part) for part in (0.15, 0.3, 0.45, 0.6, 0.75, 0.95))]

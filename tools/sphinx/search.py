@@ -55,7 +55,9 @@ def write_index(app, exception):
             terms = _terms(article, name)
         for unread in article.xpath(LEFT_OUT):  # the glossary stands among the terms
             unread.drop_tree()
-        pages.append([f"{name}.html", _text(article.find(".//h1")), *_keywords(app.env.doc2path(name))])
+        pages.append(
+            [f"{name}.html", _text(article.find(".//h1")), *_keywords(app.env.doc2path(name))]
+        )
         here = len(pages) - 1
         for described in reversed(article.xpath("//dl[contains(@class, 'py')]")):
             sig, said = described.find("dt"), _text(described.find("dd"))
