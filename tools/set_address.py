@@ -13,7 +13,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from bookbuild.address import Address, read_address
 
@@ -48,10 +47,6 @@ def replacements(old: Address, new: Address) -> list[tuple[str, str]]:
         tuple(on_colab),
         (old.site.rstrip("/"), new.site.rstrip("/")),
         (old.repository, new.repository),
-        (
-            f"notfound_urls_prefix: {urlsplit(old.site).path}",
-            f"notfound_urls_prefix: {urlsplit(new.site).path}",
-        ),
     ]
     return [(before, after) for before, after in pairs if before != after]
 

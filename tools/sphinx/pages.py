@@ -12,6 +12,7 @@ import hashlib
 import re
 from html import escape
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from fontTools.subset import Subsetter
 from fontTools.ttLib import TTFont
@@ -251,7 +252,14 @@ def keep_used_icons(app, exception):
     sheet.write_text(css, encoding="utf-8")
 
 
+def addresses(app, config):
+    """What extensions ask for again of the address of the website."""
+    config.ogp_site_url = config.html_baseurl
+    config.notfound_urls_prefix = urlsplit(config.html_baseurl).path
+
+
 def setup(app):
+    app.connect("config-inited", addresses, priority=1)
     app.connect("html-page-context", help_the_lost, priority=900)  # after its paths are absolute
     app.connect("build-finished", keep_used_icons)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
