@@ -52,9 +52,10 @@ test-oldest:  ## the tests of the library in .venv-oldest, with the oldest versi
 	@CI= $(PYTHON) tools/setup_env.py .venv-oldest --oldest
 	.venv-oldest/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(LIBRARY) $(ARGS)
 
-test-colab:  ## the notebooks and the tests of the library in .venv-colab, with the versions of Google Colab
+test-colab:  ## the notebooks, their install line and the library in .venv-colab, with the versions of Google Colab
 	@CI= $(PYTHON) tools/setup_env.py .venv-colab --colab
 	.venv-colab/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(LIBRARY) chapters $(ARGS)
+	.venv-colab/bin/python -m pytest tests/chapters/test_install.py
 
 nightly: setup  ## what takes hours (STEPS="mutants newest ..."): the report is results/nightly.md
 	$(PY) tools/nightly.py $(STEPS)
