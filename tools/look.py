@@ -113,11 +113,15 @@ def look_at_site(browser) -> list[Path]:
             for window, (width, height) in WINDOWS.items():
                 for scheme in SCHEMES:
                     size = {"width": width, "height": height}
-                    page = browser.new_page(viewport=size, color_scheme=scheme)
+                    page = browser.new_page(
+                        viewport=size, color_scheme=scheme, reduced_motion="reduce"
+                    )
                     page.goto(f"{url}/{address}", wait_until="networkidle")
                     if selector:
-                        page.locator(selector).first.evaluate("e => e.scrollIntoView()")
-                    page.wait_for_timeout(300)
+                        page.locator(selector).first.evaluate(
+                            "e => window.scrollBy(0, e.getBoundingClientRect().top - 80)"
+                        )
+                    page.wait_for_timeout(500)
                     pictures.append((f"{window}, {scheme}", picture_of(page)))
                     page.close()
             pictures.sort(key=lambda one: one[1].width, reverse=True)

@@ -2,8 +2,8 @@
 is told so.
 """
 
-import importlib.util
 import json
+import sys
 from collections import Counter
 from types import SimpleNamespace
 
@@ -12,9 +12,21 @@ import yaml
 from axe_playwright_python.sync_playwright import Axe
 from book import ROOT
 from looking import Look
+from lxml import html
+
+sys.path.append(str(ROOT / "tools/sphinx"))
+import formulas  # noqa: E402
 
 QUESTIONS = yaml.safe_load((ROOT / "tests/site/questions.yaml").read_text(encoding="utf-8"))
 in_browser = [pytest.mark.site, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def search():
+    """tools/sphinx/search.py"""
+    import search
+
+    return search
 
 
 @pytest.fixture(scope="module")
@@ -185,39 +197,47 @@ class TestPage:
                 assert wide <= 1, f"{query}: {wide} px wider than the window"
 
 
-def test_formulas_of_the_index(tmp_path):
-    r"""As \( .. \) and as KaTeX has set them: short ones in plain characters, "…" for others, and
-    none of those set apart.
-    """
-    spec = importlib.util.spec_from_file_location("search", ROOT / "tools/sphinx/search.py")
-    search = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(search)
+@pytest.mark.parametrize(
+    ("tex", "said"),
+    [
+        (r"\sqrt{d_k}", "√dₖ"),
+        (r"q \cdot k_i", "q ⋅ kᵢ"),
+        (r"QK^\top", "QKᵀ"),
+        (r"-\infty", "−∞"),
+        (r"\frac{1}{n}", "1/n"),
+        (r"X \in \mathbb{R}^{n \times d}", "X ∈ R^(n×d)"),
+        (r"\bar{h}_t = \tanh(W h)", "hₜ = tanh (Wh)"),
+        (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", "…"),
+        (r"a + b + c + d + e + f + g + h", "…"),
+    ],
+)
+def test_a_formula_in_plain_characters(search, tex, said):
+    found = html.fromstring(formulas.katex(tex, False)).find(".//math")
+    assert search.spelled(found) == said
 
-    def set_by_katex(tex):
-        return (
-            '<span class="katex"><span class="katex-mathml"><math><semantics><mi>twice</mi>'
-            f'<annotation encoding="application/x-tex">{tex}</annotation></semantics></math></span>'
-            '<span class="katex-html" aria-hidden="true">twice</span></span>'
-        )
 
-    root, frac = r"\sqrt{d_k}", r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}"
+def test_formulas_of_the_index(search, tmp_path):
+    """Within a line they are read, and none of those set apart."""
+    root, grid = (
+        formulas.katex(tex, False)
+        for tex in (r"\sqrt{d_k}", r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}")
+    )
+    display = formulas.katex(r"\sqrt{d_k}", True)
     (tmp_path / "_static/book").mkdir(parents=True)
     (tmp_path / "page.html").write_text(
         "<html><body><article><section id='s'><h1>Title</h1><p>"
-        rf"A <span class='math notranslate'>\({root}\)</span>, "
-        f"b <span class='math notranslate'>{set_by_katex(root)}</span>, c {set_by_katex(root)}, "
-        rf"d <span class='math notranslate'>\({frac}\)</span>, e {set_by_katex(frac)}.</p>"
-        rf"<div class='math notranslate'>\[{root}\]</div>"
-        f"<p><span class='katex-display'>{set_by_katex(root)}</span></p>"
-        f"<div class='math'>{set_by_katex(root)}</div></section></article></body></html>",
+        f"A <span class='math notranslate'>{root}</span>, d <span class='math'>{grid}</span>.</p>"
+        f"<div class='math notranslate'>{display}</div></section></article></body></html>",
         encoding="utf-8",
     )
+    (tmp_path / "page.md").write_text("<!-- keywords: heading, name -->\n\n# Title\n")
     app = SimpleNamespace(
         builder=SimpleNamespace(format="html"),
         config=SimpleNamespace(root_doc="page"),
-        env=SimpleNamespace(toctree_includes={}),
+        env=SimpleNamespace(toctree_includes={}, doc2path=lambda name: tmp_path / f"{name}.md"),
         outdir=tmp_path,
     )
     search.write_index(app, None)
     index = json.loads((tmp_path / "_static/book/index.json").read_text(encoding="utf-8"))
-    assert index["entries"] == [[0, "s", "Title", "A √dₖ, b √dₖ, c √dₖ, d …, e …."]]
+    assert index["entries"] == [[0, "s", "Title", "A √dₖ, d …."]]
+    assert index["pages"] == [["page.html", "Title", "heading, name"]]

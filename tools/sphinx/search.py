@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from posixpath import normpath
 
-from docutils.utils.math import tex2unichar
 from lxml import html
 
 GLOSSARY = "appendix/glossary.html"
@@ -27,7 +26,7 @@ LEFT_OUT = " | ".join(
 """Code, hints, formulas set apart, times and sizes, what cells print, lists of papers and the
 tables of the ledger and of what held: nobody looks for those by a question.
 """
-FORMULA = "//span[contains(concat(' ', @class, ' '), ' math ')] | //span[@class='katex']"
+FORMULA = "//span[@class='katex']"
 LONGEST = 24
 """Characters of a formula that is still read with the words around it."""
 
@@ -46,8 +45,7 @@ def write_index(app, exception):
         if article is None or article.find(".//h1") is None:
             continue
         for formula in article.xpath(FORMULA):
-            if formula.getparent() is not None:
-                _spell(formula)
+            _spell(formula)
         if name.startswith("chapters/"):
             for paper in article.xpath("//a[contains(@href, 'references.html#')]/@title"):
                 papers[paper][f"{name}.html"] += 1
@@ -118,43 +116,54 @@ def _entry(section) -> list[str]:
 
 
 def _spell(formula):
-    """Put a formula within a line, which is TeX or set by KaTeX, as a few characters."""
-    tex = formula.xpath("string(.//annotation)") or formula.text_content()
+    """Put a few characters in the place of a formula within a line, which KaTeX has set."""
     kept = html.Element("span")
-    kept.text, kept.tail = spelled(tex), formula.tail
+    kept.text, kept.tail = spelled(formula.find(".//math")), formula.tail
     formula.getparent().replace(formula, kept)
 
 
-STYLES = "mathrm|mathbf|mathcal|text|operatorname|boldsymbol|bar|hat|tilde|widetilde|vec"
-FUNCTIONS = "log|ln|exp|max|min|tanh|sin|cos"
-SYMBOLS = {
-    rf"\{name}": character
-    for kind in ("mathalpha", "mathord", "mathbin", "mathrel", "mathop")
-    for name, character in getattr(tex2unichar, kind).items()
-} | {r"\ldots": "…", r"\dots": "…", r"\cdots": "…", r"\top": "ᵀ", r"\cdot": "·"}
 LOW = dict(zip("0123456789+-aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ"))
-HIGH = dict(zip("0123456789+-−Tᵀnmkij", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻ᵀᵀⁿᵐᵏⁱʲ"))
+HIGH = dict(zip("0123456789+-−T⊤nmkij", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻ᵀᵀⁿᵐᵏⁱʲ"))
+SPACED = "=≈≠<>≤≥∈→∼+−-×⋅·"
+"""Signs with a space on both sides, where they stand between two things."""
 
 
-def spelled(tex: str) -> str:
-    r"""A short formula in plain characters, "√dₖ" for \sqrt{d_k}; "…" for one that has none."""
-    text = re.sub(r"^\s*\\[(\[]|\\[)\]]\s*$", "", tex)
-    text = re.sub(r"\\[,;:! ]|\\(left|right|big|Big|bigl|bigr|Bigl|Bigr)(?![a-zA-Z])", " ", text)
-    text = re.sub(f"\\\\({STYLES})(?![a-zA-Z]) *", "", text)
-    text = re.sub(f"\\\\({FUNCTIONS})(?![a-zA-Z])", r" \1 ", text)
-    text = re.sub(r"\\[td]?frac *(\w|\{[^{}]*\}) *(\w|\{[^{}]*\})", r"\1/\2", text)
-    text = re.sub(r"\\sqrt *", "√", text)
-    text = re.sub(r"\\[a-zA-Z]+ *", lambda found: SYMBOLS.get(found[0].strip(), found[0]), text)
-    text = re.sub(r"\{([^{}]*)\}(?=[^{}]*\})", r"\1", text)  # of two pairs the inner one
-    for mark, small in (("_", LOW), ("^", HIGH)):
-        text = re.sub(
-            rf"\{mark} *(?:\{{([^{{}}]*)\}}|([^\s{{}}]))",
-            lambda found, small=small: _small(found[1] or found[2] or "", small),
-            text,
-        )
-    text = re.sub(r"\s+", " ", re.sub(r"[{}]", "", text)).strip()
-    readable = len(text) <= LONGEST and not re.search(r"[\\_^&~]", text)
-    return text.replace("↑", "^") if readable else "…"
+def spelled(math) -> str:
+    """A short formula, given as MathML, in plain characters, "√dₖ"; "…" for one that has none."""
+    text = re.sub(r"\s+", " ", _line(math) or "").strip()
+    return text if text and len(text) <= LONGEST and "…?" not in text else "…"
+
+
+def _line(element) -> str:
+    """An element of MathML in one line, "…?" for what has no line."""
+    parts = [_line(child) for child in element]
+    match element.tag:
+        case "mi" | "mn" | "mo" | "mtext":
+            text = (element.text or "").replace("\u2061", "").replace("\u200b", "")
+            before = element.getprevious() is not None
+            if element.tag == "mo" and text in SPACED and before:
+                return f" {text} " if text else ""
+            return f" {text} " if element.tag == "mi" and len(text) > 1 else text
+        case "msub":
+            return parts[0] + _small(parts[1], LOW)
+        case "msup":
+            return parts[0] + _small(parts[1], HIGH)
+        case "msubsup":
+            return parts[0] + _small(parts[1], LOW) + _small(parts[2], HIGH)
+        case "mover" | "munder":  # a bar, a hat, a tilde
+            return parts[0] if element[1].tag == "mo" else "…?"
+        case "msqrt":
+            inner = "".join(parts)
+            return f"√{inner}" if len(inner) < 4 else f"√({inner})"
+        case "mfrac":
+            return "/".join(part if len(part) < 4 else f"({part})" for part in parts)
+        case "math" | "semantics" | "mrow" | "mstyle" | "mpadded":
+            return "".join(parts)
+        case "annotation":
+            return ""
+        case "mspace":
+            return " "
+    return "…?"
 
 
 def _small(text: str, small: dict) -> str:
@@ -162,7 +171,7 @@ def _small(text: str, small: dict) -> str:
     text = text.replace(" ", "")
     if all(c in small for c in text):
         return "".join(small[c] for c in text)
-    return text if small is LOW else f"↑{text}" if len(text) == 1 else f"↑({text})"
+    return text if small is LOW else f"^{text}" if len(text) == 1 else f"^({text})"
 
 
 def _terms(article, name: str) -> list:
