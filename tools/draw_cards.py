@@ -16,6 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -63,6 +64,7 @@ def _nearness() -> Iterable[str]:
     day = torch.linspace(0, 24, 97)
     asked = torch.cat([day, torch.tensor([10.0])])[:, None]
     found = attend(_Near(), asked, hours[:, None], notes[:, None], need_weights=True)
+    assert found.weights is not None  # they were asked for
     low, high = notes.min(), notes.max()
     x = lambda hour: 10 + 220 * float(hour) / 24  # noqa: E731
     y = lambda value: 138 - 126 * float((value - low) / (high - low))  # noqa: E731
@@ -197,7 +199,9 @@ def _far_parts() -> Iterable[str]:
     hook = layer.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
     with torch.no_grad():
         network(pictures.float() / 127.5 - 1, labels)
-        weights = layer.attended(given[0]).weights[0]
+        found = layer.attended(given[0]).weights
+    assert found is not None  # they were asked for
+    weights = found[0]
     hook.remove()
     hue = (pictures[0].amax(0).int() - pictures[0].amin(0) > 60).float()
     row = int(hue.view(8, 4, 8, 4).mean((1, 3))[:, :2].amax(1).argmax())
@@ -318,9 +322,9 @@ def social(path: Path) -> None:
     fig = plt.figure(figsize=(12, 6.3), dpi=100, facecolor="#fbfbf8")
     ax = fig.add_axes((0, 0, 1, 1), xlim=(0, 1200), ylim=(630, 0))
     ax.axis("off")
-    text = dict(color="#1c2733", family="DejaVu Sans")
+    text: dict[str, Any] = dict(color="#1c2733", family="DejaVu Sans")
     ax.text(600, 112, "Attention, Cell by Cell", fontsize=50, weight="bold", ha="center", **text)
-    said = "A book on attention in which every formula, figure and claim is a cell that runs"
+    said = "A book about attention that runs"
     ax.text(600, 182, said, fontsize=18.5, ha="center", **text)
     places = []
     for words, y in ((source, 304), (target, 538)):

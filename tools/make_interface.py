@@ -23,6 +23,7 @@ import subprocess
 import sys
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 from bookbuild import setup_cell, source
 from bookbuild.nondeterminism import parse
@@ -80,7 +81,9 @@ def _records(trees) -> set[str]:
     patterns, words = set(), set()
     for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.JoinedStr):
-            text = "".join(v.value if isinstance(v, ast.Constant) else "*" for v in node.values)
+            text = "".join(
+                str(v.value) if isinstance(v, ast.Constant) else "*" for v in node.values
+            )
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             text = node.value
             words |= set(re.findall(r"[a-z0-9]+", text.lower()))
@@ -144,7 +147,7 @@ def offers(kind: str, entry: str) -> bool:
 
 
 @cache
-def _object(name: str):
+def _object(name: str) -> Any:
     module, _, attribute = name.rpartition(".")
     try:
         return importlib.import_module(name)

@@ -75,7 +75,11 @@ def chapters(book: PdfReader) -> dict[str, tuple[int, int]]:
     starts = [book.get_destination_page_number(item) for item in tops]
     ends = [*starts[1:], len(book.pages)]
     found = zip((item.title for item in tops), starts, ends)
-    return {title: (first, end) for title, first, end in found if title[0].isdigit()}
+    return {
+        title: (first, end)
+        for title, first, end in found
+        if title and first is not None and end is not None and title[0].isdigit()
+    }
 
 
 def split(path: Path, names: list[str]) -> list[Path]:
@@ -88,7 +92,9 @@ def split(path: Path, names: list[str]) -> list[Path]:
     for name, (title, (first, end)) in zip(names, found.items()):
         writer = PdfWriter()
         writer.append(book, pages=(first, end))
-        writer.add_metadata({"/Title": f"{title} ({book.metadata.title})"})
+        writer.add_metadata(
+            {"/Title": f"{title} ({book.metadata.title if book.metadata else path.stem})"}
+        )
         made.append(path.with_name(f"{name}.pdf"))
         writer.write(made[-1])
     return made

@@ -100,7 +100,7 @@ def readable(nb: NotebookNode, path: Path, stored: NotebookNode | None = None) -
     """
     made = _readable(nb, path)
     number = _stored_interface(stored)
-    if number is not None and number >= setup_cell.oldest_interface():
+    if stored is not None and number is not None and number >= setup_cell.oldest_interface():
         kept = copy.deepcopy(made)
         _write_interface(kept, number)
         if source.skeleton(kept) == source.skeleton(stored):

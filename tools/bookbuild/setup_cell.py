@@ -20,11 +20,11 @@ _INTERFACE = re.compile(r"\binterface=(\d+)")
 
 def add_setup(nb: NotebookNode, path: Path) -> NotebookNode:
     """Put the set-up cell into the source `path`, in place, where it has a declared line."""
-    texts = (cell for cell in nb.cells if cell.cell_type == "markdown")
-    cell = next((cell for cell in texts if promise.LINE.search(cell.source)), None)
-    if cell is None:
+    texts = [(k, cell) for k, cell in enumerate(nb.cells) if cell.cell_type == "markdown"]
+    lines = ((k, cell, promise.LINE.search(cell.source)) for k, cell in texts)
+    place, cell, found = next((line for line in lines if line[2]), (0, None, None))
+    if cell is None or found is None:
         return nb
-    found, place = promise.LINE.search(cell.source), nb.cells.index(cell)
     above, below = cell.source[: found.end()], cell.source[found.end() :].strip("\n")
     code = setup_code(promise.declared(nb), read_address(path), current_interface())
     cell.source = above

@@ -49,6 +49,7 @@ def _node() -> subprocess.Popen:
 def katex(tex: str, display: bool) -> str:
     """The HTML of a formula; a ValueError says why KaTeX cannot set it."""
     node = _node()
+    assert node.stdin and node.stdout
     node.stdin.write(json.dumps([tex, display]) + "\n")
     node.stdin.flush()
     html, fault = json.loads(node.stdout.readline())

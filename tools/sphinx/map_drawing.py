@@ -52,10 +52,8 @@ def ideas(root: Path) -> list[Idea]:
 
 def _authors(entry: Entry) -> str:
     """As they stand in a narrow box."""
-    names = [
-        " ".join([*one.prelast_names, *one.last_names]).strip("{}")
-        for one in entry.persons["author"]
-    ]
+    people = (entry.persons or {})["author"]
+    names = [" ".join([*p.prelast_names, *p.last_names]).strip("{}") for p in people]
     both = " & ".join(names)
     return both if len(names) == 1 or (len(names) == 2 and len(both) < 19) else f"{names[0]} et al."
 

@@ -49,7 +49,7 @@ class ChapterCard(SphinxDirective):
         svg = drawn.read_text(encoding="utf-8").replace(
             'aria-hidden="true"', f'role="img" aria-label="{html.escape(self.options["alt"])}"', 1
         )
-        title = re.search(r"^# (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)[1]
+        (title,) = re.findall(r"^# (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
         minutes, exercises = _counted(chapter)
         hours = f"{round(minutes / 30) / 2:g} hours"
         told = nodes.container(classes=["chapter-told"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any, cast
 
 from docutils import nodes
 from PIL import Image
@@ -133,9 +134,11 @@ def set_columns(table: nodes.table) -> None:
 
 def leave_out(book: nodes.document) -> None:
     """Takes away what is folded on the website, what only a screen can do, and words about it."""
-    for cell in list(book.findall(_is_cell)):
+    for cell in cast(list[nodes.Element], list(book.findall(_is_cell))):
         tags = {c.removeprefix("tag_") for c in cell["classes"] if c.startswith("tag_")}
-        inputs = [n for n in cell.children if n.get("nb_element") == "cell_code_source"]
+        inputs = [
+            n for n in cast(list[Any], cell.children) if n.get("nb_element") == "cell_code_source"
+        ]
         setup = any("attnbook.setup(" in n.astext() for n in inputs)
         if {"hide-cell", "check"} & tags or setup:
             cell.parent.remove(cell)
@@ -170,10 +173,12 @@ def _is_cell(node):
     return isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
 
 
-def _is_for_screens(node):
+def _is_for_screens(node: Any) -> bool:
     """The doors and pictures of the front page, the links to the API, what only the web shows."""
-    if isinstance(node, nodes.Admonition) and "seealso" in node.get("classes", ()):
-        return node.children and node[0].astext() == "In the library"
+    if isinstance(node, nodes.Admonition):
+        box = cast(Any, node)
+        seealso = "seealso" in box.get("classes", ()) and box.children
+        return bool(seealso) and box[0].astext() == "In the library"
     if isinstance(node, nodes.image):
         card = isinstance(node.parent, nodes.container) and "chapter-card" in node.parent["classes"]
         return card or "/cards/" in node["uri"]
@@ -279,9 +284,9 @@ def _is_term(node):
     return any("std-term" in n.get("classes", ()) for n in node if isinstance(n, nodes.Element))
 
 
-def _in_brackets(node) -> bool:
+def _in_brackets(node: Any) -> bool:
     """Whether the words before a reference have opened a bracket that is still open."""
-    while node is not None and not isinstance(node.parent, nodes.TextElement):
+    if not isinstance(node.parent, nodes.TextElement):
         return False
     before = "".join(n.astext() for n in node.parent.children[: node.parent.index(node)])
     return before.count("(") > before.count(")")
