@@ -153,7 +153,10 @@ def running_lab(book: Path) -> Iterator[tuple[str, str]]:
         yield f"http://127.0.0.1:{port}", token
     finally:
         process.terminate()
-        process.wait(PATIENCE)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:  # it asks before it ends its kernels
+            process.kill()
 
 
 def look_at_lab(browser) -> list[Path]:
@@ -188,7 +191,8 @@ def look_at_lab(browser) -> list[Path]:
             pictures.append(("a figure to touch, as opened", picture_of(page)))
             start = next(book.glob("*start*")).relative_to(book).as_posix()
             page.goto(f"{url}/lab/tree/{start}?token={token}")
-            page.wait_for_timeout(4000)
+            page.wait_for_selector(".jp-MarkdownViewer:visible h1")
+            page.wait_for_timeout(1000)
             pictures.append(("the start page", picture_of(page)))
     return [sheet("lab", pictures, 2 * 1400 + 3 * GAP)]
 

@@ -48,6 +48,8 @@ def replacements(old: Address, new: Address) -> list[tuple[str, str]]:
         (old.site.rstrip("/"), new.site.rstrip("/")),
         (old.repository, new.repository),
     ]
+    # what one types after `git clone`, in the README and on the front page
+    pairs += [tuple(f"\ncd {one.repository.rpartition('/')[2]}\n" for one in (old, new))]
     return [(before, after) for before, after in pairs if before != after]
 
 
@@ -64,7 +66,8 @@ def rewrite(root: Path, pairs: list[tuple[str, str]]) -> list[Path]:
             continue
         for before, after in pairs:
             # the name of another repository may begin with the same letters
-            new = re.sub(rf"{re.escape(before)}(?![\w-])", lambda _, a=after: a, new)
+            end = "" if before.endswith("\n") else r"(?![\w-])"
+            new = re.sub(re.escape(before) + end, lambda _, a=after: a, new)
         if new != text:
             path.write_bytes(new.encode("utf-8"))
             changed.append(path)

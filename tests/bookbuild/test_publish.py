@@ -224,7 +224,7 @@ def test_the_set_up_cell_is_added_below_the_line(trains):
     assert title.source.endswith("choose *Runtime → Change runtime type → T4 GPU*.")
     assert setup.id == setup_cell.TAG and setup.metadata.cellView == "form"
     said = setup.source.splitlines()
-    assert said[0] == "#@title Set-up: the full preset takes 8 min with a GPU, quick 20 s"
+    assert said[0] == "#@title Set-up: auto is full with a GPU (8 min), else quick (20 s)"
     assert said[1] == 'preset = "auto"  #@param ["auto", "quick", "full"]'
     assert 'attnbook @ git+https://github.com/somebody/book@main"' in said[5]
     assert said[-1].startswith("setup = attnbook.setup(seed=0, preset=preset, interface=")

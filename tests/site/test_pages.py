@@ -99,14 +99,16 @@ FORMULAS = """() => [...document.querySelectorAll('article div.math')].map(box =
   const parts = [...box.querySelectorAll('.katex-html > *')].map(edges);
   const left = Math.min(...parts.map(r => r.left)), right = Math.max(...parts.map(r => r.right));
   const top = Math.min(...parts.map(r => r.top)), bottom = Math.max(...parts.map(r => r.bottom));
+  const number = box.querySelector('.eqno');
   const column = edges(box.parentElement), frame = box.querySelector('.katex-display');
   const beside = (other, gap) => (other?.tagName === 'P' ? gap(edges(other)) : null);
-  const number = box.querySelector('.eqno');
   return {
     text: box.innerText,
     off: (left + right) / 2 - (column.left + column.right) / 2,
     above: beside(box.previousElementSibling, r => top - r.bottom),
-    below: beside(box.nextElementSibling, r => r.top - edges(box).bottom),
+    // not where the number has a line of its own
+    below: number && edges(number).top >= bottom - 1 ? null
+      : beside(box.nextElementSibling, r => r.top - bottom),
     number: number && column.right - edges(number).right,
     covers: number && parts.some(r => r.right > edges(number).left + 1
       && r.bottom > edges(number).top + 1 && r.top < edges(number).bottom - 1),

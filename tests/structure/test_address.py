@@ -78,6 +78,9 @@ def test_in_a_fork_the_old_address_is_nowhere(copy):
     new = read_address(copy)
     assert new.repository == "https://github.com/some-school/nlp"
     assert new.site == "https://some-school.github.io/nlp/"
+    for name in ("README.md", "intro.md"):
+        text = (copy / name).read_text(encoding="utf-8")
+        assert f"git clone {new.repository}\ncd nlp\n" in text, name
     yaml.safe_load((copy / "CITATION.cff").read_text(encoding="utf-8"))
 
 

@@ -158,18 +158,17 @@ def _neighbours(path, book):
     here = pages.index(path.resolve())
     chapter = next(p for p in reversed(pages[: here + 1]) if p.stem == "index")
     lines = ["---"]
-    for word, page in (
-        ("Next", pages[here + 1] if here + 1 < len(pages) else None),
-        ("Before", pages[here - 1]),
-        ("Chapter", chapter),
-    ):
-        if page is None or (word == "Before" and page == chapter):
-            continue
+    after = [page for page in pages[here + 1 :] if source.is_source(page)][:1]
+    before = [page for page in pages[:here] if source.is_source(page)][-1:]
+    ways = [("Next", page) for page in pages[here + 1 : here + 2]]
+    ways += [("Next section", page) for page in after if ("Next", page) not in ways]
+    ways += [("Before", page) for page in before] + [("Chapter", chapter)]
+    for word, page in ways:
         name = _name(page, path)
-        ways = f"[{book.titles[page]}]({book.address.page(name)})"
+        links = f"[{book.titles[page]}]({book.address.page(name)})"
         if source.is_source(page):
-            ways += f" · [on Colab]({book.address.on_colab(name + '.ipynb')})"
-        lines.append(f"{word}: {ways}")
+            links += f" · [on Colab]({book.address.on_colab(name + '.ipynb')})"
+        lines.append(f"{word}: {links}")
     made = new_markdown_cell("\n\n".join(lines), metadata={"tags": [NEIGHBOURS]})
     made.id = NEIGHBOURS
     return made

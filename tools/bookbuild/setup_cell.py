@@ -38,8 +38,7 @@ def setup_code(said: promise.Declared, address: Address, interface: int) -> str:
     """The cell of a notebook that needs what is `said` and was written for `interface`."""
     title, form, chosen = "Set-up", "", ""
     if said.full:
-        with_gpu = " with a GPU" if said.wants_gpu else ""
-        title += f": the full preset takes {said.full.time}{with_gpu}, quick {said.quick.time}"
+        title += f": auto is full with a GPU ({said.full.time}), else quick ({said.quick.time})"
         form = 'preset = "auto"  #@param ["auto", "quick", "full"]\n'
         chosen = ", preset=preset"
     return (

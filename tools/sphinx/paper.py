@@ -36,6 +36,10 @@ WORDING = [
     (r"hints are folded away under the statement", "its notebook has hints"),
     (r" below the check\b", " below"),
     (r"the rocket button at the top", "on the website the rocket button at the top"),
+    (r"\bTouch a cell to allow or forbid a look, and", "In the notebook, touch a cell, and"),
+    (r"\bMove the slider of\b", "In the notebook, move the slider of"),
+    (r"\bbefore you scroll\b", "before you read on"),
+    (r"\b[Rr]un the cell after the check\b", "run the cell after it in the notebook"),
 ]
 """Of what is folded on the website a reader of paper is told where to find it."""
 
@@ -345,9 +349,16 @@ def use_style(app, config):
     }
 
 
+def use_translator(app):
+    """Only where paper is made: the theme of the website leaves its pages as Sphinx writes them as
+    soon as there is a translator for anything."""
+    if app.builder.name == "latex":
+        app.set_translator("latex", PaperTranslator, override=True)
+
+
 def setup(app):
     app.add_config_value("paper_chapter", None, "")
     app.connect("config-inited", use_style, priority=400)  # before Sphinx checks what there is
     app.add_builder(Paper, override=True)
-    app.set_translator("latex", PaperTranslator, override=True)
+    app.connect("builder-inited", use_translator, priority=400)  # before the theme of the pages
     return {"parallel_read_safe": True, "parallel_write_safe": True}
