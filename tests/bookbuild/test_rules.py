@@ -338,12 +338,17 @@ def test_a_long_path_is_named(words, cells, said):
         ("hide-input", "hide-cell", None, False),
         ("hide-cell", "hide-input", None, False),
         ("hide-input", "hide-cell", "caption", False),
-        ("hide-input", "hide-input", None, True),
+        ("hide-input", "hide-input", None, False),
         ("hide-input", "hide-cell", "a text", True),
+        ("hide-input", "hide-input", "output", True),
     ],
 )
 def test_folds_that_should_be_one_are_named(first, second, between, joined):
-    nb = section(("x", [first]), *([between] if between else []), ("y", [second]))
+    text = [between] if between in ("caption", "a text") else []
+    nb = section(("x", [first]), *text, ("y", [second]))
+    if between == "output":
+        for cell in nb.cells:
+            cell.outputs = [new_output("stream", text="1\n")]
     if between == "caption":
         nb.cells[1].metadata["tags"] = ["caption"]
     assert (rules._folds(nb) == []) == joined

@@ -228,7 +228,7 @@ def _folds(nb):
         here = cell if cell.cell_type == "code" and measure.FOLDED & tags else None
         if here and above and not _tagged(above, setup_cell.TAG):
             pair = above, here
-            if any(_tagged(c, "hide-cell") and not c.outputs for c in pair):
+            if any(not c.outputs for c in pair):
                 faults.append(f"cell {i}: a fold right after another: join the two cells")
         above = here
     return faults
