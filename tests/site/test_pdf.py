@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from book import CI, ROOT
+from docutils import nodes
 from pypdf import PdfReader
 
 from bookbuild import publish
@@ -209,3 +210,13 @@ def test_a_machine_without_tex_is_told_what_to_install(tmp_path):
     assert done.returncode == 2 and done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert "no lualatex and no latexmk" in line and "install_system.sh paper" in line
+
+
+@pytest.mark.parametrize("still", [True, False])
+def test_a_caption_on_paper_is_that_of_the_still(still):
+    parts = [nodes.Text("A tree. "), nodes.emphasis("", "Live:"), nodes.Text(" step on. ")]
+    if still:
+        parts += [nodes.emphasis("", "Still:"), nodes.Text(" ten planes.")]
+    caption = nodes.caption("", "", *parts)
+    paper._only_still(caption[1])
+    assert " ".join(caption.astext().split()) == ("A tree. Ten planes." if still else "A tree.")

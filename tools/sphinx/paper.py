@@ -164,9 +164,25 @@ def leave_out(book: nodes.document) -> None:
             counted = re.findall(r"<b>(\d+)</b> ([^<]+)", node.astext())  # the bar of verdicts
             said = ", ".join(f"{number} {verdict}" for number, verdict in counted)
             node.parent.replace(node, nodes.paragraph("", f"{said}.") if said else [])
+    for mark in [m for m in book.findall(nodes.emphasis) if m.astext() == "Live:"]:
+        _only_still(mark)
     for text in list(book.findall(nodes.Text)):
         if not isinstance(text.parent, (nodes.literal, nodes.literal_block, nodes.math)):
             text.parent.replace(text, nodes.Text(on_paper(text.astext())))
+
+
+def _only_still(mark: Any) -> None:
+    """Of a caption "… *Live:* … *Still:* …" what is true of the picture on paper."""
+    caption, at = mark.parent, mark.parent.index(mark)
+    after = caption.children[at:]
+    still = next(
+        (n for n in after if isinstance(n, nodes.emphasis) and n.astext() == "Still:"), None
+    )
+    end = len(caption.children) if still is None else caption.index(still) + 1
+    del caption[at:end]
+    if still is not None:
+        said = caption[at].astext().lstrip()
+        caption[at] = nodes.Text(f" {said[:1].upper()}{said[1:]}")
 
 
 def _latex(command):
