@@ -225,7 +225,7 @@ def test_formulas_of_the_index(search, tmp_path):
     display = formulas.katex(r"\sqrt{d_k}", True)
     (tmp_path / "_static/book").mkdir(parents=True)
     (tmp_path / "page.html").write_text(
-        "<html><body><article><section id='s'><h1>Title</h1><p>"
+        "<html><body><article><section id='s'><h1>Title</h1><!-- unseen --><p>"
         f"A <span class='math notranslate'>{root}</span>, d <span class='math'>{grid}</span>.</p>"
         f"<div class='math notranslate'>{display}</div></section></article></body></html>",
         encoding="utf-8",

@@ -27,6 +27,8 @@ LEFT_OUT = " | ".join(
 tables of the ledger and of what held: nobody looks for those by a question.
 """
 FORMULA = "//span[@class='katex']"
+WITHOUT_COMMENTS = html.HTMLParser(encoding="utf-8", remove_comments=True)
+"""Those of the sources are nothing that a reader looks for."""
 LONGEST = 24
 """Characters of a formula that is still read with the words around it."""
 
@@ -40,7 +42,7 @@ def write_index(app, exception):
     out = Path(app.outdir)
     pages, entries, terms, papers = [], [], [], defaultdict(Counter)
     for name in _in_order(app.env.toctree_includes, app.config.root_doc):
-        tree = html.fromstring((out / f"{name}.html").read_text(encoding="utf-8"))
+        tree = html.fromstring((out / f"{name}.html").read_bytes(), parser=WITHOUT_COMMENTS)
         article = tree.find(".//article")
         if article is None or article.find(".//h1") is None:
             continue
