@@ -5,7 +5,8 @@ The library of the book "Attention, Cell by Cell".
 
 from typing import TYPE_CHECKING
 
-from . import mechanisms, models
+from . import decoding, mechanisms, models
+from .decoding import *  # noqa: F403
 from .double_backward import double_backward
 from .mechanisms import *  # noqa: F403
 from .models import *  # noqa: F403
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from .notebook import setup
 
 __all__ = ["__version__", "double_backward", "setup"]
+__all__ += decoding.__all__
 __all__ += mechanisms.__all__
 __all__ += models.__all__
 

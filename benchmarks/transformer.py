@@ -20,7 +20,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from attnbook import LayerNorm, Transformer, paper_parts, sinusoids
-from attnbook.training import greedy, smoothed_cross_entropy
+from attnbook.decoding import greedy
+from attnbook.training import smoothed_cross_entropy
 
 D, HEADS, HIDDEN, LAYERS, BATCH, LENGTH, SIZE, SMOOTHING = 256, 4, 1024, 3, 64, 32, 8000, 0.1
 EOS = 2

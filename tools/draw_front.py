@@ -16,8 +16,9 @@ matplotlib.use("agg")
 import torch  # noqa: E402
 
 from attnbook import Bahdanau, figures  # noqa: E402
+from attnbook.decoding import greedy
 from attnbook.tasks import SequenceBatches, collate, make_task  # noqa: E402
-from attnbook.training import cosine_decay, fit, greedy, token_loss  # noqa: E402
+from attnbook.training import cosine_decay, fit, token_loss  # noqa: E402
 
 TARGET = Path(__file__).resolve().parents[1] / "_vendor" / "book" / "front.png"
 STEPS = 800

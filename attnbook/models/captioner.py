@@ -9,9 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from ..decoding.step import Step, TokenIds, check_token_ids
 from ..mechanisms import AdditiveScore, attend, masked_softmax
+from ..modules import counted_targets
 from ..validate import check_choice, check_integer, describe, require
-from .rnn.common import Step, check_target
+from .rnn.common import check_target
 
 __all__ = [
     "Captioner",
@@ -26,8 +28,6 @@ __all__ = [
     "coverage_penalty",
     "reinforce_loss",
 ]
-
-PAD = 0
 
 
 class Regions(NamedTuple):
@@ -199,12 +199,14 @@ class Captioner(nn.Module):
     ``p(y_t) = softmax(W_o(E y_{t−1} + W_h h_t + W_z ẑ_t))``.
 
     Args:
-        vocabulary_size: number of token ids; 0 is padding.
+        vocabulary_size: number of tokens.
         encoder: pictures to ``(batch, L, D)``, a :class:`PictureEncoder`.
         attention: "soft", "hard" or "none".
         d_feature: D, as the encoder gives it.
         d_embed, hidden_size, d_attention: widths of the word vectors, of the LSTM and of the
             score's hidden layer.
+        token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
+            Without it every id is a word.
 
     Raises:
         ValueError: for another attention, sizes below 1, pictures or captions of a wrong shape.
@@ -225,11 +227,13 @@ class Captioner(nn.Module):
         d_embed: int = 32,
         hidden_size: int = 128,
         d_attention: int = 64,
+        token_ids: TokenIds | None = None,
     ) -> None:
         super().__init__()
         kinds = {"soft": SoftAttention, "hard": HardAttention}
         check_choice("attention", attention, (*kinds, "none"))
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
+        self.token_ids = check_token_ids(token_ids, vocabulary_size)
         for name, size in (
             ("d_feature", d_feature),
             ("d_embed", d_embed),
@@ -243,7 +247,7 @@ class Captioner(nn.Module):
             if attention == "none"
             else kinds[attention](hidden_size, d_feature, d_attention)
         )
-        self.embedding = nn.Embedding(vocabulary_size, d_embed, padding_idx=PAD)
+        self.embedding = nn.Embedding(vocabulary_size, d_embed, padding_idx=self.token_ids.padding)
         self.first_hidden = nn.Linear(d_feature, hidden_size)  # W_h0
         self.first_cell = nn.Linear(d_feature, hidden_size)  # W_c0
         self.gate = nn.Linear(hidden_size, 1)  # β
@@ -369,13 +373,13 @@ def caption_loss(
     ``b ← 0.9 b + 0.1 mean log p``, and a caption takes the expected context with probability
     ``expected_share``.
 
-    ``batch`` holds pictures, target_in and target_out as
+    ``batch`` holds pictures, target_in, target_out and target_lengths as
     :class:`attnbook.tasks.images.captioned_pictures.PictureBatch`."""
     pictures, target_in, target = (t.to(model.output.weight.device) for t in batch)
     hard = isinstance(model.attention, HardAttention) and model.training
     expected = torch.rand(len(target), device=target.device) < expected_share if hard else None
     out = model(pictures, target_in, expected=expected)
-    real = target != PAD
+    real = counted_targets(batch).to(target.device)
     log_p = out.logits.float().log_softmax(-1).gather(-1, target[..., None])[..., 0]
     log_p = log_p.masked_fill(~real, 0.0).sum(1)
     if hard:

@@ -5,7 +5,7 @@ real data.
 from .sequences.batches import Batch, SequenceBatches, collate
 from .sequences.pairs import Pair
 from .sequences.task import Task, make_task
-from .sequences.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from .sequences.vocabulary import BOS, EOS, PAD, TOKEN_IDS, UNK, Vocabulary
 
 __all__ = [
     "BOS",
@@ -15,6 +15,7 @@ __all__ = [
     "Batch",
     "Pair",
     "SequenceBatches",
+    "TOKEN_IDS",
     "Task",
     "Vocabulary",
     "collate",

@@ -1,10 +1,8 @@
-"""Training, decoding and scoring, for any model with the methods `encode`, `start`, `step` and
+"""Training and scoring, for any model with the methods `encode`, `start`, `step` and
 `forward`.
 """
 
 from .adversarial import AdversarialHistory, fit_adversarial, sample_pictures, standing_statistics
-from .decoding.pointing import Candidate, Pointed, point_beam, point_greedy, pointing_loss
-from .decoding.search import Decoding, Hypothesis, beam_search, greedy, score_targets
 from .evaluation.metrics import (
     Bleu,
     bleu,
@@ -19,6 +17,8 @@ from .loop.checkpoints import load_model_weights, read_metadata, save_model
 from .loop.fit import fit
 from .loop.history import History, NonFiniteError
 from .losses.cross_entropy import smoothed_cross_entropy
+from .losses.language_model import language_loss, perplexity
+from .losses.pointing import pointing_loss
 from .losses.token_loss import token_loss
 from .optim.recurrent_gradients import clipped_backward
 from .optim.schedules import constant, cosine_decay, inverse_sqrt, linear_decay
@@ -26,14 +26,9 @@ from .optim.schedules import constant, cosine_decay, inverse_sqrt, linear_decay
 __all__ = [
     "AdversarialHistory",
     "Bleu",
-    "Candidate",
-    "Decoding",
     "History",
-    "Hypothesis",
     "NonFiniteError",
-    "Pointed",
     "average_checkpoints",
-    "beam_search",
     "bleu",
     "cider",
     "clipped_backward",
@@ -43,17 +38,15 @@ __all__ = [
     "exact_match",
     "fit",
     "fit_adversarial",
-    "greedy",
     "inverse_sqrt",
+    "language_loss",
     "linear_decay",
     "load_model_weights",
-    "read_metadata",
-    "save_model",
-    "point_beam",
-    "point_greedy",
+    "perplexity",
     "pointing_loss",
+    "read_metadata",
     "sample_pictures",
-    "score_targets",
+    "save_model",
     "smoothed_cross_entropy",
     "standing_statistics",
     "token_accuracy",

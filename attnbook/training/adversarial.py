@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from torch.nn.utils import get_total_norm, parametrize
 from tqdm import tqdm
 
+from ..modules import full_precision, temporary_mode
 from ..validate import check_choice, check_integer, check_number, check_whole, require
 from .loop.autocast import autocast, usable_precision
 from .loop.history import NonFiniteError
@@ -25,9 +26,8 @@ from .loop.nested import to_device
 from .loop.processes import check_device
 from .loop.resume import is_due, read_newest, sole_writer, write_checkpoint
 from .loop.settings import describe, digest_of, modules_of
-from .loop.temporary_state import get_random_state, set_random_state, temporary_mode, temporary_seed
+from .loop.temporary_state import get_random_state, set_random_state, temporary_seed
 from .loop.training_loop import plain_value
-from .losses.token_loss import full_precision
 
 __all__ = [
     "ADVERSARIAL_LOSSES",

@@ -8,8 +8,9 @@ from simulated_cuda import simulated_cuda
 from small_models import TRANSLATORS, WORDS, Pictures
 
 import attnbook
-from attnbook.training import beam_search, fit, fit_adversarial, greedy
-from attnbook.training.decoding.pointing import point_beam, point_greedy
+from attnbook.decoding import beam_search, greedy
+from attnbook.decoding.pointing import point_beam, point_greedy
+from attnbook.training import fit, fit_adversarial
 
 B, N = 3, 5
 AROUND = 8  # before the first step and behind the last one

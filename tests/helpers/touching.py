@@ -4,7 +4,7 @@ import torch
 from matplotlib import pyplot as plt
 
 from attnbook import figures
-from attnbook.models.rnn.common import Step
+from attnbook.decoding import Step
 from attnbook.tasks import Vocabulary
 from attnbook.tasks.geometry import tours
 

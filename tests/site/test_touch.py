@@ -12,11 +12,11 @@ from PIL import Image
 from touching import END, WORDS, Table, one_of_each
 
 from attnbook import ScaledDotScore, address, attend
+from attnbook.decoding import beam_search
 from attnbook.mechanisms.memory.addressing import read as read_memory
 from attnbook.mechanisms.positions import RotaryPositions, sinusoids
 from attnbook.mechanisms.recurrent import linear_attention
 from attnbook.tasks.geometry import tours
-from attnbook.training import beam_search
 
 pytestmark = [pytest.mark.site, pytest.mark.slow]
 KINDS = [

@@ -6,16 +6,10 @@ import pytest
 import torch
 
 from attnbook import Transformer, paper_parts
+from attnbook.decoding import greedy
 from attnbook.experiments.translation.transformer import paper_adam
-from attnbook.tasks import SequenceBatches, collate, make_task
-from attnbook.training import (
-    average_checkpoints,
-    exact_match,
-    fit,
-    greedy,
-    inverse_sqrt,
-    token_loss,
-)
+from attnbook.tasks import TOKEN_IDS, SequenceBatches, collate, make_task
+from attnbook.training import average_checkpoints, exact_match, fit, inverse_sqrt, token_loss
 
 
 class Reads:
@@ -37,7 +31,9 @@ def task():
 def trained(task, folder, read=lambda given: given.target_in):
     torch.manual_seed(0)
     size = len(task.source_vocab)
-    net = Transformer(size, size, paper_parts(32, 2, 64, dropout=0.0), num_layers=1)
+    net = Transformer(
+        size, size, paper_parts(32, 2, 64, dropout=0.0), num_layers=1, token_ids=TOKEN_IDS
+    )
     batches = Reads(SequenceBatches(task.train, task.source_vocab, task.target_vocab, 64), read)
     history = fit(
         net,

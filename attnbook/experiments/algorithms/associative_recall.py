@@ -13,9 +13,10 @@ from torch.nn import functional as F
 
 from ...mechanisms import CausalConvolution, LinearAttention, PreNorm, RMSNorm, unit_features
 from ...models import TransformerLM, paper_parts
+from ...modules import device_of
+from ...tasks import TOKEN_IDS
 from ...tasks.algorithms.multi_query_recall import VOCABULARY_SIZE, RecallBatches, draw
 from ...tasks.sequences.vocabulary import PAD
-from ...training.losses.token_loss import device_of
 from ...validate import check_choice
 from ..common import select, train, training_figures
 from ..registry import register
@@ -63,7 +64,7 @@ def make_model(
     if options is not None:
         attention = partial(LinearAttention, d_model, num_heads, **options)
         parts = replace(parts, attention=attention)
-    return TransformerLM(VOCABULARY_SIZE, parts, num_layers=num_layers)
+    return TransformerLM(VOCABULARY_SIZE, parts, num_layers=num_layers, token_ids=TOKEN_IDS)
 
 
 def state_size(kind: str, *, d_model: int, num_heads: int, num_layers: int, length: int) -> int:

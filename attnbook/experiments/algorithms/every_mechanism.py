@@ -26,9 +26,10 @@ from ...models import (
     paper_parts,
 )
 from ...models.snail.network import AttentionPart, TCPart
+from ...modules import device_of
+from ...tasks import TOKEN_IDS
 from ...tasks.algorithms.multi_query_recall import FIRST, Recall, RecallBatches, draw
 from ...tasks.sequences.vocabulary import BOS
-from ...training.losses.token_loss import device_of
 from ...validate import check_choice
 from ..common import train, training_figures
 from ..registry import register
@@ -134,16 +135,20 @@ def _state(**options: Any) -> TransformerLM:
         LinearAttention, WIDTH, 4, feature_map=unit_features, normalise=False, **options
     )
     parts = replace(_BLOCK(), attention=attention, positions=_note)
-    return TransformerLM(SIZE, parts, num_layers=2)
+    return TransformerLM(SIZE, parts, num_layers=2, token_ids=TOKEN_IDS)
 
 
 CONTENDERS: dict[str, Contender] = {
     "fixed-vector": Contender(
-        1, lambda: Seq2Seq(*_PAIR, context_every_step=True, **_SIZES), _decoded
+        1, lambda: Seq2Seq(*_PAIR, context_every_step=True, **_SIZES, token_ids=TOKEN_IDS), _decoded
     ),
-    "bahdanau": Contender(2, lambda: Bahdanau(*_PAIR, **_SIZES), _decoded_late),
+    "bahdanau": Contender(
+        2, lambda: Bahdanau(*_PAIR, **_SIZES, token_ids=TOKEN_IDS), _decoded_late
+    ),
     "local": Contender(
-        3, lambda: Luong(*_PAIR, attention="local-p", half_width=8, **_SIZES), _decoded
+        3,
+        lambda: Luong(*_PAIR, attention="local-p", half_width=8, **_SIZES, token_ids=TOKEN_IDS),
+        _decoded,
     ),
     "ntm": Contender(
         4,
@@ -157,11 +162,16 @@ CONTENDERS: dict[str, Contender] = {
         learning_rate=2e-3,
     ),
     "transformer": Contender(
-        6, lambda: Transformer(*_PAIR, _BLOCK(), num_layers=2), _decoded, learning_rate=3e-3
+        6,
+        lambda: Transformer(*_PAIR, _BLOCK(), num_layers=2, token_ids=TOKEN_IDS),
+        _decoded,
+        learning_rate=3e-3,
     ),
     "transformer-noting": Contender(
         6,
-        lambda: Transformer(*_PAIR, replace(_BLOCK(), positions=_note), num_layers=2),
+        lambda: Transformer(
+            *_PAIR, replace(_BLOCK(), positions=_note), num_layers=2, token_ids=TOKEN_IDS
+        ),
         _decoded,
         learning_rate=5e-3,
     ),

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import torch
 
+from ...decoding.pointing import distinct, groups
 from ...models.pointer.network import PointerNetwork
 from ...tasks.geometry import hulls, triangulations
 from ...tasks.geometry.points import PointBatch, PointBatches, answers, draw
 from ...training import save_model
-from ...training.decoding.pointing import distinct, groups
 from ...validate import check_choice, check_range, require
 from ..common import block_means, training_figures
 from ..registry import register

@@ -17,11 +17,11 @@ from torch import nn
 
 from ...models import NTM
 from ...models.rnn.common import make_recurrent
+from ...modules import device_of
 from ...tasks.algorithms import ntm_tasks
 from ...tasks.algorithms.ntm_tasks import AlgorithmBatches
 from ...training import save_model
 from ...training.losses.bits import bit_loss, score_bits
-from ...training.losses.token_loss import device_of
 from ...training.optim.recurrent_gradients import clipped_backward
 from ...training.optim.rmsprop import GravesRMSProp
 from ...validate import check_choice, require

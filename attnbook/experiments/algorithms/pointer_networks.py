@@ -6,9 +6,10 @@ from typing import Any, Protocol
 
 import torch
 
+from ...decoding import point_beam, point_greedy
 from ...models import FixedDictionary, PointerNetwork
 from ...tasks.geometry.points import PointBatch, draw
-from ...training import point_beam, point_greedy, pointing_loss
+from ...training import pointing_loss
 from ...training.loop.history import History
 from ...validate import check_choice, require
 from ..common import train

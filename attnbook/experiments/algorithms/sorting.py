@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
+from ...decoding.pointing import permutation
 from ...models import PointerNetwork
 from ...tasks.geometry.points import PointBatches, answers
 from ...training import exact_match
-from ...training.decoding.pointing import permutation
 from ...validate import check_range
 from ..common import save_checkpoint, select, training_figures
 from ..registry import register

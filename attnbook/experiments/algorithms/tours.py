@@ -11,11 +11,12 @@ from pathlib import Path
 import torch
 
 from ... import resources
+from ...decoding import point_beam
+from ...decoding.pointing import permutation
 from ...models import PointerNetwork
 from ...tasks.geometry import tours as routes
 from ...tasks.geometry.points import PointBatch, draw_tours
-from ...training import load_model_weights, point_beam
-from ...training.decoding.pointing import permutation
+from ...training import load_model_weights
 from ...validate import check_choice, check_range, require
 from ..common import block_means, save_checkpoint, training_figures
 from ..registry import register

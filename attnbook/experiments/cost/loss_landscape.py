@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from ...mechanisms import NoResidual, PostNorm, PreNorm, ResidualConnection
 from ...models import TransformerEncoderModel, paper_parts
+from ...tasks import TOKEN_IDS
 from ...tasks.endless_batches import GeneratedBatches
 from ...training import fit
 from ...training.evaluation.loss_landscape import curvatures, loss_surface, random_directions
@@ -66,7 +67,9 @@ def sorting_stack(
     torch.manual_seed(seed)
     residual = WIRINGS[wiring] if isinstance(wiring, str) else wiring
     parts = paper_parts(d_model, 4, 2 * d_model, dropout=0.0, residual=residual)
-    return TransformerEncoderModel(DIGITS + 1, parts, num_layers=num_layers, tie=False)
+    return TransformerEncoderModel(
+        DIGITS + 1, parts, num_layers=num_layers, tie=False, token_ids=TOKEN_IDS
+    )
 
 
 def smoothness(surface: torch.Tensor, grid: torch.Tensor) -> dict[str, float]:

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import torch
 
+from ...decoding import greedy
 from ...models.captioner import Captioner, PictureEncoder, caption_loss
-from ...tasks import Vocabulary
+from ...modules import device_of, temporary_mode
+from ...tasks import TOKEN_IDS, Vocabulary
 from ...tasks.images import nlvr, scenes
 from ...tasks.images.captioned_pictures import Captioned, PictureBatches
 from ...tasks.sequences.batches import collate
 from ...tasks.sequences.pairs import Pair
 from ...tasks.translation.alignments import alignment_accuracy
-from ...training import bleu, cider, exact_match, greedy
+from ...training import bleu, cider, exact_match
 from ...training.evaluation.metrics import check_installed
-from ...training.loop.temporary_state import temporary_mode
-from ...training.losses.token_loss import device_of
 from ..common import rounded, save_checkpoint, select, train, training_figures
 from ..registry import register
 
@@ -45,6 +45,7 @@ class Gallery(torch.nn.Module):
     def __init__(self, model: Captioner, pictures: torch.Tensor):
         super().__init__()
         self.model, self.pictures = model, pictures
+        self.token_ids = model.token_ids
 
     def sources(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Source ``(N, L)`` and lengths ``(N,)`` of all pictures."""
@@ -123,7 +124,14 @@ def make_captioner(
 ) -> Captioner:
     """The captioner of the recorded runs."""
     encoder = PictureEncoder(grid, d_feature, overlap)
-    return Captioner(len(vocab), encoder, attention, d_feature=d_feature, hidden_size=hidden_size)
+    return Captioner(
+        len(vocab),
+        encoder,
+        attention,
+        d_feature=d_feature,
+        hidden_size=hidden_size,
+        token_ids=TOKEN_IDS,
+    )
 
 
 def _figures(

@@ -15,6 +15,7 @@ import torch
 
 from ...models.snail.few_shot import FewShotSNAIL, PictureEmbedding, Prototypes, few_shot_loss
 from ...models.snail.network import PAPER_PARTS, AttentionPart, TCPart
+from ...modules import device_of, temporary_mode
 from ...tasks.images import omniglot, strokes
 from ...tasks.images.few_shot_episodes import (
     Classes,
@@ -24,8 +25,6 @@ from ...tasks.images.few_shot_episodes import (
     with_rotations,
 )
 from ...training import average_checkpoints, constant
-from ...training.loop.temporary_state import temporary_mode
-from ...training.losses.token_loss import device_of
 from ...validate import check_choice
 from ..common import (
     block_means,

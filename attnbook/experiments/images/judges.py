@@ -11,11 +11,11 @@ import torch
 
 from ... import resources
 from ...models.gan.picture_classifier import PictureClassifier, classifier_loss
+from ...modules import device_of
 from ...tasks.images import color_pictures, digits, far_parts
 from ...tasks.images.labelled import Labelled, LabelledBatches, to_floats
 from ...training import load_model_weights, read_metadata
 from ...training.evaluation.sample_scores import fid, inception_score, intra_fid, statistics
-from ...training.losses.token_loss import device_of
 from ...validate import check_choice
 from ..common import save_checkpoint, select, train, training_figures
 from ..registry import register

@@ -10,11 +10,10 @@ from torch import nn
 
 from ...models.gan.picture_classifier import classifier_loss
 from ...models.vision.vision_transformer import VisionTransformer, pre_norm_parts
+from ...modules import device_of, temporary_mode
 from ...tasks.images.labelled import Labelled, LabelledBatches, to_floats
 from ...tasks.images.scenes import CELL
 from ...tasks.images.small_scenes import one_large
-from ...training.loop.temporary_state import temporary_mode
-from ...training.losses.token_loss import device_of
 from ...validate import check_choice
 from ..common import count_parameters, save_checkpoint, select, train
 from ..registry import register

@@ -15,12 +15,11 @@ from ...models.vision.captioned_denoiser import (
     with_noise,
 )
 from ...models.vision.vision_transformer import pre_norm_parts
+from ...modules import device_of, temporary_mode
 from ...tasks.endless_batches import GeneratedBatches
 from ...tasks.images.labelled import to_floats
 from ...tasks.images.scenes import vocabulary
 from ...tasks.images.small_scenes import SIDE, Described, read_two, two_objects
-from ...training.loop.temporary_state import temporary_mode
-from ...training.losses.token_loss import device_of
 from ..common import save_checkpoint, select, train, training_figures
 from ..registry import register
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import torch
 
+from ...decoding import sample
 from ...mechanisms.layers.residual import PreNorm
 from ...models.transformer.language_model import TransformerLM
 from ...models.transformer.parts import paper_parts
+from ...tasks import TOKEN_IDS
 from ...tasks.text import characters
-from ...training import save_model
-from ...training.decoding.sampling import sample
-from ...training.losses.language_model import language_loss, perplexity
+from ...training import language_loss, perplexity, save_model
 from ...validate import check_choice
 from ..common import count_parameters, rounded, select, train, training_figures
 from ..registry import register
@@ -42,9 +42,11 @@ def make_model(
         d_model, num_heads, 4 * d_model, dropout=dropout, residual=PreNorm, activation="gelu"
     )
     if kind == "transformer":
-        return TransformerLM(vocabulary_size, parts, num_layers=num_layers)
+        return TransformerLM(vocabulary_size, parts, num_layers=num_layers, token_ids=TOKEN_IDS)
     with torch.random.fork_rng(devices=[]):  # only to count
-        transformer = TransformerLM(vocabulary_size, parts, num_layers=num_layers)
+        transformer = TransformerLM(
+            vocabulary_size, parts, num_layers=num_layers, token_ids=TOKEN_IDS
+        )
     d_embed = d_model // 2
     hidden_size = lstm_of_size(
         vocabulary_size, d_embed, count_parameters(transformer), range(8, 4096)

@@ -21,9 +21,10 @@ from ...mechanisms.positions.rotary import RotaryPositions
 from ...mechanisms.positions.rotary_scaling import NTK, Interpolation, RotaryScaling, YaRN
 from ...models.transformer.language_model import TransformerLM
 from ...models.transformer.parts import Parts, paper_parts
+from ...modules import device_of
+from ...tasks import TOKEN_IDS
 from ...tasks.text import facts
-from ...training.losses.language_model import language_loss
-from ...training.losses.token_loss import device_of
+from ...training import language_loss
 from ...validate import check_choice
 from ..common import rounded, train, training_figures
 from ..registry import register
@@ -88,7 +89,13 @@ def make_model(settings: Settings) -> TransformerLM:
         "none": nothing_added,
     }
     chosen = kinds[check_choice("positions", settings.positions, POSITIONS)]
-    return TransformerLM(len(facts.vocabulary()), chosen, num_layers=settings.num_layers, tie=False)
+    return TransformerLM(
+        len(facts.vocabulary()),
+        chosen,
+        num_layers=settings.num_layers,
+        tie=False,
+        token_ids=TOKEN_IDS,
+    )
 
 
 def scale(model: TransformerLM, scaling: RotaryScaling | None) -> TransformerLM:

@@ -10,10 +10,10 @@ import torch
 from torch.nn import functional as F
 
 from ...models import HierarchicalAttention
+from ...modules import device_of
 from ...tasks import Vocabulary
 from ...tasks.text import reviews
 from ...training import cosine_decay
-from ...training.losses.token_loss import device_of
 from ..common import Best, checkpoint_folder, rounded, select, train, training_figures
 from ..registry import register
 

@@ -14,7 +14,9 @@ from ...mechanisms import MultiHeadAttention, NoPositions, PreNorm, RotaryPositi
 from ...models.transformer.attention_only import attention_only
 from ...models.transformer.language_model import TransformerLM
 from ...models.transformer.parts import paper_parts
+from ...tasks import TOKEN_IDS
 from ...tasks.algorithms.repeats import FIRST, RepeatBatches, Repeats
+from ...training import language_loss
 from ...training.evaluation.heads import (
     ablate_heads,
     patch_heads,
@@ -23,7 +25,6 @@ from ...training.evaluation.heads import (
     record_heads,
     swap_heads,
 )
-from ...training.losses.language_model import language_loss
 from ..common import select, train, training_figures
 from ..registry import register
 
@@ -52,7 +53,9 @@ def make_model(symbols: int, *, num_layers: int, d_model: int, num_heads: int) -
     rotary = RotaryPositions(d_model // num_heads)
     attention = partial(MultiHeadAttention, d_model, num_heads, rotary=rotary)
     parts = attention_only(replace(parts, attention=attention, positions=NoPositions))
-    return TransformerLM(FIRST + symbols, parts, num_layers=num_layers, tie=False)
+    return TransformerLM(
+        FIRST + symbols, parts, num_layers=num_layers, tie=False, token_ids=TOKEN_IDS
+    )
 
 
 def _losses(logits: torch.Tensor, batch: Repeats) -> torch.Tensor:

@@ -11,14 +11,12 @@ from pathlib import Path
 import torch
 
 from ...models import LSTMN, LSTMLanguageModel
-from ...tasks import Vocabulary
+from ...modules import device_of, temporary_mode
+from ...tasks import TOKEN_IDS, Vocabulary
 from ...tasks.sequences.batches import SequenceBatches, collate
 from ...tasks.sequences.pairs import Pair
 from ...tasks.text import sentences
-from ...training import save_model
-from ...training.loop.temporary_state import temporary_mode
-from ...training.losses.language_model import language_loss, perplexity
-from ...training.losses.token_loss import device_of
+from ...training import language_loss, perplexity, save_model
 from ...validate import check_choice
 from ..common import (
     Best,
@@ -64,10 +62,18 @@ def make_model(
     check_choice("model", name, MODELS)
     if name == "lstm":
         with torch.random.fork_rng(devices=[]):  # only to count
-            lstmn = LSTMN(vocabulary_size, hidden_size=hidden_size, d_embed=d_embed)
+            lstmn = LSTMN(
+                vocabulary_size, hidden_size=hidden_size, d_embed=d_embed, token_ids=TOKEN_IDS
+            )
         sizes = range(hidden_size, 2 * hidden_size + 1)
         hidden_size = lstm_of_size(vocabulary_size, d_embed, count_parameters(lstmn), sizes)
-    return MODELS[name](vocabulary_size, hidden_size=hidden_size, d_embed=d_embed, dropout=dropout)
+    return MODELS[name](
+        vocabulary_size,
+        hidden_size=hidden_size,
+        d_embed=d_embed,
+        dropout=dropout,
+        token_ids=TOKEN_IDS,
+    )
 
 
 def long_distance_accuracy(

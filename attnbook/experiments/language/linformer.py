@@ -15,9 +15,10 @@ from torch.nn import functional as F
 
 from ...mechanisms import LinformerAttention, PreNorm
 from ...models import TransformerEncoderModel, paper_parts
+from ...modules import device_of
+from ...tasks import TOKEN_IDS
 from ...tasks.algorithms.gaps import FIRST, VALUES, GapBatches, best_loss, vocabulary_size
 from ...tasks.sequences.vocabulary import PAD
-from ...training.losses.token_loss import device_of
 from ..common import count_parameters, train
 from ..registry import register
 
@@ -59,7 +60,7 @@ def make_model(
             attention=partial(LinformerAttention, d_model, num_heads, length=length, rank=rank),
         )
     return TransformerEncoderModel(
-        vocabulary_size(kind, length), parts, num_layers=num_layers, tie=False
+        vocabulary_size(kind, length), parts, num_layers=num_layers, tie=False, token_ids=TOKEN_IDS
     )
 
 

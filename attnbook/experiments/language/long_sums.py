@@ -12,8 +12,8 @@ from torch import nn
 from ...models import FeedForwardAttention
 from ...models.documents.feed_forward_attention import Regressed
 from ...models.rnn.common import make_recurrent, run_packed
+from ...modules import device_of
 from ...tasks.algorithms import adding_problem
-from ...training.losses.token_loss import device_of
 from ..common import rounded, train
 from ..registry import register
 

@@ -15,12 +15,13 @@ from torch.nn import functional as F
 from ...mechanisms.layers.residual import PreNorm
 from ...models.transformer.language_model import TransformerEncoderModel
 from ...models.transformer.parts import paper_parts
+from ...modules import device_of
+from ...tasks import TOKEN_IDS
 from ...tasks.text import sentences, subwords, winogender
 from ...tasks.text.masking import MASK, MaskedBatches, pad
 from ...tasks.translation import corpora
 from ...tasks.translation.alignments import word_weights
 from ...training.losses.masked_language import hidden_logits, masked_loss
-from ...training.losses.token_loss import device_of
 from ..common import save_checkpoint, select, train, training_figures
 from ..registry import register
 
@@ -39,7 +40,9 @@ def make_model(
     parts = paper_parts(
         d_model, num_heads, 4 * d_model, dropout=dropout, residual=PreNorm, activation="gelu"
     )
-    return TransformerEncoderModel(vocabulary_size, parts, num_layers=num_layers)
+    return TransformerEncoderModel(
+        vocabulary_size, parts, num_layers=num_layers, token_ids=TOKEN_IDS
+    )
 
 
 @torch.no_grad()

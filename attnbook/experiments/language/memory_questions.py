@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional as F
 
 from ...models import MemoryNetwork
+from ...modules import device_of
 from ...tasks.text import questions
-from ...training.losses.token_loss import device_of
 from ..common import train
 from ..registry import register
 

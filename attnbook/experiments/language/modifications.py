@@ -45,6 +45,7 @@ from ...models.transformer.stacks import (
     universal,
 )
 from ...models.transformer.weighted import WeightedDecoderLayer, WeightedEncoderLayer
+from ...tasks import TOKEN_IDS
 from ...tasks.text import reviews
 from ...tasks.text.denoising import DenoisingBatches, gaps_in, numbered_vocabulary, segments
 from ...tasks.text.sentences import generate, wikitext
@@ -80,7 +81,9 @@ Build = Callable[[int, Sizes], Model]
 def _model(
     parts: Parts, size: int, s: Sizes, tie: str = "all", num_layers: int | None = None
 ) -> Model:
-    return models.Transformer(size, size, parts, num_layers=num_layers or s.num_layers, tie=tie)
+    return models.Transformer(
+        size, size, parts, num_layers=num_layers or s.num_layers, tie=tie, token_ids=TOKEN_IDS
+    )
 
 
 def _parts(s: Sizes, **options: Any) -> Parts:

@@ -11,6 +11,7 @@ from functools import partial
 
 import torch
 
+from ...decoding import greedy
 from ...mechanisms import (
     FeedForward,
     LocalAttention,
@@ -20,10 +21,11 @@ from ...mechanisms import (
     balance_loss,
 )
 from ...models import TransformerLM, alternating, paper_parts
+from ...modules import device_of
+from ...tasks import TOKEN_IDS
 from ...tasks.text import reports
-from ...training import exact_match, greedy
+from ...training import exact_match
 from ...training.losses.prompted import one_text, prompted_loss
-from ...training.losses.token_loss import device_of
 from ...validate import check_choice
 from ..common import train, training_figures
 from ..registry import register
@@ -86,7 +88,9 @@ def make_model(
     parts = {"full": base, "local": local}.get(kind) or replace(
         base, stack=alternating(local, compressed)
     )
-    return TransformerLM(len(reports.vocabulary()), parts, num_layers=_LAYERS[kind])
+    return TransformerLM(
+        len(reports.vocabulary()), parts, num_layers=_LAYERS[kind], token_ids=TOKEN_IDS
+    )
 
 
 def summary_loss(model, batch, everything: bool = False):

@@ -13,12 +13,13 @@ from torch.nn import functional as F
 from ...mechanisms import MultiHeadAttention, NoPositions, PreNorm, RMSNorm, RotaryPositions
 from ...models.transformer.language_model import TransformerLM
 from ...models.transformer.parts import paper_parts
+from ...modules import temporary_mode
+from ...tasks import TOKEN_IDS
 from ...tasks.endless_batches import GeneratedBatches
 from ...tasks.sequences.vocabulary import BOS, SPECIAL
 from ...tasks.text import characters
 from ...tasks.text.characters import Window
-from ...training.loop.temporary_state import temporary_mode
-from ...training.losses.language_model import language_loss
+from ...training import language_loss
 from ...validate import check_choice
 from ..common import select, train, training_figures
 from ..registry import register
@@ -118,7 +119,7 @@ def make_model(
         activation="gelu",
     )
     parts = replace(parts, attention=attention, positions=lambda: NoPositions())
-    return TransformerLM(size, parts, num_layers=num_layers)
+    return TransformerLM(size, parts, num_layers=num_layers, token_ids=TOKEN_IDS)
 
 
 def loss_by_position(model: TransformerLM, texts: torch.Tensor, batch: int = 8) -> torch.Tensor:

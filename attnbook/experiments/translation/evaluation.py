@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from ...decoding import greedy
 from ...tasks.sequences.batches import SequenceBatches, collate
 from ...tasks.sequences.pairs import Pair
 from ...tasks.sequences.task import Task
-from ...training import exact_match, greedy, token_loss
+from ...training import exact_match, token_loss
 
 __all__ = ["exact_share", "greedy_outputs", "pair_loss", "training_batches"]
 

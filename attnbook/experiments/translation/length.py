@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from ...models import Bahdanau, Seq2Seq
-from ...tasks import make_task
+from ...tasks import TOKEN_IDS, make_task
 from ...tasks.sequences.pairs import Pair
 from ...tasks.sequences.task import Task
 from ...training import exact_match, token_accuracy, token_loss
@@ -29,13 +29,14 @@ def make_model(name: str, task: Task, *, d_embed: int, hidden_size: int) -> Bahd
     check_choice("model", name, MODELS)
     sizes = (len(task.source_vocab), len(task.target_vocab))
     if name == "bahdanau":
-        return Bahdanau(*sizes, d_embed=d_embed, hidden_size=hidden_size)
+        return Bahdanau(*sizes, d_embed=d_embed, hidden_size=hidden_size, token_ids=TOKEN_IDS)
     return Seq2Seq(
         *sizes,
         d_embed=d_embed,
         hidden_size=hidden_size,
         context_every_step=True,
         reverse_source=name == "seq2seq-reversed",
+        token_ids=TOKEN_IDS,
     )
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from ...models import Luong
-from ...tasks import make_task
+from ...modules import device_of
+from ...tasks import TOKEN_IDS, make_task
 from ...tasks.sequences.batches import collate
 from ...tasks.translation.alignments import alignment_accuracy
 from ...training import token_loss
-from ...training.losses.token_loss import device_of
 from ...validate import check_choice, require
 from ..common import select, train, training_figures
 from ..registry import register
@@ -147,6 +147,7 @@ def ranking(settings: RankingSettings, *, seed: int = 0, device: str = "cpu") ->
             score=score,
             max_source=longest,
             **select(settings, "d_embed", "hidden_size", "half_width", "input_feeding"),
+            token_ids=TOKEN_IDS,
         )
         history = train(model, batches, token_loss, settings, seed=seed, device=device)
         rows.append({"system": name, **_measure(model, task), **training_figures(model, history)})
@@ -222,6 +223,7 @@ def starts(settings: StartSettings, *, seed: int = 0, device: str = "cpu") -> di
             attention="local-p",
             score="general",
             **select(settings, "d_embed", "hidden_size", "half_width"),
+            token_ids=TOKEN_IDS,
         )
         track = []
         steps = itertools.count()
@@ -265,6 +267,7 @@ def multi30k(settings: Multi30kSettings, *, seed: int = 0, device: str = "cpu") 
             score=score,
             max_source=160,
             **select(settings, *sizes),
+            token_ids=TOKEN_IDS,
         )
 
     figures, *_ = train_on_multi30k(make, settings, seed=seed, device=device)

@@ -12,6 +12,7 @@ from torch import nn
 from ...models import Luong, Seq2Seq
 from ...models.rnn.common import reverse_padded
 from ...models.rnn.luong import Source
+from ...tasks import TOKEN_IDS
 from ...validate import check_choice, require
 from ..common import select
 from ..registry import register
@@ -74,7 +75,7 @@ def make_model(source_size: int, target_size: int, settings: Settings) -> nn.Mod
     if not settings.system:
         require(not settings.input_feeding, "input_feeding must be False without attention")
         sizes |= dict(unit="lstm", reverse_source=settings.reverse_source)
-        return Seq2Seq(source_size, target_size, **sizes)
+        return Seq2Seq(source_size, target_size, **sizes, token_ids=TOKEN_IDS)
     attention, score = SYSTEMS[check_choice("system", settings.system, SYSTEMS)]
     kind = _Reversed if settings.reverse_source else Luong
     sizes |= select(settings, "input_feeding", "half_width")

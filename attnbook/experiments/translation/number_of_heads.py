@@ -10,7 +10,7 @@ from statistics import fmean
 import torch
 
 from ...models import Transformer, paper_parts
-from ...tasks import make_task
+from ...tasks import TOKEN_IDS, make_task
 from ...training import token_loss
 from ..common import count_parameters, train
 from ..registry import register
@@ -64,6 +64,7 @@ def by_number(settings: Settings, *, seed: int = 0, device: str = "cpu") -> dict
                 settings.d_model, number, settings.d_feed_forward, dropout=settings.dropout
             ),
             num_layers=settings.num_layers,
+            token_ids=TOKEN_IDS,
         )
         history = train(
             model, batches, token_loss, settings, seed=seed, device=device, warmup=warmup

@@ -20,11 +20,10 @@ from ...mechanisms import (
 )
 from ...models import TransformerEncoderModel, paper_parts
 from ...models.transformer.syntactic import SyntacticEncoderModel
-from ...tasks import Vocabulary
+from ...modules import device_of, temporary_mode
+from ...tasks import TOKEN_IDS, Vocabulary
 from ...tasks.algorithms.order import OrderBatches
 from ...tasks.text.treebank import Tree, TreeBatch, TreeBatches, collate_trees, tokens, treebank
-from ...training.loop.temporary_state import temporary_mode
-from ...training.losses.token_loss import device_of
 from ...validate import check_choice, check_range
 from ..common import count_parameters, train
 from ..registry import register
@@ -113,7 +112,7 @@ def order_model(
                 RelativeMultiHeadAttention, d_model, num_heads, max_distance=max_distance
             ),
         )
-    return TransformerEncoderModel(letters + 1, parts, num_layers=num_layers)
+    return TransformerEncoderModel(letters + 1, parts, num_layers=num_layers, token_ids=TOKEN_IDS)
 
 
 def answer_loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -221,10 +220,15 @@ def tree_model(
             absolute if kind == "sinusoidal" else relative,
             num_layers=num_layers,
             tie=False,
+            token_ids=TOKEN_IDS,
         )
     if kind == "sinusoidal and depth":
         return SyntacticEncoderModel(
-            vocabulary_size, absolute, num_layers=num_layers, max_tree_distance=None
+            vocabulary_size,
+            absolute,
+            num_layers=num_layers,
+            max_tree_distance=None,
+            token_ids=TOKEN_IDS,
         )
     return SyntacticEncoderModel(
         vocabulary_size,
@@ -233,6 +237,7 @@ def tree_model(
         depth=False,
         max_distance=max_distance,
         max_tree_distance=max_tree_distance,
+        token_ids=TOKEN_IDS,
     )
 
 

@@ -15,6 +15,7 @@ from torch import nn
 from ...mechanisms.layers.residual import PreNorm
 from ...models.transformer.encoder_decoder import HeadWeights, Transformer
 from ...models.transformer.parts import paper_parts
+from ...tasks import TOKEN_IDS
 from ...tasks.sequences.batches import Batch, collate
 from ...tasks.sequences.pairs import Pair
 from ...tasks.sequences.task import Task
@@ -53,7 +54,13 @@ def make_model(
 ) -> Transformer:
     """A Transformer for the task, with the norm before each sublayer and no dropout."""
     parts = paper_parts(d_model, num_heads, 4 * d_model, dropout=0.0, residual=PreNorm)
-    return Transformer(len(task.source_vocab), len(task.target_vocab), parts, num_layers=num_layers)
+    return Transformer(
+        len(task.source_vocab),
+        len(task.target_vocab),
+        parts,
+        num_layers=num_layers,
+        token_ids=TOKEN_IDS,
+    )
 
 
 class PronounQueries(NamedTuple):

@@ -9,15 +9,17 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...decoding import beam_search, greedy
 from ...models import Bahdanau, Seq2Seq
+from ...modules import device_of
+from ...tasks import TOKEN_IDS
 from ...tasks.sequences.batches import SequenceBatches, collate
 from ...tasks.sequences.pairs import Pair
 from ...tasks.text import subwords
 from ...tasks.translation import corpora
 from ...tasks.translation.alignments import alignment_error_rate, links_from_weights, word_weights
-from ...training import beam_search, bleu, greedy, token_loss
+from ...training import bleu, token_loss
 from ...training.evaluation.metrics import check_installed
-from ...training.losses.token_loss import device_of
 from ..common import rounded, select, train, training_figures
 from ..registry import register
 
@@ -174,11 +176,16 @@ def multi30k(settings: Multi30kSettings, *, seed: int = 0, device: str = "cpu") 
     def make(source_size: int, target_size: int) -> nn.Module:
         sizes = select(settings, "d_embed", "hidden_size", "dropout")
         if settings.model == "bahdanau":
-            return Bahdanau(source_size, target_size, **sizes)
+            return Bahdanau(source_size, target_size, **sizes, token_ids=TOKEN_IDS)
         # the fixed vector gets the help it has in the literature: the context at every step, the
         # source reversed
         return Seq2Seq(
-            source_size, target_size, context_every_step=True, reverse_source=True, **sizes
+            source_size,
+            target_size,
+            context_every_step=True,
+            reverse_source=True,
+            **sizes,
+            token_ids=TOKEN_IDS,
         )
 
     figures, model, pieces_in, pieces_out = train_on_multi30k(

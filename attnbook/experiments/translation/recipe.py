@@ -11,7 +11,7 @@ import torch
 
 from ...models.transformer.encoder_decoder import Transformer
 from ...models.transformer.parts import paper_parts
-from ...tasks import make_task
+from ...tasks import TOKEN_IDS, make_task
 from ...training import average_checkpoints, inverse_sqrt, token_loss
 from ..common import checkpoint_folder, train
 from ..registry import register
@@ -98,6 +98,7 @@ def recipe(settings: Settings, *, seed: int = 0, device: str = "cpu") -> dict:
                 settings.d_model, settings.num_heads, settings.d_feed_forward, dropout=part.dropout
             ),
             num_layers=settings.num_layers,
+            token_ids=TOKEN_IDS,
         )
         with checkpoint_folder() as checkpoints:
             history = train(

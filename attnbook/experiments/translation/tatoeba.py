@@ -12,6 +12,7 @@ import torch
 
 from ... import resources
 from ...models import Bahdanau
+from ...tasks import TOKEN_IDS
 from ...tasks.text import subwords
 from ...tasks.translation import corpora
 from ...tasks.translation.alignments import SYMMETRISATIONS, symmetrise
@@ -76,7 +77,7 @@ def tatoeba(
     valid_pairs = subwords.to_pairs(valid, pieces_in, pieces_out)
     torch.manual_seed(seed)
     sizes = select(settings, "d_embed", "hidden_size", "dropout")
-    model = Bahdanau(len(pieces_in), len(pieces_out), **sizes)
+    model = Bahdanau(len(pieces_in), len(pieces_out), **sizes, token_ids=TOKEN_IDS)
     history = train_on_pieces(
         model,
         pairs,
@@ -130,6 +131,7 @@ def _load(source: str, seed: int, device: str):
         len(pieces[1]),
         d_embed=int(metadata["d_embed"]),
         hidden_size=int(metadata["hidden_size"]),
+        token_ids=TOKEN_IDS,
     )
     load_model_weights(model, resources.path(f"{name}.safetensors"))
     return model.to(device).eval(), *pieces

@@ -23,6 +23,7 @@ from ...mechanisms.layers.residual import PostNorm, PreNorm
 from ...models import Bahdanau
 from ...models.transformer.encoder_decoder import Transformer
 from ...models.transformer.parts import Parts, paper_parts
+from ...tasks import TOKEN_IDS
 from ...tasks.sequences.batches import SequenceBatches, collate
 from ...tasks.text import subwords
 from ...training import average_checkpoints, inverse_sqrt, load_model_weights, token_loss
@@ -134,6 +135,7 @@ def multi30k(
             make_parts(settings),
             num_layers=settings.num_layers,
             tie="all" if settings.joint else "output",
+            token_ids=TOKEN_IDS,
         )
 
     def loss(model, batch):
@@ -221,7 +223,10 @@ def _equal_time(
     """
     _, rival_in, rival_out = read_multi30k(settings.target, rival["pieces"])
     sizes = {name: rival[name] for name in ("d_embed", "hidden_size", "dropout")}
-    models = {"transformer": model, "rival": Bahdanau(len(rival_in), len(rival_out), **sizes)}
+    models = {
+        "transformer": model,
+        "rival": Bahdanau(len(rival_in), len(rival_out), **sizes, token_ids=TOKEN_IDS),
+    }
     pairs = subwords.to_pairs(sentences, pieces_in, pieces_out)
     batches = SequenceBatches(
         subwords.to_pairs(sentences, rival_in, rival_out),

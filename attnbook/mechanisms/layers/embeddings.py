@@ -19,26 +19,69 @@ __all__ = [
     "FactorisedEmbedding",
     "FactorisedOutput",
     "MixtureOfSoftmaxes",
+    "ScaledEmbedding",
+    "set_padding",
 ]
+
+
+def set_padding(embedding: nn.Module, padding: int | None) -> None:
+    """Give the id of padding a vector of zeros that stays zero, in an embedding that knows how to.
+
+    Where nothing looks at padding this changes no result, but for the score of the padding itself
+    where embedding and output share their matrix.
+    """
+    if padding is not None and hasattr(embedding, "set_padding"):
+        embedding.set_padding(padding)
+
+
+def _hold_at_zero(table: nn.Embedding, row: int) -> None:
+    table.padding_idx = row
+    with torch.no_grad():
+        table.weight[row] = 0.0
+
+
+class ScaledEmbedding(nn.Embedding):
+    """Token embeddings times ``√d_model``.
+
+    They start with variance 1/d_model, so that what is added to the positions has variance 1, and
+    so that the same matrix can serve before the softmax. The paper gives the factor and is silent
+    on the start.
+
+    Shapes: ids ``(batch, n)`` → ``(batch, n, d_model)``. Source: Vaswani et al. 2017, section 3.4.
+    """
+
+    def __init__(self, size: int, d_model: int) -> None:
+        super().__init__(check_integer("size", size), check_integer("d_model", d_model))
+        with torch.no_grad():
+            self.weight.normal_(std=d_model**-0.5)
+
+    def set_padding(self, padding: int) -> None:
+        """As :func:`set_padding`."""
+        _hold_at_zero(self, padding)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return super().forward(tokens) * math.sqrt(self.embedding_dim)
 
 
 class FactorisedEmbedding(nn.Module):
     """Embeddings through a narrow space: ``√d W e_token`` with ``e (size, d_narrow)`` and
     ``W (d_model, d_narrow)``.
 
-    Shapes: ids ``(…)`` → ``(…, d_model)``; id 0 is padding. Source: Lan et al. 2020, section 3.1.
+    Shapes: ids ``(…)`` → ``(…, d_model)``. Source: Lan et al. 2020, section 3.1.
     """
 
     def __init__(self, size: int, d_model: int, d_narrow: int) -> None:
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
-        self.narrow = nn.Embedding(
-            check_integer("size", size), check_integer("d_narrow", d_narrow), padding_idx=0
-        )
+        self.narrow = nn.Embedding(check_integer("size", size), check_integer("d_narrow", d_narrow))
         self.widen = nn.Linear(d_narrow, d_model, bias=False)  # W
         with torch.no_grad():
-            self.narrow.weight.normal_()[0] = 0.0
+            self.narrow.weight.normal_()
             self.widen.weight.normal_(std=(d_narrow * d_model) ** -0.5)
+
+    def set_padding(self, padding: int) -> None:
+        """As :func:`set_padding`."""
+        _hold_at_zero(self.narrow, padding)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         return self.widen(self.narrow(tokens)) * math.sqrt(self.d_model)
@@ -91,7 +134,7 @@ class AdaptiveEmbedding(nn.Module):
     ``d_model / factor^b`` and the band a matrix: ``√d W_b e_token``. Ids must be ordered by
     frequency, frequent words first, as those of the book's vocabularies are.
 
-    Shapes: ids ``(…)`` → ``(…, d_model)``; id 0 is padding.
+    Shapes: ids ``(…)`` → ``(…, d_model)``.
 
     Raises:
         ValueError: for sizes below 1, cutoffs that do not rise, a factor that is not above 0, or
@@ -108,15 +151,19 @@ class AdaptiveEmbedding(nn.Module):
         self.tables, self.widen = nn.ModuleList(), nn.ModuleList()
         for b, (first, last) in enumerate(self.bands):
             width = _width(d_model, factor, b)
-            table = nn.Embedding(last - first, width, padding_idx=0 if first == 0 else None)
+            table = nn.Embedding(last - first, width)
             widen = nn.Linear(width, d_model, bias=False)
             with torch.no_grad():
                 table.weight.normal_()
                 widen.weight.normal_(std=(width * d_model) ** -0.5)
-                if first == 0:
-                    table.weight[0] = 0.0
             self.tables.append(table)
             self.widen.append(widen)
+
+    def set_padding(self, padding: int) -> None:
+        """As :func:`set_padding`."""
+        for (first, last), table in zip(self.bands, self.tables):
+            if first <= padding < last:
+                _hold_at_zero(table, padding - first)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         check_values("tokens", tokens, 0, self.bands[-1][1] - 1)

@@ -103,7 +103,7 @@ class HierarchicalAttention(nn.Module):
     batch.
 
     Args:
-        vocabulary_size: id 0 is padding.
+        vocabulary_size: number of words.
         num_classes: width of the logits.
         d_embed: width of the word embeddings.
         hidden_size: width of a GRU state in one direction; annotations are twice as wide.
@@ -135,9 +135,7 @@ class HierarchicalAttention(nn.Module):
         super().__init__()
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         d_attention = 2 * hidden_size if d_attention is None else d_attention
-        self.embedding = nn.Embedding(
-            vocabulary_size, check_integer("d_embed", d_embed), padding_idx=0
-        )
+        self.embedding = nn.Embedding(vocabulary_size, check_integer("d_embed", d_embed))
         self.word_encoder = make_recurrent("gru", d_embed, hidden_size, bidirectional=True)
         # W_w, b_w, u_w
         self.word_pooling = AttentionPooling(2 * hidden_size, d_attention, pooling=pooling)

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from ...decoding.step import Decoded, Step
 from ...mechanisms import AdditiveScore, masked_softmax, padding_mask
 from ...validate import check_integer, check_lengths, check_tensor, describe, may_look, require
-from ..rnn.common import Decoded, Step, make_recurrent, run_packed
+from ..rnn.common import make_recurrent, run_packed
 
 __all__ = ["Answers", "PointerMemory", "PointerNetwork"]
 

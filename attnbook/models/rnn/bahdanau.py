@@ -7,9 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from ...decoding.step import Decoded, Step, TokenIds, check_token_ids
 from ...mechanisms import attend, make_score, padding_mask
 from ...validate import check_integer, check_number
-from .common import Decoded, Step, check_source, check_target, make_cell, make_recurrent, run_packed
+from .common import check_source, check_target, make_cell, make_recurrent, run_packed
 
 __all__ = ["Annotations", "Bahdanau"]
 
@@ -31,13 +32,15 @@ class Bahdanau(nn.Module):
     ``p(y_t | y_{<t}, x) = softmax(W_o max-pairs(U s_t + V E y_{t−1} + C c_t))``.
 
     Args:
-        source_size, target_size: sizes of the vocabularies; id 0 is padding in both.
+        source_size, target_size: sizes of the vocabularies.
         d_embed: width of the embeddings.
         hidden_size: width of a decoder state and of each direction of the encoder.
         d_attention: hidden width of the alignment model; ``hidden_size`` when not given.
         unit: ``"gru"`` as in the paper, ``"lstm"`` or ``"tanh"``.
         score: a name in :data:`attnbook.SCORES` that takes queries and keys of two widths.
         dropout: on embeddings and before the output (the paper has none).
+        token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
+            Without it every id is a word.
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
     ``(batch, m, target_size)``, weights ``(batch, m, n)``; padding has weight exactly 0.
@@ -60,14 +63,18 @@ class Bahdanau(nn.Module):
         unit: str = "gru",
         score: str = "additive",
         dropout: float = 0.0,
+        token_ids: TokenIds | None = None,
     ) -> None:
         super().__init__()
         self.source_size = check_integer("source_size", source_size)
         self.target_size = check_integer("target_size", target_size)
+        self.token_ids = check_token_ids(token_ids, target_size)
         self.source_embedding = nn.Embedding(
-            source_size, check_integer("d_embed", d_embed), padding_idx=0
+            source_size, check_integer("d_embed", d_embed), padding_idx=self.token_ids.padding
         )
-        self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
+        self.target_embedding = nn.Embedding(
+            target_size, d_embed, padding_idx=self.token_ids.padding
+        )
         self.encoder = make_recurrent(unit, d_embed, hidden_size, bidirectional=True)
         self.bridge = nn.Linear(hidden_size, hidden_size)  # W_0
         d_attention = check_integer(

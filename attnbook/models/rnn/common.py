@@ -4,16 +4,12 @@ relies on.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import torch
 from torch import nn
 
 from ...validate import check_choice, check_ids, check_integer, check_lengths, require
 
 __all__ = [
-    "Decoded",
-    "Step",
     "UNITS",
     "check_source",
     "check_target",
@@ -70,25 +66,6 @@ class LSTM(_OnEveryDevice, nn.LSTM):
 
 UNITS = {"tanh": (RNN, nn.RNNCell), "gru": (GRU, nn.GRUCell), "lstm": (LSTM, nn.LSTMCell)}
 """Recurrent units by name: ``tanh`` is the plain RNN, h_t = tanh(W x_t + U h_{t−1} + b)."""
-
-
-class Decoded(NamedTuple):
-    """A target read with teacher forcing: ``logits (batch, m, vocabulary)``, and the weights of the
-    attention, ``(batch, m, n)`` or as the model says, or None.
-    """
-
-    logits: torch.Tensor
-    weights: Any
-
-
-class Step(NamedTuple):
-    """One decoder step: ``logits (batch, vocabulary)``, the next ``state``, and ``weights (batch,
-    n)`` where ``need_weights`` asked for them and the model has any, else None.
-    """
-
-    logits: torch.Tensor
-    state: Any
-    weights: torch.Tensor | None
 
 
 def _unit(unit: str):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from ...decoding.step import Decoded, TokenIds, check_token_ids
 from ...validate import check_ids, check_integer, check_lengths, check_number
-from .common import Decoded, make_recurrent, run_packed
+from .common import make_recurrent, run_packed
 
 __all__ = ["LSTMLanguageModel", "check_text"]
 
@@ -27,10 +28,12 @@ class LSTMLanguageModel(nn.Module):
     ``h_t, c_t = LSTM(E w_t, h_{t−1}, c_{t−1})`` from zeros.
 
     Args:
-        vocabulary_size: number of tokens; id 0 is padding.
+        vocabulary_size: number of tokens.
         d_embed: width of the embeddings.
         hidden_size: width of h and c.
         dropout: on the embeddings and before the output.
+        token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
+            Without it every id is a word.
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits
     ``(batch, n, vocabulary_size)``, weights None. Logits at the padding are those of a zero state.
@@ -50,11 +53,13 @@ class LSTMLanguageModel(nn.Module):
         d_embed: int = 64,
         hidden_size: int = 128,
         dropout: float = 0.0,
+        token_ids: TokenIds | None = None,
     ) -> None:
         super().__init__()
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
+        self.token_ids = check_token_ids(token_ids, vocabulary_size)
         self.embedding = nn.Embedding(
-            vocabulary_size, check_integer("d_embed", d_embed), padding_idx=0
+            vocabulary_size, check_integer("d_embed", d_embed), padding_idx=self.token_ids.padding
         )
         self.layer = make_recurrent("lstm", d_embed, hidden_size)
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from ...decoding.step import Decoded, TokenIds, check_token_ids
 from ...mechanisms import AdditiveScore, attend, padding_mask
 from ...validate import (
     check_integer,
@@ -18,7 +19,6 @@ from ...validate import (
     check_tensor,
     require,
 )
-from .common import Decoded
 from .lstm_language_model import check_text
 
 __all__ = ["LSTMN", "LSTMNLayer", "Tapes"]
@@ -172,11 +172,13 @@ class LSTMN(nn.Module):
     ``x_t = E w_t``, ``h = LSTMNLayer(x)``, ``p(w_{t+1} | w_{≤t}) = softmax(W_o h_t + b_o)``
 
     Args:
-        vocabulary_size: number of tokens; id 0 is padding.
+        vocabulary_size: number of tokens.
         d_embed: width of the embeddings.
         hidden_size: width of the hidden and of the memory tape.
         d_attention: width of the hidden layer of the score; ``hidden_size`` when not given.
         dropout: on the embeddings and before the output.
+        token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
+            Without it every id is a word.
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)`` → logits ``(batch, n, vocabulary_size)``;
     weights ``(batch, n, n)``, row t over the tokens before t, so that the first row is 0. Logits at
@@ -197,11 +199,13 @@ class LSTMN(nn.Module):
         hidden_size: int = 128,
         d_attention: int | None = None,
         dropout: float = 0.0,
+        token_ids: TokenIds | None = None,
     ) -> None:
         super().__init__()
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
+        self.token_ids = check_token_ids(token_ids, vocabulary_size)
         self.embedding = nn.Embedding(
-            vocabulary_size, check_integer("d_embed", d_embed), padding_idx=0
+            vocabulary_size, check_integer("d_embed", d_embed), padding_idx=self.token_ids.padding
         )
         self.layer = LSTMNLayer(d_embed, hidden_size, d_attention)
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o

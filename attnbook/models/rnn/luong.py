@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...decoding.step import Decoded, Step, TokenIds, check_token_ids
 from ...mechanisms import (
     Attended,
     PredictedPosition,
@@ -20,7 +21,7 @@ from ...mechanisms import (
     padding_mask,
 )
 from ...validate import check_choice, check_integer, check_number, require
-from .common import Decoded, Step, check_source, check_target, make_recurrent, run_packed
+from .common import check_source, check_target, make_recurrent, run_packed
 
 __all__ = ["ATTENTIONS", "DecoderState", "Luong", "Source"]
 
@@ -65,7 +66,7 @@ class Luong(nn.Module):
     the recurrent network and one attention.
 
     Args:
-        source_size, target_size: sizes of the vocabularies; id 0 is padding in both.
+        source_size, target_size: sizes of the vocabularies.
         d_embed: width of the embeddings.
         hidden_size: width of the states of encoder and decoder, and of h̃.
         num_layers: layers of encoder and decoder (4 in the paper).
@@ -78,6 +79,8 @@ class Luong(nn.Module):
         input_feeding: whether a step reads h̃ of the step before, zeros at the first (which the
             paper does not say).
         dropout: on embeddings, between layers, and before the output.
+        token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
+            Without it every id is a word.
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
     ``(batch, m, target_size)``, weights ``(batch, m, n)``; padding has weight exactly 0. What the
@@ -106,17 +109,21 @@ class Luong(nn.Module):
         max_source: int = 100,
         input_feeding: bool = False,
         dropout: float = 0.0,
+        token_ids: TokenIds | None = None,
     ) -> None:
         super().__init__()
         check_choice("attention", attention, ATTENTIONS)
         self.source_size = check_integer("source_size", source_size)
         self.target_size = check_integer("target_size", target_size)
+        self.token_ids = check_token_ids(token_ids, target_size)
         self.attention, self.half_width = attention, check_integer("half_width", half_width)
         self.input_feeding = input_feeding
         self.source_embedding = nn.Embedding(
-            source_size, check_integer("d_embed", d_embed), padding_idx=0
+            source_size, check_integer("d_embed", d_embed), padding_idx=self.token_ids.padding
         )
-        self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
+        self.target_embedding = nn.Embedding(
+            target_size, d_embed, padding_idx=self.token_ids.padding
+        )
         layers: dict[str, Any] = dict(num_layers=num_layers, dropout=dropout)
         self.encoder = make_recurrent(unit, d_embed, hidden_size, **layers)
         self.decoder = make_recurrent(

@@ -8,16 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from ...decoding.step import Decoded, Step, TokenIds, check_token_ids
 from ...validate import check_integer, check_number
-from .common import (
-    Decoded,
-    Step,
-    check_source,
-    check_target,
-    make_recurrent,
-    reverse_padded,
-    run_packed,
-)
+from .common import check_source, check_target, make_recurrent, reverse_padded, run_packed
 
 __all__ = ["Seq2Seq", "Summary"]
 
@@ -38,7 +31,7 @@ class Seq2Seq(nn.Module):
     ``context_every_step``.
 
     Args:
-        source_size, target_size: sizes of the vocabularies; id 0 is padding in both.
+        source_size, target_size: sizes of the vocabularies.
         d_embed: width of the embeddings.
         hidden_size: width of a state.
         unit: ``"tanh"`` (plain RNN), ``"gru"`` or ``"lstm"``.
@@ -46,6 +39,8 @@ class Seq2Seq(nn.Module):
         context_every_step: the decoder reads c at every step, not only as its start.
         reverse_source: read every source from its end, as Sutskever does.
         dropout: on embeddings, between layers, and before the output.
+        token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
+            Without it every id is a word.
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
     ``(batch, m, target_size)``.
@@ -69,16 +64,20 @@ class Seq2Seq(nn.Module):
         context_every_step: bool = False,
         reverse_source: bool = False,
         dropout: float = 0.0,
+        token_ids: TokenIds | None = None,
     ) -> None:
         super().__init__()
         self.source_size = check_integer("source_size", source_size)
         self.target_size = check_integer("target_size", target_size)
+        self.token_ids = check_token_ids(token_ids, target_size)
         self.context_every_step, self.reverse_source = context_every_step, reverse_source
         d_context = hidden_size if context_every_step else 0
         self.source_embedding = nn.Embedding(
-            source_size, check_integer("d_embed", d_embed), padding_idx=0
+            source_size, check_integer("d_embed", d_embed), padding_idx=self.token_ids.padding
         )
-        self.target_embedding = nn.Embedding(target_size, d_embed, padding_idx=0)
+        self.target_embedding = nn.Embedding(
+            target_size, d_embed, padding_idx=self.token_ids.padding
+        )
         self.encoder = make_recurrent(
             unit, d_embed, hidden_size, num_layers=num_layers, dropout=dropout
         )

@@ -7,9 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from ...decoding.step import Decoded, Step, TokenIds, check_token_ids
 from ...mechanisms import causal_mask, padding_mask
+from ...mechanisms.layers.embeddings import set_padding
 from ...validate import check_choice, check_integer, require
-from ..rnn.common import Decoded, Step, check_source, check_target
+from ..rnn.common import check_source, check_target
 from .layers import Stacked
 from .parts import Parts, check_parts, paper_parts
 
@@ -52,12 +54,14 @@ class Transformer(nn.Module):
     feed-forward network; ``p(y_t | y_{<t}, x) = softmax(W x_N,t)``.
 
     Args:
-        source_size, target_size: sizes of the vocabularies; id 0 is padding in both.
+        source_size, target_size: sizes of the vocabularies.
         parts: what it is built of, :class:`~attnbook.models.transformer.parts.Parts`; when not
             given, those of the base model of the paper, ``paper_parts()``.
         num_layers: N, or a pair for encoder and decoder.
         tie: which matrices are one: ``"output"``, the target embedding and W; ``"all"``, the source
             embedding too, as in the paper, which has one vocabulary for both languages; ``"none"``.
+        token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
+            Without it every id is a word.
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
     ``(batch, m, target_size)``, weights :class:`HeadWeights` or None; padding has weight exactly 0.
@@ -80,11 +84,13 @@ class Transformer(nn.Module):
         *,
         num_layers: int | tuple[int, int] = 6,
         tie: str = "output",
+        token_ids: TokenIds | None = None,
     ) -> None:
         super().__init__()
         parts = check_parts(paper_parts() if parts is None else parts)
         self.source_size = check_integer("source_size", source_size)
         self.target_size = check_integer("target_size", target_size)
+        self.token_ids = check_token_ids(token_ids, target_size)
         pair = num_layers if isinstance(num_layers, tuple) else (num_layers, num_layers)
         require(
             len(pair) == 2,
@@ -96,6 +102,8 @@ class Transformer(nn.Module):
         self.source_positions = parts.positions()
         self.target_embedding = parts.embedding(target_size)
         self.target_positions = parts.positions()
+        for embedding in (self.source_embedding, self.target_embedding):
+            set_padding(embedding, self.token_ids.padding)
         self.dropout = parts.dropout()
         self.encoder = parts.make_encoder(encoder_layers)
         self.decoder = parts.make_decoder(decoder_layers)

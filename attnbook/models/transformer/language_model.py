@@ -9,9 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from ...decoding.step import Decoded, Step, TokenIds, check_token_ids
 from ...mechanisms import causal_mask, padding_mask
-from ...validate import check_ids, check_integer, describe, may_look
-from ..rnn.common import Decoded, Step
+from ...mechanisms.layers.embeddings import set_padding
+from ...validate import check_ids, check_integer, check_lengths, describe, may_look
 from ..rnn.lstm_language_model import check_text
 from .encoder_decoder import tie_weights
 from .parts import Parts, check_parts, paper_parts
@@ -37,11 +38,14 @@ class _OneStack(nn.Module):
         *,
         num_layers: int = 6,
         tie: bool = True,
+        token_ids: TokenIds | None = None,
     ) -> None:
         super().__init__()
         parts = check_parts(paper_parts() if parts is None else parts)
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
+        self.token_ids = check_token_ids(token_ids, vocabulary_size)
         self.embedding = parts.embedding(vocabulary_size)
+        set_padding(self.embedding, self.token_ids.padding)
         self.positions = parts.positions()
         self.dropout = parts.dropout()
         self.stack = parts.make_encoder(num_layers)
@@ -58,14 +62,17 @@ class TransformerLM(_OneStack):
 
     It is the decoder without a source, so its blocks are those of the encoder under a causal mask.
 
-    ``encode``, ``start`` and ``step`` let it go on where a text stops, so that greedy and beam
-    search can use it as a sequence-to-sequence model: source, BOS, target are one text.
+    ``encode``, ``start`` and ``step`` let it go on where a text stops, for
+    :func:`~attnbook.decoding.generate`; greedy and beam search can use it as a
+    sequence-to-sequence model: source, BOS, target are one text.
 
     Args:
-        vocabulary_size: number of tokens; id 0 is padding.
+        vocabulary_size: number of tokens.
         parts: what it is built of; when not given, the parts of the paper's base model.
         num_layers: number of blocks.
         tie: whether embedding and W are one matrix.
+        token_ids: the ids that are no words, for decoding: ``vocabulary.token_ids``, or those of a
+            published model. Without it every id is a word.
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)`` → logits ``(batch, n, vocabulary_size)``,
     weights a tuple with one ``(batch, h, n, n)`` per block, or None. Padding stands at the end,
@@ -93,12 +100,14 @@ class TransformerLM(_OneStack):
         return Decoded(self.output(stacked.x), stacked.weights)
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> TextState:
-        """Read the beginning of a text, ``(batch, n)`` of true ``lengths (batch,)``.
+        """Read the beginning of a text, ``(batch, n)`` of true ``lengths (batch,)``, 0 for a text
+        that has none.
 
         Shorter beginnings are moved to the right, so that in the cache their padding stands in
         front of them, masked, and every distance between tokens is what it is without padding.
         """
-        check_text(source, lengths, self.vocabulary_size)
+        check_text(source, None, self.vocabulary_size)
+        check_lengths(lengths, len(source), "source", 0, source.shape[1])
         n, lengths = source.shape[1], lengths.to(source.device)
         x, causal = self._embed(source), causal_mask(n, device=source.device)
         if may_look(lengths) and bool((lengths == n).all()):
@@ -186,7 +195,7 @@ class TransformerEncoderModel(_OneStack):
     are masked and counted is the task's business.
 
     Args:
-        vocabulary_size, parts, num_layers, tie: as in :class:`TransformerLM`.
+        vocabulary_size, parts, num_layers, tie, token_ids: as in :class:`TransformerLM`.
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits
     ``(batch, n, vocabulary_size)``, weights a tuple with one ``(batch, h, n, n)`` per block, or

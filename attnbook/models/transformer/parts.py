@@ -3,16 +3,15 @@ replaced."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
 
-import torch
 from torch import nn
 
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.dropout import Dropout
+from ...mechanisms.layers.embeddings import ScaledEmbedding
 from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import PostNorm, ResidualConnection
@@ -21,30 +20,9 @@ from ...mechanisms.positions.absolute import SinusoidalPositions
 from ...validate import check_integer, check_maker, check_number, describe, require
 from .layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 
-__all__ = ["Parts", "ScaledEmbedding", "alternating", "check_parts", "paper_parts"]
+__all__ = ["Parts", "alternating", "check_parts", "paper_parts"]
 
 Make = Callable[[], nn.Module]
-
-
-class ScaledEmbedding(nn.Embedding):
-    """Token embeddings times ``√d_model``; id 0 is padding.
-
-    They start with variance 1/d_model, so that what is added to the positions has variance 1, and
-    so that the same matrix can serve before the softmax. The paper gives the factor and is silent
-    on the start.
-
-    Shapes: ids ``(batch, n)`` → ``(batch, n, d_model)``. Source: Vaswani et al. 2017, section 3.4.
-    """
-
-    def __init__(self, size: int, d_model: int) -> None:
-        super().__init__(
-            check_integer("size", size), check_integer("d_model", d_model), padding_idx=0
-        )
-        with torch.no_grad():
-            self.weight.normal_(std=d_model**-0.5)[0] = 0.0
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        return super().forward(tokens) * math.sqrt(self.embedding_dim)
 
 
 def _one_each(make: Make, number: int) -> list[nn.Module]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from ...decoding.step import Decoded, TokenIds, check_token_ids
 from ...mechanisms import padding_mask
 from ...mechanisms.attention.multi_head import MultiHeadAttention
+from ...mechanisms.layers.embeddings import set_padding
 from ...mechanisms.positions.syntactic import (
     StructuralPositions,
     SyntacticMultiHeadAttention,
@@ -14,7 +16,6 @@ from ...mechanisms.positions.syntactic import (
     tree_offset,
 )
 from ...validate import check_integer, require
-from ..rnn.common import Decoded
 from ..rnn.lstm_language_model import check_text
 from .layers import EncoderLayer, LayerOutput
 from .parts import Parts, check_parts, paper_parts
@@ -56,7 +57,7 @@ class SyntacticEncoderModel(nn.Module):
     the relative ones; either can be left out.
 
     Args:
-        vocabulary_size: number of tokens; id 0 is padding.
+        vocabulary_size: number of tokens.
         parts: what it is built of; when not given, the parts of the paper's base model. Of its
             attention the numbers of heads and widths are taken.
         num_layers: number of blocks.
@@ -65,6 +66,7 @@ class SyntacticEncoderModel(nn.Module):
         max_distance, max_tree_distance: where distances in the sentence and in the tree are
             clipped, :class:`SyntacticMultiHeadAttention`; with None as the second there are no
             offsets, and the attention is that of the parts.
+        token_ids: of it the padding is used, whose vector is zero.
 
     Shapes: tokens ``(batch, n)``, heads ``(batch, n)``, −1 for the root, lengths ``(batch,)``, all
     n when not given → logits ``(batch, n, vocabulary_size)``, weights a tuple with one
@@ -85,11 +87,14 @@ class SyntacticEncoderModel(nn.Module):
         depth: bool = True,
         max_distance: int = 16,
         max_tree_distance: int | None = 4,
+        token_ids: TokenIds | None = None,
     ) -> None:
         super().__init__()
         parts = check_parts(paper_parts() if parts is None else parts)
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
+        self.token_ids = check_token_ids(token_ids, vocabulary_size)
         self.embedding = parts.embedding(vocabulary_size)
+        set_padding(self.embedding, self.token_ids.padding)
         self.dropout = parts.dropout()
         self.depth = depth
         self.positions = StructuralPositions(parts.d_model) if depth else parts.positions()

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ...mechanisms import padding_mask
+from ...mechanisms.layers.embeddings import ScaledEmbedding
 from ...mechanisms.linear import Linear
 from ...mechanisms.positions.absolute import LearnedPositions, wave_vectors
 from ...validate import (
@@ -19,7 +20,7 @@ from ...validate import (
     check_tensor,
     require,
 )
-from ..transformer.parts import Parts, ScaledEmbedding, check_parts
+from ..transformer.parts import Parts, check_parts
 from .vision_transformer import check_pictures, patches_of, pre_norm_parts
 
 __all__ = ["CaptionedDenoiser", "NoisyBatch", "draw_from_noise", "flow_loss", "with_noise"]

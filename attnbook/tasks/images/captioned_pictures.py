@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..sequences.batches import SequenceBatches
+from ..sequences.batches import SequenceBatches, lengths_of
 from ..sequences.pairs import Pair
 from ..sequences.vocabulary import Vocabulary
 
@@ -97,11 +97,16 @@ class PictureBatch(NamedTuple):
         pictures: (B, 3, H, W) uint8
         target_in: (B, m) BOS, then the caption
         target_out: (B, m) the caption, then EOS
+        target_lengths: (B,) how many tokens of target_out are real
     """
 
     pictures: torch.Tensor
     target_in: torch.Tensor
     target_out: torch.Tensor
+
+    @property
+    def target_lengths(self) -> torch.Tensor:
+        return lengths_of(self.target_out)
 
 
 class PictureBatches:

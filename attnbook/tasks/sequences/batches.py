@@ -20,12 +20,22 @@ class Batch(NamedTuple):
         lengths: (B,) how many tokens of each source are real, at least 1
         target_in: (B, m) BOS, then the target: what the decoder reads
         target_out: (B, m) the target, then EOS: what it predicts
+        target_lengths: (B,) how many tokens of target_out are real, its EOS among them
     """
 
     source: torch.Tensor
     lengths: torch.Tensor
     target_in: torch.Tensor
     target_out: torch.Tensor
+
+    @property
+    def target_lengths(self) -> torch.Tensor:
+        return lengths_of(self.target_out)
+
+
+def lengths_of(rows: torch.Tensor) -> torch.Tensor:
+    """How many ids of each row ``(B, m)`` are no padding, which in a vocabulary's ids is PAD."""
+    return (rows != PAD).sum(1)
 
 
 def collate(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocabulary) -> Batch:

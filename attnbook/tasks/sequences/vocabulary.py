@@ -8,13 +8,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ...decoding.step import TokenIds
+
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
+TOKEN_IDS = TokenIds(start=BOS, end=(EOS,), padding=PAD, forbidden=(PAD, BOS), begin=BOS)
+"""The ids of every vocabulary that are no words, for the ``token_ids`` of a model: a target starts
+with BOS and ends with EOS, and neither PAD nor BOS is ever written."""
 
 
 class Vocabulary:
     """A fixed list of tokens; the first four ids are PAD=0, BOS=1, EOS=2, UNK=3 in every
     vocabulary.
+
+    Attributes:
+        token_ids: those four as the ``token_ids`` of a model.
 
     Args:
         tokens: the ordinary tokens, in the order of their ids 4, 5, …
@@ -23,6 +31,8 @@ class Vocabulary:
     Raises:
         ValueError: a token is repeated or special, or `unknown` is neither.
     """
+
+    token_ids = TOKEN_IDS
 
     def __init__(self, tokens: Iterable[str], unknown: str = "error"):
         self._ordinary = tuple(tokens)

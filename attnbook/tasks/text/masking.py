@@ -11,15 +11,17 @@ from ...validate import check_integer, check_number
 from ..endless_batches import GeneratedBatches
 from ..sequences.vocabulary import PAD, UNK
 
-__all__ = ["MASK", "Masked", "MaskedBatches", "hide", "pad"]
+__all__ = ["MASK", "NOT_HIDDEN", "Masked", "MaskedBatches", "hide", "pad"]
 
 MASK = UNK
 """The id that hides a token. Where the vocabulary leaves no word unknown, that of <unk> is free."""
+NOT_HIDDEN = -100
+"""The target of a token that is not hidden: the number that PyTorch's cross-entropy leaves out."""
 
 
 class Masked(NamedTuple):
     """tokens ``(batch, n)`` as the model reads them, lengths ``(batch,)``, and ``target (batch,
-    n)``: the hidden token, or PAD.
+    n)``: the hidden token, or :data:`NOT_HIDDEN`.
     """
 
     tokens: torch.Tensor
@@ -47,7 +49,7 @@ def hide(
     stay, as in BERT, so that the states of tokens that are not hidden are trained too.
 
     Args:
-        tokens: ``(batch, n)``, padded with PAD.
+        tokens: ``(batch, n)``, padded behind their lengths.
         lengths: ``(batch,)``.
         size: of the vocabulary; random tokens are none of its special ones.
 
@@ -58,10 +60,10 @@ def hide(
     """
     check_number("share", share, above=0, below=1)
     check_integer("size", size, UNK + 2)
-    real = tokens != PAD
+    real = torch.arange(tokens.shape[1]) < lengths[:, None]
     chance = torch.rand(tokens.shape, generator=generator).masked_fill(~real, 2.0)
     hidden = real & ((chance < share) | (chance == chance.min(dim=1, keepdim=True).values))
-    target = tokens.masked_fill(~hidden, PAD)
+    target = tokens.masked_fill(~hidden, NOT_HIDDEN)
     kind = torch.rand(tokens.shape, generator=generator)
     other = torch.randint(UNK + 1, size, tokens.shape, generator=generator)
     read = torch.where(

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from ...modules import temporary_mode
 from ...validate import check_choice, check_integer, check_number
 from ..optim.schedules import make_schedule
 from .autocast import usable_precision
@@ -20,7 +21,7 @@ from .history import History
 from .processes import join_processes
 from .resume import is_due, sole_writer
 from .settings import settings_of
-from .temporary_state import temporary_mode, temporary_seed
+from .temporary_state import temporary_seed
 from .training_loop import Run
 
 

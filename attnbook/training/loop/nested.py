@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-
-def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
-    """The same nest with ``function`` applied to every tensor; other values stay. What has
-    ``map_rows(function)`` says itself which of its tensors have the rows first.
-    """
-    if isinstance(batch, torch.Tensor):
-        return function(batch)
-    if hasattr(batch, "map_rows"):
-        return batch.map_rows(function)
-    if isinstance(batch, dict):
-        return {key: map_tensors(function, item) for key, item in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(map_tensors(function, item) for item in batch))
-    if isinstance(batch, tuple | list):
-        return type(batch)(map_tensors(function, item) for item in batch)
-    return batch
+from ...modules import map_tensors
 
 
 def tensors_of(batch: Any) -> Iterator[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Random numbers and training modes that are put back as they were."""
+"""Random numbers that are put back as they were."""
 
 from __future__ import annotations
 
@@ -51,17 +51,3 @@ def temporary_seed(seed: int) -> Iterator[None]:
         yield
     finally:
         set_random_state(before)
-
-
-@contextmanager
-def temporary_mode(model: torch.nn.Module, training: bool) -> Iterator[None]:
-    """Put ``model`` in training or evaluation mode inside the block and restore the mode of each
-    module after it.
-    """
-    before = [(module, module.training) for module in model.modules()]
-    model.train(training)
-    try:
-        yield
-    finally:
-        for module, mode in before:
-            module.training = mode

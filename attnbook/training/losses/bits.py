@@ -7,8 +7,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from ..loop.temporary_state import temporary_mode
-from .token_loss import device_of, full_precision
+from ...modules import device_of, full_precision, temporary_mode
 
 __all__ = ["bit_costs", "bit_errors", "bit_loss", "score_bits"]
 

@@ -7,23 +7,25 @@ import math
 
 import torch
 
-from attnbook.tasks.sequences.vocabulary import PAD
-
-from ..loop.temporary_state import temporary_mode
-from .token_loss import device_of, summed_cross_entropy
+from ...modules import counted_targets, device_of, temporary_mode
+from .token_loss import IGNORED, summed_cross_entropy
 
 __all__ = ["language_loss", "perplexity"]
 
 
-def language_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
+def language_loss(
+    model, batch, *, ignore_index: int = IGNORED
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Cross-entropy of every word given the words before it.
 
-    total = −Σ_{b,t : y_bt ≠ PAD} log p(y_bt | y_b,<t),   count = number of (b, t) with y_bt ≠ PAD.
+    total = −Σ_{b,t counted} log p(y_bt | y_b,<t),   count = number of (b, t) that count.
 
     Args:
         model: maps tokens and their lengths to logits (B, n, V).
-        batch: of `SequenceBatches`: target_in (B, n), which begins with BOS, and target_out (B, n),
-            which ends with EOS.
+        batch: with target_in (B, n), the words that are read, and target_out (B, n), the word after
+            each of them. Where it has target_lengths (B,), as :class:`~attnbook.tasks.Batch` has,
+            only what lies within them is read and counts; otherwise all of it is.
+        ignore_index: a target that does not count.
 
     Returns:
         (total, count), both of shape (), total in nats.
@@ -34,22 +36,25 @@ def language_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
     Source: Bengio et al. 2003, section 2.
     """
     device = device_of(model)
-    target = batch.target_out
-    lengths = (target != PAD).sum(-1)
+    counted = counted_targets(batch, ignore_index).to(device)
+    lengths = getattr(batch, "target_lengths", None)
+    if lengths is None:
+        lengths = torch.full((len(counted),), counted.shape[1])
     logits = model(batch.target_in.to(device), lengths).logits
-    return summed_cross_entropy(model, logits, target.to(device)), lengths.sum().to(device)
+    target = batch.target_out.to(device)
+    return summed_cross_entropy(model, logits, target, counted), counted.sum()
 
 
-def perplexity(model, batches) -> float:
-    """exp of the mean loss per word over one epoch of `batches` (EOS counts as a word), without
-    gradients or dropout.
+def perplexity(model, batches, *, ignore_index: int = IGNORED) -> float:
+    """exp of the mean :func:`language_loss` per word over one epoch of `batches` (an end counts as
+    a word), without gradients or dropout.
 
     Infinite where exp is beyond a float. Raises ValueError for batches without a word.
     """
     total, count = 0.0, 0
     with torch.no_grad(), temporary_mode(model, False):
         for k in range(len(batches)):
-            summed, terms = language_loss(model, batches.batch(k))
+            summed, terms = language_loss(model, batches.batch(k), ignore_index=ignore_index)
             total, count = total + float(summed), count + int(terms)
     if count == 0:
         raise ValueError("batches must have at least one word in an epoch, got none")

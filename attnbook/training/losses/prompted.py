@@ -10,9 +10,10 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from attnbook.tasks.sequences.vocabulary import PAD
+from ...modules import counted_targets, device_of, full_precision
+from .token_loss import IGNORED
 
-from .token_loss import device_of, full_precision
+FILLING = 0  # behind the end of a text, where nothing looks and nothing counts
 
 __all__ = ["OneText", "one_text", "prompted_loss", "whole_text_loss"]
 
@@ -22,9 +23,9 @@ class OneText(NamedTuple):
 
     Attributes:
         input_ids: ``(B, n + m)``, source, BOS, target.
-        labels: ``(B, n + m)``, the token after each of them; PAD after the EOS.
+        labels: ``(B, n + m)``, the token after each of them; 0 after the EOS.
         loss_mask: ``(B, n + m)``, True where the label belongs to the target or is its EOS.
-        lengths: ``(B,)``, the number of tokens in ``input_ids`` that are not PAD.
+        lengths: ``(B,)``, the number of tokens in ``input_ids`` that are not padding.
     """
 
     input_ids: torch.Tensor
@@ -33,34 +34,44 @@ class OneText(NamedTuple):
     lengths: torch.Tensor
 
 
-def one_text(batch) -> OneText:
+def one_text(batch, *, ignore_index: int = IGNORED) -> OneText:
     """Concatenate source and target of each row of a batch: BOS, the first token of ``target_in``,
-    separates them.
+    separates them. What counts of a target is as for
+    :func:`~attnbook.training.token_loss`.
     """
     source, lengths, target_in, target_out = batch
     n, m = source.shape[1], target_in.shape[1]
+    counted = counted_targets(batch, ignore_index).to(source.device)
+    target_lengths = getattr(batch, "target_lengths", None)
+    if target_lengths is None:
+        target_lengths = lengths.new_full(lengths.shape, m)
+    target_lengths = target_lengths.to(source.device)[:, None]
     position = torch.arange(n + m, device=source.device)[None]  # (1, n + m)
     # below 0 in the source
     in_target = position - lengths[:, None].to(source.device)
-    is_source, is_target = in_target < 0, (in_target >= 0) & (in_target < m)
+    is_source, is_target = in_target < 0, (in_target >= 0) & (in_target < target_lengths)
     source_ids = source.gather(1, position.clamp(max=n - 1).expand(len(source), -1))
     index = in_target.clamp(0, m - 1)
-    target_ids = torch.where(is_target, target_in.gather(1, index), PAD)
+    target_ids = torch.where(is_target, target_in.gather(1, index), FILLING)
     input_ids = torch.where(is_source, source_ids, target_ids)
-    target_labels = torch.where(is_target, target_out.gather(1, index), PAD)
+    target_labels = torch.where(is_target, target_out.gather(1, index), FILLING)
     labels = torch.where(is_source, input_ids.roll(-1, 1), target_labels)
-    return OneText(input_ids, labels, target_labels != PAD, (input_ids != PAD).sum(1))
+    loss_mask = is_target & counted.gather(1, index)
+    return OneText(input_ids, labels, loss_mask, (is_source | is_target).sum(1))
 
 
-def prompted_loss(model, batch, everything: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+def prompted_loss(
+    model, batch, everything: bool = False, *, ignore_index: int = IGNORED
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Cross-entropy of the target given the source, by a model that reads both as one text.
 
-    total = −Σ_{b,t : y_bt ≠ PAD} log p(y_bt | x_b, BOS, y_b,<t),   count = the number of its terms
+    total = −Σ_{b,t counted} log p(y_bt | x_b, BOS, y_b,<t),   count = the number of its terms
 
     Args:
         model: maps tokens and their lengths to logits (B, n + m, V).
         batch: source, lengths, target_in and target_out, as for `token_loss`.
         everything: also predict, and count, the tokens of the source.
+        ignore_index: a target that does not count.
 
     Returns:
         (total, count), both of shape ().
@@ -68,16 +79,19 @@ def prompted_loss(model, batch, everything: bool = False) -> tuple[torch.Tensor,
     Source: Liu et al. 2018, section 4.2.3, which trains on all of the text.
     """
     device = device_of(model)
-    text = one_text(batch)
+    text = one_text(batch, ignore_index=ignore_index)
     logits = model(text.input_ids.to(device), text.lengths).logits
-    labels = text.labels if everything else text.labels.masked_fill(~text.loss_mask, PAD)
-    counted = labels != PAD
+    counted = text.loss_mask
+    if everything:
+        position = torch.arange(counted.shape[1], device=counted.device)
+        counted = counted | (position < batch.lengths.to(counted.device)[:, None])
+    labels = text.labels.masked_fill(~counted, IGNORED)
     if not everything:  # only the rows that count
         logits, labels = logits[counted.to(device)], labels[counted]
     total = F.cross_entropy(
         full_precision(logits).flatten(0, -2),
         labels.flatten().to(device),
-        ignore_index=PAD,
+        ignore_index=IGNORED,
         reduction="sum",
     )
     return total, counted.sum().to(device)

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from attnbook.decoding import Decoded
 from attnbook.experiments import load_experiments
 from attnbook.experiments.algorithms.associative_recall import (
     KINDS,
@@ -11,7 +12,6 @@ from attnbook.experiments.algorithms.associative_recall import (
     recalled,
     state_size,
 )
-from attnbook.models.rnn.common import Decoded
 from attnbook.tasks.algorithms.multi_query_recall import FIRST, KEYS, VOCABULARY_SIZE, draw
 
 

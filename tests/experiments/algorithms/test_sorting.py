@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from attnbook.decoding import Step
 from attnbook.experiments.algorithms.pointer_networks import MODELS, initialise_as_the_paper
 from attnbook.experiments.algorithms.sorting import make_sorter, sorted_share
 from attnbook.models import PointerNetwork
-from attnbook.models.rnn.common import Step
 from attnbook.training import load_model_weights
 
 

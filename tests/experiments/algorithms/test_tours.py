@@ -5,6 +5,8 @@ import pytest
 import torch
 
 from attnbook import resources
+from attnbook.decoding import point_beam
+from attnbook.decoding.pointing import permutation
 from attnbook.experiments import load_experiments, reproduce
 from attnbook.experiments.algorithms import pointer_networks
 from attnbook.experiments.algorithms.pointer_networks import MODELS
@@ -20,8 +22,7 @@ from attnbook.experiments.algorithms.tours import (
 from attnbook.models import PointerNetwork
 from attnbook.tasks.geometry import tours as routes
 from attnbook.tasks.geometry.points import draw_tours
-from attnbook.training import load_model_weights, point_beam, save_model
-from attnbook.training.decoding.pointing import permutation
+from attnbook.training import load_model_weights, save_model
 
 
 def seeded(name="pointer", **options):

@@ -5,13 +5,14 @@ import pytest
 import torch
 
 from attnbook import resources
+from attnbook.decoding import point_beam
+from attnbook.decoding.pointing import permutation
 from attnbook.experiments import reproduce
 from attnbook.experiments.algorithms.tours import make_tourist
 from attnbook.experiments.algorithms.tsplib import views, walks
 from attnbook.tasks import datasets
 from attnbook.tasks.geometry import tours, tsplib
-from attnbook.training import point_beam, save_model
-from attnbook.training.decoding.pointing import permutation
+from attnbook.training import save_model
 
 TSP = "NAME : {name}\nDIMENSION : {n}\nEDGE_WEIGHT_TYPE : EUC_2D\nNODE_COORD_SECTION\n{rows}\nEOF\n"
 

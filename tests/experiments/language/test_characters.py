@@ -58,7 +58,7 @@ def test_it_learns_and_its_checkpoint_is_the_model(name, text, tmp_path):
     )
     load_model_weights(model, path)
     ids = characters.encode_text(TEXT[-len(TEXT) // 10 :], vocabulary)
-    from attnbook.training.losses.language_model import perplexity
+    from attnbook.training import perplexity
 
     again = (
         torch.tensor(perplexity(model, characters.CharacterWindows(ids, 16, 64, cover=True)))

@@ -14,8 +14,7 @@ from attnbook.experiments.language.language_models import (
 )
 from attnbook.tasks import EOS, PAD, SequenceBatches
 from attnbook.tasks.text import sentences
-from attnbook.training import fit
-from attnbook.training.losses.language_model import language_loss, perplexity
+from attnbook.training import fit, language_loss, perplexity
 
 TINY = {
     "train_sentences": 200,

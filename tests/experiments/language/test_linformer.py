@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from attnbook.decoding import Decoded
 from attnbook.experiments.common import train
 from attnbook.experiments.language.linformer import (
     Settings,
@@ -13,7 +14,6 @@ from attnbook.experiments.language.linformer import (
     spectrum,
 )
 from attnbook.mechanisms import LinformerAttention, MultiHeadAttention
-from attnbook.models.rnn.common import Decoded
 from attnbook.tasks.algorithms.gaps import FIRST, VALUES, GapBatches, frequencies, vocabulary_size
 from attnbook.tasks.sequences.vocabulary import PAD, UNK
 

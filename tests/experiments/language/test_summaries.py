@@ -93,7 +93,7 @@ class Reader(torch.nn.Module):
         return torch.zeros(len(memory), dtype=torch.long)
 
     def step(self, token, state, memory):
-        from attnbook.models.rnn.common import Step
+        from attnbook.decoding import Step
 
         said = memory.gather(1, state[:, None])[:, 0]
         return Step(

@@ -2,8 +2,8 @@
 
 import torch
 
+from attnbook.decoding import Step
 from attnbook.experiments.translation.length import EDGES, curve_of, make_model
-from attnbook.models.rnn.common import Step
 from attnbook.tasks import EOS, make_task
 
 

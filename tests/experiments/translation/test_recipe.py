@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from attnbook.decoding import Decoded, Step
 from attnbook.experiments.translation.recipe import CHANGES, measure, without_rise
-from attnbook.models.rnn.common import Decoded, Step
 from attnbook.tasks import make_task
 from attnbook.training import inverse_sqrt
 

@@ -20,9 +20,10 @@ from attnbook import (
     TransformerLM,
     paper_parts,
 )
+from attnbook.decoding import beam_search, greedy
 from attnbook.mechanisms import LengthProjection, balance_loss, padding_mask
 from attnbook.models.transformer.parts import alternating
-from attnbook.training import beam_search, greedy
+from attnbook.tasks import TOKEN_IDS
 
 from ..transformer.oracles_transformer import EXACT, FF, D, H, randomised
 
@@ -47,7 +48,9 @@ TEXT = torch.randint(3, 8, (3, 14), generator=torch.Generator().manual_seed(0))
 
 def build(name, seed=0):
     torch.manual_seed(seed)
-    return randomised(TransformerLM(8, VARIANTS[name], num_layers=LAYERS[name]), seed).eval()
+    return randomised(
+        TransformerLM(8, VARIANTS[name], num_layers=LAYERS[name], token_ids=TOKEN_IDS), seed
+    ).eval()
 
 
 def test_layers_alternate():
@@ -124,7 +127,7 @@ def test_greedy_and_beam_work_on_the_caches(name):
 def test_linformer_in_an_encoder_and_not_in_a_decoder():
     shared = LengthProjection(14, 3)
     parts = replace(BASE, attention=partial(LinformerAttention, D, H, projection=shared))
-    model = randomised(TransformerEncoderModel(8, parts, num_layers=2)).eval()
+    model = randomised(TransformerEncoderModel(8, parts, num_layers=2, token_ids=TOKEN_IDS)).eval()
     assert sum(p is shared.weight for p in model.parameters()) == 1
     lengths = torch.tensor([14, 9, 4])
     logits = model(TEXT, lengths).logits
@@ -134,12 +137,12 @@ def test_linformer_in_an_encoder_and_not_in_a_decoder():
         )
     assert padding_mask(lengths, 14).any() and torch.isfinite(logits).all()
     with pytest.raises(ValueError, match="causal"):
-        TransformerLM(8, parts, num_layers=2)(TEXT)
+        TransformerLM(8, parts, num_layers=2, token_ids=TOKEN_IDS)(TEXT)
 
 
 def test_experts_learn_with_their_balance_added():
     torch.manual_seed(0)
-    model = TransformerLM(8, VARIANTS["experts"], num_layers=2)
+    model = TransformerLM(8, VARIANTS["experts"], num_layers=2, token_ids=TOKEN_IDS)
     optimizer, losses = torch.optim.Adam(model.parameters(), 0.01), []
     for _ in range(150):
         half = torch.randint(3, 8, (16, 3))

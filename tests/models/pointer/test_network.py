@@ -8,11 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnbook.decoding import point_greedy
+from attnbook.decoding.pointing import permutation
 from attnbook.models.pointer.fixed_dictionary import FixedDictionary
 from attnbook.models.pointer.network import PointerNetwork
 from attnbook.tasks.geometry.points import PointBatch, PointBatches, answers
-from attnbook.training import fit, point_greedy, pointing_loss
-from attnbook.training.decoding.pointing import permutation
+from attnbook.training import fit, pointing_loss
 
 from .oracles_pointer import WRONG, dictionary, loss, pointer
 

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from attnbook import Luong
+from attnbook.decoding import beam_search, greedy
 from attnbook.models.rnn.luong import ATTENTIONS
-from attnbook.tasks import SequenceBatches, make_task
-from attnbook.training import beam_search, cosine_decay, fit, greedy, token_loss
+from attnbook.tasks import TOKEN_IDS, SequenceBatches, make_task
+from attnbook.training import cosine_decay, fit, token_loss
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 SOURCE = torch.tensor(
@@ -43,6 +44,7 @@ def build(attention="global", score="general", feed=False, seed=0, **options):
             max_source=9,
             input_feeding=feed,
             **options,
+            token_ids=TOKEN_IDS,
         )
         .double()
         .eval()
@@ -370,6 +372,7 @@ def test_a_window_that_keeps_step_loses_words_that_drift_and_global_attention_do
             hidden_size=64,
             attention=attention,
             half_width=2,
+            token_ids=TOKEN_IDS,
         )
         history = fit(
             model,
@@ -399,7 +402,7 @@ def test_a_window_that_keeps_step_loses_words_that_drift_and_global_attention_do
 )
 def test_bad_options_are_named(options, words):
     with pytest.raises(ValueError, match=words):
-        Luong(**{"source_size": 8, "target_size": 7, **options})
+        Luong(**{"source_size": 8, "target_size": 7, **options}, token_ids=TOKEN_IDS)
 
 
 @pytest.mark.parametrize(

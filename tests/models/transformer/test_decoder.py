@@ -11,8 +11,9 @@ import torch
 from torch.nn import functional as F
 
 from attnbook import PostNorm, RMSNorm, TransformerLM, decoder_parts, load_decoder
-from attnbook.training import beam_search
-from attnbook.training.loop.nested import map_tensors
+from attnbook.decoding import beam_search
+from attnbook.modules import map_tensors
+from attnbook.tasks import TOKEN_IDS
 
 transformers = pytest.importorskip("transformers", minversion="5.0")
 
@@ -429,7 +430,7 @@ def test_parts_make_a_model_that_is_trained(published):
     """Without a file: the blocks share one rotation, and a step lowers the loss."""
     torch.manual_seed(0)
     parts = decoder_parts(32, 4, 40, num_kv_heads=2, normalise=True, window=9)
-    model = TransformerLM(WORDS, parts, num_layers=2)
+    model = TransformerLM(WORDS, parts, num_layers=2, token_ids=TOKEN_IDS)
     first, second = model.stack.layers
     assert first.attention.rotary is second.attention.rotary
     assert isinstance(first.attention.key_norm, RMSNorm) and model.stack.norm.eps == 1e-6

@@ -23,6 +23,7 @@ from attnbook import (
     padding_mask,
     paper_parts,
 )
+from attnbook.decoding import greedy
 from attnbook.mechanisms import PostNorm, ResidualConnection
 from attnbook.mechanisms.attention.synthesizer import SYNTHESIZERS, SynthesizerAttention
 from attnbook.mechanisms.dropout import Dropout
@@ -53,7 +54,7 @@ from attnbook.models.transformer.weighted import (
     WeightedDecoderLayer,
     WeightedEncoderLayer,
 )
-from attnbook.training import greedy
+from attnbook.tasks import TOKEN_IDS
 
 from .oracles_transformer import EXACT, FF, D, H, randomised
 
@@ -101,7 +102,9 @@ MODIFICATIONS = {
 
 
 def build(name, layers=2):
-    return randomised(Transformer(8, 8, MODIFICATIONS[name], num_layers=layers, tie="none")).eval()
+    return randomised(
+        Transformer(8, 8, MODIFICATIONS[name], num_layers=layers, tie="none", token_ids=TOKEN_IDS)
+    ).eval()
 
 
 @pytest.mark.parametrize("name", MODIFICATIONS)
@@ -147,7 +150,7 @@ def wire(norm=LayerNorm):
 
 def test_fixup_begins_as_the_identity_and_scales_as_its_authors_say():
     torch.manual_seed(0)
-    model = Transformer(8, 8, MODIFICATIONS["fixup"], num_layers=3).double()
+    model = Transformer(8, 8, MODIFICATIONS["fixup"], num_layers=3, token_ids=TOKEN_IDS).double()
     before = {name: p.clone() for name, p in model.named_parameters()}
     assert fixup_start(model) is model
     x = x_of()
@@ -177,7 +180,7 @@ def test_fixup_in_the_wrong_place_is_named():
         ValueError,
         match="model must have Fixup as its residual connection, got Transformer with none",
     ):
-        fixup_start(Transformer(8, 8, BASE, num_layers=1))
+        fixup_start(Transformer(8, 8, BASE, num_layers=1, token_ids=TOKEN_IDS))
     with pytest.raises(ValueError, match="must be a MultiHeadAttention or a FeedForward"):
         fixup_start(
             Transformer(
@@ -187,6 +190,7 @@ def test_fixup_in_the_wrong_place_is_named():
                     MODIFICATIONS["fixup"], feed_forward=partial(ProductKeyMemory, D, 5, 2, 3, 8)
                 ),
                 num_layers=1,
+                token_ids=TOKEN_IDS,
             )
         )
 
@@ -229,17 +233,17 @@ def test_transparent_attention_mixes_the_levels_of_the_encoder():
             model.decoder.project(levels)[j].key, layer.project(mixed).key, **EXACT
         )
     assert (
-        Transformer(8, 8, MODIFICATIONS["transparent"], num_layers=2).decoder.mixture.abs().max()
+        Transformer(8, 8, MODIFICATIONS["transparent"], num_layers=2, token_ids=TOKEN_IDS)
+        .decoder.mixture.abs()
+        .max()
         == 0
     )
     with pytest.raises(ValueError, match="must have the 4 levels of this decoder.*give levels"):
         model.decoder.project(levels[..., :2, :])
     uneven = replace(MODIFICATIONS["transparent"], decoder=partial(TransparentDecoder, levels=4))
-    assert Transformer(8, 8, uneven, num_layers=(3, 1))(SOURCE, LENGTHS, TARGET).logits.shape == (
-        3,
-        6,
-        8,
-    )
+    assert Transformer(8, 8, uneven, num_layers=(3, 1), token_ids=TOKEN_IDS)(
+        SOURCE, LENGTHS, TARGET
+    ).logits.shape == (3, 6, 8)
 
 
 def test_a_funnel_halves_the_sequence_and_its_queries_only():
@@ -420,7 +424,10 @@ def test_the_evolved_decoder_block_equals_its_figure():
 def test_blocks_share_across_a_model_what_they_should():
     counts = {
         name: sum(
-            p.numel() for p in Transformer(50, 50, parts, num_layers=4, tie="none").parameters()
+            p.numel()
+            for p in Transformer(
+                50, 50, parts, num_layers=4, tie="none", token_ids=TOKEN_IDS
+            ).parameters()
         )
         for name, parts in {"all": BASE, **MODIFICATIONS}.items()
         if "adaptive" not in name

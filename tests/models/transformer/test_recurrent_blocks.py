@@ -14,7 +14,8 @@ from attnbook import (
     alternating,
     paper_parts,
 )
-from attnbook.training import greedy
+from attnbook.decoding import greedy
+from attnbook.tasks import TOKEN_IDS
 
 WORDS, D = 13, 8
 EXACT = {"atol": 1e-10, "rtol": 0}
@@ -37,7 +38,9 @@ def parts(name):
 @pytest.mark.parametrize("mixed", [False, True])
 def test_decoding_with_states_equals_the_whole_text(name, mixed):
     torch.manual_seed(0)
-    model = TransformerLM(WORDS, parts(name)[mixed], num_layers=2).double().eval()
+    model = (
+        TransformerLM(WORDS, parts(name)[mixed], num_layers=2, token_ids=TOKEN_IDS).double().eval()
+    )
     tokens = torch.randint(1, WORDS, (2, 7))
     whole = model(tokens).logits
     lengths = torch.tensor([4, 2])  # a beginning that is padded
@@ -56,7 +59,7 @@ def test_decoding_with_states_equals_the_whole_text(name, mixed):
 
 
 def test_the_state_does_not_grow_and_can_be_searched_with():
-    model = TransformerLM(WORDS, parts("gated_delta")[0], num_layers=1).eval()
+    model = TransformerLM(WORDS, parts("gated_delta")[0], num_layers=1, token_ids=TOKEN_IDS).eval()
     sizes = []
     state = model.begin(1)
     for word in (3, 4, 5):

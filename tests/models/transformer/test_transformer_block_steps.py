@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from attnbook import Transformer, causal_mask
-from attnbook.models.rnn.common import Step
+from attnbook.decoding import Step, beam_search, greedy
 from attnbook.models.transformer.encoder_decoder import DecoderState
-from attnbook.training import beam_search, greedy
+from attnbook.tasks import TOKEN_IDS
 
 from .oracles_transformer import EXACT, randomised
 from .test_transformer_decoding import BASE, EOS, LENGTHS, SOURCE, TARGET, log_prob
@@ -17,7 +17,7 @@ from .test_transformer_decoding import BASE, EOS, LENGTHS, SOURCE, TARGET, log_p
 
 def build(seed=0):
     torch.manual_seed(seed)
-    return randomised(Transformer(8, 8, BASE, num_layers=3), seed).eval()
+    return randomised(Transformer(8, 8, BASE, num_layers=3, token_ids=TOKEN_IDS), seed).eval()
 
 
 def read_block(model, tokens, state, memory, mask):
@@ -64,6 +64,8 @@ def test_wrong_masks_of_a_block_are_told_apart(mask):
 
 class Prefix(nn.Module):
     """The same model without a cache: the state is the text so far."""
+
+    token_ids = TOKEN_IDS
 
     def __init__(self, model):
         super().__init__()

@@ -23,12 +23,15 @@ from attnbook import (
     TransformerLM,
     paper_parts,
 )
+from attnbook.decoding import beam_search, greedy
 from attnbook.mechanisms import NoPositions, ReZero
 from attnbook.mechanisms.attention.attend import Attended
 from attnbook.mechanisms.attention.source import ProjectedSource
 from attnbook.models.transformer.layers import EncoderLayer
-from attnbook.training import beam_search, greedy, token_loss
-from attnbook.training.loop.nested import map_tensors, tensors_of
+from attnbook.modules import map_tensors
+from attnbook.tasks import TOKEN_IDS
+from attnbook.training import token_loss
+from attnbook.training.loop.nested import tensors_of
 
 from .oracles_transformer import EXACT, FF, D, H, randomised
 
@@ -81,6 +84,7 @@ VARIANTS = {
 
 def build(name="post-norm", kind=Transformer, layers=3, seed=0, size=8, **options):
     torch.manual_seed(seed)
+    options = {"token_ids": TOKEN_IDS, **options}
     made = (
         kind(size, size, VARIANTS[name], num_layers=layers, **options)
         if kind is Transformer
@@ -252,7 +256,7 @@ def test_chunks_go_on_after_prompts_of_different_lengths():
     with pytest.raises(ValueError, match=r"token must be token ids \(batch\), .* torch.float64"):
         model.step(TARGET[:, 0].double(), model.begin(3))
     with pytest.raises(ValueError, match="^parts must be Parts, .* got dict"):
-        TransformerLM(8, {})
+        TransformerLM(8, {}, token_ids=TOKEN_IDS)
 
 
 def test_a_text_from_nothing_and_with_greedy_and_beam():
@@ -332,7 +336,10 @@ def test_without_positions_an_encoder_does_not_know_the_order(n, seed):
     tokens, order = torch.randint(3, 8, (2, n)), torch.randperm(n)
     made = {
         name: randomised(
-            TransformerEncoderModel(8, replace(BASE, positions=kind), num_layers=2), seed
+            TransformerEncoderModel(
+                8, replace(BASE, positions=kind), num_layers=2, token_ids=TOKEN_IDS
+            ),
+            seed,
         )
         for name, kind in (("none", NoPositions), ("sinusoids", BASE.positions))
     }
@@ -356,7 +363,13 @@ class Silent(MultiHeadAttention):
 
 def test_a_part_without_weights_decodes_without_them():
     model = randomised(
-        Transformer(8, 8, replace(BASE, cross_attention=partial(Silent, D, H)), num_layers=2)
+        Transformer(
+            8,
+            8,
+            replace(BASE, cross_attention=partial(Silent, D, H)),
+            num_layers=2,
+            token_ids=TOKEN_IDS,
+        )
     ).eval()
     result = greedy(model, SOURCE, LENGTHS, 5, need_weights=True)
     assert result.weights is None and result.tokens == uncached_greedy(model, SOURCE, LENGTHS, 5)
@@ -376,7 +389,7 @@ def test_on_a_gpu_it_is_the_same_model():
     )
     assert greedy(model, SOURCE, LENGTHS, 6).tokens == tokens
     torch.manual_seed(0)
-    model = Transformer(8, 8, paper_parts(64, 4, 128), num_layers=2).cuda()
+    model = Transformer(8, 8, paper_parts(64, 4, 128), num_layers=2, token_ids=TOKEN_IDS).cuda()
     with torch.autocast("cuda", torch.bfloat16):
         logits = model(SOURCE.cuda(), LENGTHS.cuda(), TARGET.cuda()).logits
     logits.float().square().sum().backward()
@@ -480,7 +493,9 @@ def test_it_learns_with_the_loss_of_the_book():
     from attnbook.tasks.sequences.batches import Batch
 
     torch.manual_seed(0)
-    model = Transformer(8, 8, paper_parts(16, 2, 32, dropout=0.0), num_layers=1, tie="all")
+    model = Transformer(
+        8, 8, paper_parts(16, 2, 32, dropout=0.0), num_layers=1, tie="all", token_ids=TOKEN_IDS
+    )
     optimizer, losses = torch.optim.Adam(model.parameters(), lr=5e-3), []
     for _ in range(250):
         body = torch.randint(3, 8, (32, 4))

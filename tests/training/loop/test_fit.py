@@ -13,7 +13,8 @@ from torch import nn
 from torch.nn import functional as F
 from training_doubles import PAD, CopyBatches, make_model
 
-from attnbook.training import NonFiniteError, exact_match, fit, greedy, inverse_sqrt, token_loss
+from attnbook.decoding import greedy
+from attnbook.training import NonFiniteError, exact_match, fit, inverse_sqrt, token_loss
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from training_doubles import CopyBatches, make_model
 
-from attnbook.training import beam_search, fit, greedy, token_loss
+from attnbook.decoding import beam_search, greedy
+from attnbook.training import fit, token_loss
 from attnbook.training.loop.nested import to_device
 
 pytestmark = pytest.mark.gpu

@@ -8,7 +8,8 @@ import torch
 from torch.nn import functional as F
 from training_doubles import PAD, Batch, CopyBatches, Decoded, make_model
 
-from attnbook.training import score_targets, token_loss
+from attnbook.decoding import score_targets
+from attnbook.training import token_loss
 
 
 def by_hand(model, batch, smoothing):

@@ -9,14 +9,9 @@ import pytest
 import torch
 from scipy import stats
 
-from attnbook.models.rnn.common import Step
-from attnbook.training.decoding.sampling import (
-    keep_min_p,
-    keep_top_k,
-    keep_top_p,
-    sample,
-    token_distribution,
-)
+from attnbook.decoding import Step, sample
+from attnbook.decoding.sampling import keep_min_p, keep_top_k, keep_top_p, token_distribution
+from attnbook.tasks import TOKEN_IDS
 
 BOS, EOS = 1, 2
 
@@ -107,6 +102,8 @@ def test_it_is_that_of_the_package_transformers(options):
 
 class Table(torch.nn.Module):
     """A model whose next token depends on the last one alone."""
+
+    token_ids = TOKEN_IDS
 
     def __init__(self, rows):
         super().__init__()

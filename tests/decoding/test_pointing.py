@@ -9,17 +9,17 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from attnbook.models.pointer.network import PointerNetwork
-from attnbook.tasks.geometry.points import PointBatch
-from attnbook.training.decoding.pointing import (
+from attnbook.decoding.pointing import (
     Candidate,
     distinct,
     groups,
     permutation,
     point_beam,
     point_greedy,
-    pointing_loss,
 )
+from attnbook.models.pointer.network import PointerNetwork
+from attnbook.tasks.geometry.points import PointBatch
+from attnbook.training import pointing_loss
 
 LENGTHS = torch.tensor([4, 3, 4, 2])
 

@@ -12,8 +12,8 @@ from decoding_doubles import TARGETS, all_targets, produced, sharp, sources, ste
 from torch.utils._python_dispatch import TorchDispatchMode
 from training_doubles import BOS, EOS, PAD, Batch, CopyBatches, TinyAttention, make_model
 
-from attnbook.training import beam_search, greedy, score_targets
-from attnbook.training.decoding import search as module
+from attnbook.decoding import beam_search, greedy, score_targets
+from attnbook.decoding import search as module
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0])

@@ -6,7 +6,8 @@ from decoding_doubles import TARGETS, sharp, sources
 from torch import nn
 from training_doubles import BOS, EOS, PAD, Step, TinyAttention
 
-from attnbook.training import beam_search, greedy
+from attnbook.decoding import beam_search, greedy
+from attnbook.tasks import TOKEN_IDS
 
 
 def test_greedy_is_the_argmax_of_each_step_sentence_by_sentence():
@@ -93,6 +94,8 @@ def test_weights_that_nobody_asks_for_are_not_kept():
 def test_max_length_counts_eos():
     class Counts(nn.Module):
         """Produces 3, 3, EOS: three tokens."""
+
+        token_ids = TOKEN_IDS
 
         def encode(self, source, lengths):
             return source

@@ -1,7 +1,8 @@
 """Decoding: from a model that predicts the next token to complete target sequences.
 
-A model needs `encode`, `start` and `step`; every sentence of a batch, and every beam of every
-sentence, is one row of one batch."""
+A model needs `encode`, `start` and `step`, and the ids that begin and end a target, in
+`model.token_ids` or as an argument; every sentence of a batch, and every beam of every sentence, is
+one row of one batch."""
 
 from __future__ import annotations
 
@@ -10,23 +11,22 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attnbook.tasks.sequences.vocabulary import BOS, EOS, PAD
+from ..modules import counted_targets, device_of, full_precision, map_tensors, temporary_mode
+from ..validate import check_integer, check_lengths, check_number, describe, require
+from .step import TokenIds, token_ids_of
 
-from ...validate import check_integer, check_lengths, check_number, describe, require
-from ..loop.nested import map_tensors
-from ..loop.temporary_state import temporary_mode
-from ..losses.token_loss import device_of, full_precision
+NOTHING = -1  # in the place of a token, after the end of a row
 
 
 class Decoding(NamedTuple):
     """Greedy output for a batch of B sentences.
 
     Attributes:
-        tokens: ids of each target without BOS and EOS.
+        tokens: ids of each target, without the ids that begin and end it.
         weights: attention of each target, (len(tokens), source length) on the CPU; None when it
             was not asked for and when the model has none.
-        log_probs: (B,) log p(tokens, EOS | source); without the EOS where `finished` is False.
-        finished: (B,) whether EOS came within max_length.
+        log_probs: (B,) log p(tokens, end | source); without the end where `finished` is False.
+        finished: (B,) whether an end came within max_length.
     """
 
     tokens: list[list[int]]
@@ -39,10 +39,11 @@ class Hypothesis(NamedTuple):
     """One target found by `beam_search`.
 
     Attributes:
-        tokens: ids without BOS and EOS.
-        log_prob: log p(tokens, EOS | source); without the EOS when not finished.
-        score: log_prob / length^length_penalty, the length with EOS; hypotheses are ordered by it.
-        finished: whether EOS came within max_length.
+        tokens: ids, without those that begin and end the target.
+        log_prob: log p(tokens, end | source); without the end when not finished.
+        score: log_prob / length^length_penalty, the length with the end; hypotheses are ordered by
+            it.
+        finished: whether an end came within max_length.
     """
 
     tokens: list[int]
@@ -58,46 +59,51 @@ def greedy(
     max_length: int,
     *,
     need_weights: bool = False,
+    token_ids: TokenIds | None = None,
 ) -> Decoding:
-    """The most probable token at each step, until EOS.
+    """The most probable token at each step, until one that ends the target.
 
-    y_t = argmax_v p(v | y_<t, x) over all v but PAD and BOS, which are never produced.
+    y_t = argmax_v p(v | y_<t, x) over all v that are not forbidden.
 
     The model decodes in evaluation mode and without gradients.
 
     Args:
-        model: with `encode`, `start` and `step`.
+        model: with `encode`, `start` and `step`; a language model, which also has `begin`, goes on
+            from the end of its source.
         source: (B, n) token ids, moved to the device of the model.
         lengths: (B,), from 1 to n.
-        max_length: the largest number of tokens produced, including EOS.
+        max_length: the largest number of tokens produced, including the end.
         need_weights: whether the attention over the source is kept; a model's ``step`` is then
             called with ``need_weights=True``.
+        token_ids: what starts, ends and never stands in a target; ``model.token_ids`` when not
+            given.
 
     Raises:
-        ValueError: for an empty batch, lengths outside 1…n, max_length < 1 and NaN from the model.
+        ValueError: for an empty batch, lengths outside 1…n, max_length < 1, NaN from the model, and
+            an encoder-decoder model of which nobody says with what its targets start.
 
     Source: Sutskever et al. 2014, section 3.2 (a beam of 1).
     """
     source, lengths = check_inputs(model, source, lengths, max_length)
+    ids = token_ids_of(model, token_ids)
     batch, width = source.shape
     with torch.no_grad(), temporary_mode(model, False):
-        memory = model.encode(source, lengths)
-        state = model.start(memory)
+        token, state, memory = _first(model, source, lengths, ids)
         active = torch.arange(batch, device=source.device)  # sentence of each row
-        token = torch.full((batch,), BOS, dtype=torch.long, device=source.device)
         finished = torch.zeros(batch, dtype=torch.bool, device=source.device)
         log_probs, tokens, weights = None, [], []
         # a model of the reader's own need not know the switch
         asked = {"need_weights": True} if need_weights else {}
         for _ in range(max_length):
             step = model.step(token, state, memory, **asked)
-            best, token = _log_probs(step.logits).max(dim=-1)
+            best, token = _log_probs(step.logits, ids).max(dim=-1)
             log_probs = best.new_zeros(batch) if log_probs is None else log_probs
             running = ~finished[active]
             log_probs = log_probs.index_add(0, active, torch.where(running, best, 0.0))
+            ended = is_end(token, ids)
             tokens.append(
-                active.new_full((batch,), PAD).index_copy(
-                    0, active, token.masked_fill(~running, PAD)
+                active.new_full((batch,), NOTHING).index_copy(
+                    0, active, token.masked_fill(~running | ended, NOTHING)
                 )
             )
             # A model that reads its source shortened has weights over something else than the
@@ -106,7 +112,7 @@ def greedy(
                 weights.append(
                     step.weights.new_zeros(batch, width).index_copy(0, active, step.weights)
                 )
-            finished = finished.index_copy(0, active, ~running | (token == EOS))
+            finished = finished.index_copy(0, active, ~running | ended)
             keep = _still_running(finished[active])
             if keep is None:
                 state = step.state
@@ -117,7 +123,7 @@ def greedy(
                 state, memory = _pick(step.state, keep), _pick(memory, keep)
     assert log_probs is not None  # there is at least one step
     check_logits(model, log_probs.isnan().any())
-    rows = [_until_end(row) for row in torch.stack(tokens, dim=1).tolist()]
+    rows = [[t for t in row if t != NOTHING] for row in torch.stack(tokens, dim=1).tolist()]
     maps = None
     if weights:
         together = torch.stack(weights, dim=1).cpu()
@@ -136,22 +142,23 @@ def beam_search(
     beam_size: int,
     max_length: int,
     length_penalty: float = 0.0,
+    token_ids: TokenIds | None = None,
 ) -> list[list[Hypothesis]]:
     """The best targets found by keeping `beam_size` hypotheses of each sentence at every step.
 
-    score(y) = log p(y | x) / |y|^α,   |y| counts EOS, α = length_penalty.
+    score(y) = log p(y | x) / |y|^α,   |y| counts the end, α = length_penalty.
 
-    At each step every unfinished hypothesis is extended by every token but PAD and BOS, a finished
-    one remains unchanged, once, and the `beam_size` best by score are kept.
+    At each step every unfinished hypothesis is extended by every token that is not forbidden, a
+    finished one remains unchanged, once, and the `beam_size` best by score are kept.
 
     Args:
-        model, source, lengths, max_length: as in `greedy`.
+        model, source, lengths, max_length, token_ids: as in `greedy`.
         beam_size: hypotheses per sentence.
         length_penalty: α; 0 ranks by probability, 1 by the mean log-probability of a token.
 
     Returns:
         The hypotheses of each sentence, best score first, including those that reach max_length
-        without EOS, marked unfinished; fewer than `beam_size` only where fewer sequences exist.
+        without an end, marked unfinished; fewer than `beam_size` only where fewer sequences exist.
 
     Raises:
         ValueError: as `greedy`; also for beam_size < 1, α < 0 and an α for which max_length^α is
@@ -163,12 +170,11 @@ def beam_search(
     source, lengths = check_inputs(model, source, lengths, max_length)
     check_integer("beam_size", beam_size)
     check_number("length_penalty", length_penalty, least=0)
+    ids = token_ids_of(model, token_ids)
     with torch.no_grad(), temporary_mode(model, False):
-        memory = model.encode(source, lengths)
-        state = model.start(memory)
-        return _Beams(model, len(source), beam_size, max_length, length_penalty).search(
-            state, memory, source.device
-        )
+        first = _first(model, source, lengths, ids)
+        beams = _Beams(model, ids, len(source), beam_size, max_length, length_penalty)
+        return beams.search(*first)
 
 
 class _Beams:
@@ -177,25 +183,31 @@ class _Beams:
     """
 
     def __init__(
-        self, model, sentences: int, beam_size: int, max_length: int, length_penalty: float
+        self,
+        model,
+        ids: TokenIds,
+        sentences: int,
+        beam_size: int,
+        max_length: int,
+        length_penalty: float,
     ):
-        self.model, self.sentences, self.k = model, sentences, beam_size
+        self.model, self.ids, self.sentences, self.k = model, ids, sentences, beam_size
         self.max_length, self.alpha = max_length, length_penalty
 
-    def search(self, state: Any, memory: Any, device: torch.device) -> list[list[Hypothesis]]:
-        b, k = self.sentences, self.k
+    def search(self, first: torch.Tensor, state: Any, memory: Any) -> list[list[Hypothesis]]:
+        b, k, device = self.sentences, self.k, first.device
         beams = torch.arange(k, device=device)
         active = torch.arange(b, device=device)  # the sentences that the model still sees
         rows = active.repeat_interleave(k)
         state, memory = _pick(state, rows), _pick(memory, rows)
-        token = torch.full((b * k,), BOS, dtype=torch.long, device=device)
+        token = first.repeat_interleave(k)
         log_prob, ends = None, torch.zeros(b, k, dtype=torch.bool, device=device)
         length = torch.zeros(b, k, dtype=torch.long, device=device)
         final: list[torch.Tensor] = []
         path = []
         for step in range(1, self.max_length + 1):
             out = self.model.step(token, state, memory)
-            logp = _log_probs(out.logits).unflatten(0, (-1, k))
+            logp = _log_probs(out.logits, self.ids).unflatten(0, (-1, k))
             if log_prob is None:
                 self.check_penalty(logp.dtype)
                 # Only beam 0 is alive at first: k equal beams would give the same hypothesis k
@@ -203,10 +215,10 @@ class _Beams:
                 log_prob = logp.new_zeros(b, k).masked_fill(beams > 0, -math.inf)
                 final = [log_prob, length, ends]
             total = log_prob[:, :, None] + logp
-            # A finished beam goes on as itself and in no other way: one candidate, in the column of
-            # PAD.
+            # A finished beam goes on as itself and in no other way: one candidate, in the first
+            # column, whatever token that is.
             total = total.masked_fill(ends[:, :, None], -math.inf)
-            total[:, :, PAD] = torch.where(ends, log_prob, -math.inf)
+            total[:, :, 0] = torch.where(ends, log_prob, total[:, :, 0])
             candidate_length = torch.where(ends, length, step)
             index = (
                 self.score(total, candidate_length[:, :, None]).flatten(1).topk(k, dim=1).indices
@@ -214,8 +226,8 @@ class _Beams:
             parent, chosen = index // logp.shape[-1], index % logp.shape[-1]
             log_prob = total.flatten(1).gather(1, index)
             length = candidate_length.gather(1, parent)
-            ends = ends.gather(1, parent) | (chosen == EOS)
-            path.append((active, chosen, parent))
+            ends = ends.gather(1, parent) | is_end(chosen, self.ids)
+            path.append((active, chosen.masked_fill(ends, NOTHING), parent))
             final = [
                 whole.index_copy(0, active, part)
                 for whole, part in zip(final, (log_prob, length, ends), strict=True)
@@ -252,16 +264,16 @@ class _Beams:
         beam = torch.arange(self.k, device=log_prob.device).expand(self.sentences, self.k).clone()
         columns = []
         for active, chosen, parent in reversed(path):
-            # A sentence that had left the batch by then ended before: PAD, and the same beam.
+            # A sentence that had left the batch by then ended before, in the same beam.
             columns.append(
-                torch.full_like(beam, PAD).index_copy(0, active, chosen.gather(1, beam[active]))
+                torch.full_like(beam, NOTHING).index_copy(0, active, chosen.gather(1, beam[active]))
             )
             beam = beam.index_copy(0, active, parent.gather(1, beam[active]))
         sequences = torch.stack(columns[::-1], dim=-1).tolist()
         values = (log_prob, self.score(log_prob, length), ends)
         return [
             [
-                Hypothesis(_until_end(sequence), value, score, done)
+                Hypothesis([t for t in sequence if t != NOTHING], value, score, done)
                 for sequence, value, score, done in zip(*sentence, strict=True)
                 if value > -math.inf
             ]
@@ -269,29 +281,68 @@ class _Beams:
         ]
 
 
-def score_targets(model, batch) -> torch.Tensor:
-    """log p(y|x) = Σ_t log p(y_t | y_<t, x) of each given target, (B,), in nats; PAD does not
-    count.
+def score_targets(model, batch, *, ignore_index: int = -100) -> torch.Tensor:
+    """log p(y|x) = Σ_t log p(y_t | y_<t, x) of each given target, (B,), in nats.
 
-    `batch` holds source, lengths, target_in and target_out as for `token_loss`. Evaluation mode, no
-    gradients. Source: Sutskever et al. 2014, equation 1.
+    `batch` holds source, lengths, target_in and target_out as for `token_loss`, which also says
+    what counts. Evaluation mode, no gradients. Source: Sutskever et al. 2014, equation 1.
     """
     device = device_of(model)
-    target = batch.target_out.to(device)
+    counted = counted_targets(batch, ignore_index).to(device)
+    target = batch.target_out.to(device).masked_fill(~counted, 0)
     with torch.no_grad(), temporary_mode(model, False):
         logits = model(
             batch.source.to(device), batch.lengths.to(device), batch.target_in.to(device)
         ).logits
     log_probs = full_precision(logits).log_softmax(dim=-1).gather(-1, target[..., None])[..., 0]
-    return log_probs.masked_fill(target == PAD, 0.0).sum(dim=-1)
+    return log_probs.masked_fill(~counted, 0.0).sum(dim=-1)
 
 
-def _log_probs(logits: torch.Tensor) -> torch.Tensor:
-    """log softmax over all tokens, then -inf for the two that a target never holds: (rows, V)."""
-    log_probs = full_precision(logits).log_softmax(dim=-1)
-    log_probs[:, PAD] = -math.inf
-    log_probs[:, BOS] = -math.inf
-    return log_probs
+def is_end(token: torch.Tensor, ids: TokenIds) -> torch.Tensor:
+    """Which of the tokens end a text: boolean, of the same shape."""
+    ended = torch.zeros_like(token, dtype=torch.bool)
+    for end in ids.end:
+        ended = ended | (token == end)
+    return ended
+
+
+def without_forbidden(logits: torch.Tensor, ids: TokenIds) -> torch.Tensor:
+    """Logits, or log-probabilities, ``(…, V)`` with −∞ for the tokens that are never written."""
+    if not ids.forbidden:
+        return logits
+    ids.within(logits.shape[-1])
+    never = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
+    never[list(ids.forbidden)] = True
+    return logits.masked_fill(never, -math.inf)
+
+
+def read_prompts(model, prompts: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, Any]:
+    """The last token of each prompt (B,), and the state before it."""
+    last = prompts.gather(1, (lengths.long() - 1)[:, None])[:, 0]
+    before = lengths - 1
+    if int(before.max()) == 0:
+        return last, model.begin(len(prompts), device=prompts.device)
+    return last, model.start(model.encode(prompts[:, : int(before.max())], before))
+
+
+def _first(model, source: torch.Tensor, lengths: torch.Tensor, ids: TokenIds):
+    """What a decoder reads first (B,), the state before it, and its memory of the source."""
+    if ids.start is None:
+        require(
+            hasattr(model, "begin"),
+            "model must say with which id its targets start, for instance by "
+            "token_ids=vocabulary.token_ids where it is made, got none from "
+            f"{type(model).__name__}",
+        )
+        return *read_prompts(model, source, lengths), None
+    memory = model.encode(source, lengths)
+    first = torch.full((len(source),), ids.start, dtype=torch.long, device=source.device)
+    return first, model.start(memory), memory
+
+
+def _log_probs(logits: torch.Tensor, ids: TokenIds) -> torch.Tensor:
+    """log softmax over all tokens, then −∞ for those that a target never holds: (rows, V)."""
+    return without_forbidden(full_precision(logits).log_softmax(dim=-1), ids)
 
 
 def _pick(nest: Any, rows: torch.Tensor) -> Any:
@@ -307,10 +358,6 @@ def _still_running(done: torch.Tensor) -> torch.Tensor | None:
     """
     running = (~done).nonzero()[:, 0]
     return running if 2 * len(running) <= len(done) else None
-
-
-def _until_end(row: list[int]) -> list[int]:
-    return row[: row.index(EOS)] if EOS in row else row
 
 
 def check_inputs(

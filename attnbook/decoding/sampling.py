@@ -1,6 +1,4 @@
-"""Texts drawn from a language model, one token after the other, and the distributions that they
-are drawn from.
-"""
+"""The distributions that tokens are drawn from, and texts drawn from a language model."""
 
 from __future__ import annotations
 
@@ -8,14 +6,9 @@ import math
 
 import torch
 
-from attnbook.tasks.sequences.vocabulary import BOS, EOS, PAD
+from ..validate import check_integer, check_number, check_tensor, require
 
-from ...validate import check_integer, check_number, check_tensor, require
-from ..loop.temporary_state import temporary_mode
-from ..losses.token_loss import full_precision
-from .search import check_inputs, check_logits
-
-__all__ = ["keep_min_p", "keep_top_k", "keep_top_p", "sample", "token_distribution"]
+__all__ = ["draw", "keep_min_p", "keep_top_k", "keep_top_p", "penalise", "token_distribution"]
 
 
 def keep_top_k(logits: torch.Tensor, k: int) -> torch.Tensor:
@@ -100,7 +93,7 @@ def token_distribution(
         "logits must have a finite largest number in each row, got a row of −∞, or ∞ or NaN",
     )
     # A temperature that the dtype rounds to zero is zero.
-    if torch.tensor(temperature, dtype=logits.dtype) == 0:
+    if logits.new_tensor(temperature) == 0:
         best = logits.argmax(-1, keepdim=True)
         return torch.zeros_like(logits).scatter(-1, best, 1.0)
     logits = (logits - largest) / temperature  # so that no quotient overflows
@@ -109,78 +102,22 @@ def token_distribution(
     return keep_min_p(keep_top_p(logits, top_p), min_p).softmax(-1)
 
 
-def sample(
-    model,
-    prompts: torch.Tensor,
-    lengths: torch.Tensor,
-    max_length: int,
-    *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float = 1.0,
-    min_p: float = 0.0,
-    generator: torch.Generator | None = None,
-) -> list[list[int]]:
-    """Continue texts: sample each token from its :func:`token_distribution`, until EOS or
-    ``max_length`` tokens.
+def penalise(logits: torch.Tensor, seen: torch.Tensor, penalty: float) -> torch.Tensor:
+    """Logits in which the tokens that a text already holds are less probable: divided by θ where
+    they are positive, multiplied by θ where they are negative.
 
-    The first step reads the last token of a prompt, so a prompt needs at least one token, such as
-    BOS.
-
-    Args:
-        model: with ``encode``, ``start`` and ``step``, such as
-            :class:`~attnbook.models.transformer.language_model.TransformerLM`.
-        prompts, lengths: ``(B, n)`` token ids and ``(B,)`` how many of them are not padding.
-        max_length: the largest number of sampled tokens, including EOS.
-        temperature, top_k, top_p, min_p: of :func:`token_distribution`; a temperature of 0 takes
-            the most probable token.
-        generator: on the CPU; the global one when not given. A row depends on the rows before it.
-
-    Returns:
-        For each prompt the sampled tokens, without EOS. PAD and BOS are never sampled.
+    Shapes: logits ``(rows, V)``; seen, boolean, of the same shape → the same; ``penalty`` is θ, 1
+    for none.
 
     Raises:
-        ValueError: as :func:`~attnbook.training.greedy` and :func:`token_distribution`; also for
-            prompts of which some have one token and others more.
+        ValueError: unless θ > 0.
+
+    Source: Keskar et al. 2019, section 4.1.
     """
-    prompts, lengths = check_inputs(model, prompts, lengths, max_length, "prompts")
-    options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-    with torch.no_grad(), temporary_mode(model, False):
-        state, token = read_prompts(model, prompts, lengths)
-        drawn, running = [], torch.ones(len(prompts), dtype=torch.bool)
-        for _ in range(max_length):
-            step = model.step(token, state, None)
-            logits = full_precision(step.logits).cpu()
-            check_logits(model, logits.isnan().any())
-            choice = draw(token_distribution(without_start(logits), **options), generator)
-            drawn.append(torch.where(running, choice, PAD))
-            running = running & (choice != EOS)
-            if not running.any():
-                break
-            token, state = choice.to(prompts.device), step.state
-    rows = torch.stack(drawn, dim=1).tolist()
-    return [[t for t in row if t not in (PAD, EOS)] for row in rows]
-
-
-def read_prompts(model, prompts: torch.Tensor, lengths: torch.Tensor):
-    """The state before the last token of each prompt, and that token."""
-    last = prompts.gather(1, (lengths.long() - 1)[:, None])[:, 0]
-    if int(lengths.max()) == 1:
-        return model.begin(len(prompts), device=prompts.device), last
-    # a prompt of nothing else cannot be read ahead: begin all of them with BOS
-    if int(lengths.min()) == 1:
-        raise ValueError(
-            "prompts must all have one token or all more, got both: put BOS in front of all"
-        )
-    before = lengths - 1
-    return model.start(model.encode(prompts[:, : int(before.max())], before)), last
-
-
-def without_start(logits: torch.Tensor) -> torch.Tensor:
-    """Logits of the next token, which is never PAD or BOS."""
-    never = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
-    never[[PAD, BOS]] = True
-    return logits.masked_fill(never, -math.inf)
+    check_number("repetition_penalty", penalty, above=0)
+    if penalty == 1:
+        return logits
+    return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 
 def draw(probabilities: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:

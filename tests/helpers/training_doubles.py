@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from attnbook.tasks import TOKEN_IDS
+
 PAD, BOS, EOS = 0, 1, 2
 
 
@@ -13,6 +15,10 @@ class Batch(NamedTuple):
     lengths: torch.Tensor
     target_in: torch.Tensor
     target_out: torch.Tensor
+
+    @property
+    def target_lengths(self):
+        return (self.target_out != PAD).sum(1)
 
 
 class Memory(NamedTuple):
@@ -36,6 +42,8 @@ class TinyAttention(nn.Module):
     """A GRU decoder with dot-product attention over embedded source tokens; its state is a nest
     with a None.
     """
+
+    token_ids = TOKEN_IDS
 
     def __init__(self, source_size=11, target_size=7, width=8, dropout=0.0, sharpness=1.0):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Loss and decoding for models that answer with positions of their input.
+"""Decoding for models that answer with positions of their input.
 
 A model needs `encode`, `start` and `step`, and `ends`: whether its answers finish with END. An
 answer is coded as in `attnbook.tasks.geometry.points.PointBatch`: positions, then END = n in
@@ -11,11 +11,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from torch.nn import functional as F
 
-from ...validate import check_integer, check_lengths, check_tensor, require
-from ..loop.temporary_state import temporary_mode
-from ..losses.token_loss import device_of, full_precision
+from ..modules import device_of, full_precision, temporary_mode
+from ..validate import check_integer, check_lengths, check_tensor, require
 from .search import check_logits
 
 Rule = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
@@ -110,38 +108,6 @@ def groups(size: int) -> Rule:
 def _used(path: torch.Tensor, n: int) -> torch.Tensor:
     used = torch.zeros(*path.shape[:-1], n + 1, dtype=torch.bool, device=path.device)
     return used.scatter(-1, path, True)
-
-
-# Loss
-
-
-def pointing_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cross-entropy of the positions (and END) of an answer under teacher forcing, for `fit`.
-
-    total = -Σ_{b,i : C_bi ≠ -1} log p(C_bi | C_b,<i, x_b),   count = number of terms, both of shape
-    (), in nats.
-
-    Args:
-        model: maps inputs, lengths and targets to logits (B, m, n + 1).
-        batch: inputs (B, n, d), lengths (B,), targets (B, m), moved to the device of the model.
-
-    Raises:
-        ValueError: for logits of another shape.
-
-    Source: Vinyals et al. 2015, equations 1 and 2.
-    """
-    device = device_of(model)
-    targets = batch.targets.to(device)
-    logits = model(batch.inputs.to(device), batch.lengths, targets).logits
-    if logits.shape != (*targets.shape, batch.inputs.shape[1] + 1):
-        raise ValueError(
-            f"logits must have shape {(*targets.shape, batch.inputs.shape[1] + 1)}, got shape "
-            f"{tuple(logits.shape)} from {type(model).__name__}"
-        )
-    total = F.cross_entropy(
-        full_precision(logits).flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum"
-    )
-    return total, (targets >= 0).sum()
 
 
 # Decoding

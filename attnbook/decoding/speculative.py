@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_number, require
-from ..loop.temporary_state import temporary_mode
-from ..losses.token_loss import full_precision
-from .sampling import draw, read_prompts, token_distribution, without_start
-from .search import EOS, check_inputs, check_logits
+from ..modules import full_precision, temporary_mode
+from ..validate import check_integer, check_number, require
+from .sampling import draw, token_distribution
+from .search import check_inputs, check_logits, read_prompts, without_forbidden
+from .step import TokenIds, token_ids_of
 
 __all__ = ["Speculated", "expected_tokens", "keep_or_replace", "speculative_sample"]
 
@@ -21,7 +21,7 @@ class Speculated(NamedTuple):
     """A text and what it took.
 
     Attributes:
-        tokens: ids without EOS.
+        tokens: ids, without the end.
         calls: of the large model, besides the one that reads the prompt.
         proposed: tokens of the draft that were checked.
         accepted: those of them that were kept.
@@ -90,9 +90,10 @@ def speculative_sample(
     top_p: float = 1.0,
     min_p: float = 0.0,
     generator: torch.Generator | None = None,
+    token_ids: TokenIds | None = None,
 ) -> Speculated:
-    """Continue a text as :func:`~attnbook.training.decoding.sampling.sample` does with the large
-    model, in fewer calls of it.
+    """Continue a text as :func:`~attnbook.decoding.generation.sample` does with the large model, in
+    fewer calls of it.
 
     The draft draws γ tokens one by one; the large model reads them at once, which costs it little
     more than one token, and :func:`keep_or_replace` decides. What a model has read of tokens that
@@ -106,11 +107,12 @@ def speculative_sample(
         draft: the small one, with ``begin``, ``encode``, ``start`` and ``step``, over the same
             vocabulary; its states are kept, so any will do.
         prompt: ``(n,)`` token ids, at least one.
-        max_length: the largest number of tokens, including EOS.
+        max_length: the largest number of tokens, including the end.
         num_draft: γ, how many tokens the draft proposes; fewer at the end.
         temperature, top_k, top_p, min_p: of
-            :func:`~attnbook.training.decoding.sampling.token_distribution`, for both models.
+            :func:`~attnbook.decoding.sampling.token_distribution`, for both models.
         generator: on the CPU; the global one when not given.
+        token_ids: what ends a text and never stands in it; ``model.token_ids`` when not given.
 
     Raises:
         ValueError: as ``sample``; also for models of different vocabularies, and a large one that
@@ -123,6 +125,7 @@ def speculative_sample(
         "prompt must be token ids (n,), at least one: a batch goes text by text",
     )
     check_integer("num_draft", num_draft)
+    ids = token_ids_of(model, token_ids)
     prompts, lengths = check_inputs(
         model, prompt[None], torch.tensor([len(prompt)]), max_length, "prompt"
     )
@@ -131,13 +134,13 @@ def speculative_sample(
     def distribution(of, logits: torch.Tensor) -> torch.Tensor:
         logits = full_precision(logits).cpu()
         check_logits(of, logits.isnan().any())
-        return token_distribution(without_start(logits), **options)
+        return token_distribution(without_forbidden(logits, ids), **options)
 
     tokens: list[int] = []
     calls = checked = accepted = 0
     with torch.no_grad(), temporary_mode(model, False), temporary_mode(draft, False):
-        state, token = read_prompts(model, prompts, lengths)
-        draft_state, _ = read_prompts(draft, prompts, lengths)
+        token, state = read_prompts(model, prompts, lengths)
+        _, draft_state = read_prompts(draft, prompts, lengths)
         while len(tokens) < max_length:
             states, guesses, ahead = [draft_state], [], [token]
             for _ in range(min(num_draft, max_length - len(tokens) - 1)):
@@ -162,8 +165,8 @@ def speculative_sample(
             kept, following = keep_or_replace(target, q, proposed, generator)
             calls, checked, accepted = calls + 1, checked + len(proposed), accepted + kept
             new = [*proposed[:kept].tolist(), following]
-            if EOS in new:
-                tokens += new[: new.index(EOS)]
+            if (end := next((i for i, t in enumerate(new) if t in ids.end), None)) is not None:
+                tokens += new[:end]
                 break
             tokens += new
             # both have read the text up to the token before the last

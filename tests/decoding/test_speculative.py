@@ -12,21 +12,19 @@ import torch
 from scipy import stats
 
 from attnbook import TransformerLM, paper_parts
+from attnbook.decoding import Step, sample, speculative
+from attnbook.decoding.sampling import draw
+from attnbook.decoding.speculative import expected_tokens, keep_or_replace, speculative_sample
 from attnbook.mechanisms.recurrent import LinearAttention
-from attnbook.models.rnn.common import Step
-from attnbook.training.decoding import speculative
-from attnbook.training.decoding.sampling import draw, sample
-from attnbook.training.decoding.speculative import (
-    expected_tokens,
-    keep_or_replace,
-    speculative_sample,
-)
+from attnbook.tasks import TOKEN_IDS
 
 BOS, EOS, SIZE = 1, 2, 5
 
 
 class Reader(torch.nn.Module):
     """A model of all tokens that it has read, in their order; its state is these tokens."""
+
+    token_ids = TOKEN_IDS
 
     def __init__(self, seed, strength=1.0):
         super().__init__()
@@ -233,7 +231,9 @@ def counted(model, draft, prompt, text, num_draft):
 
 def transformer(seed, layers=2):
     torch.manual_seed(seed)
-    return TransformerLM(9, paper_parts(8, 2, 16, dropout=0.0), num_layers=layers).double()
+    return TransformerLM(
+        9, paper_parts(8, 2, 16, dropout=0.0), num_layers=layers, token_ids=TOKEN_IDS
+    ).double()
 
 
 @pytest.mark.parametrize("num_draft", [1, 4])
@@ -292,7 +292,7 @@ def test_a_large_model_that_takes_nothing_back_is_refused_whatever_is_drawn():
         paper_parts(8, 2, 16, dropout=0.0),
         attention=partial(LinearAttention, 8, 2, decay="constant"),
     )
-    model = TransformerLM(9, recurrent, num_layers=1)
+    model = TransformerLM(9, recurrent, num_layers=1, token_ids=TOKEN_IDS)
     with pytest.raises(ValueError, match="^model must be able to take tokens back"):
         speculative_sample(model, model, torch.tensor(PROMPT), 4)  # every guess would stay
 

@@ -1,0 +1,34 @@
+"""From a model that predicts the next token to whole texts, targets and answers: greedy and beam
+search, sampling, generation, speculative sampling, pointing.
+"""
+
+from .generation import generate, sample
+from .pointing import Candidate, Pointed, point_beam, point_greedy
+from .sampling import keep_min_p, keep_top_k, keep_top_p, token_distribution
+from .search import Decoding, Hypothesis, beam_search, greedy, score_targets
+from .speculative import Speculated, expected_tokens, speculative_sample
+from .step import Decoded, Step, TokenIds
+
+__all__ = [
+    "Candidate",
+    "Decoded",
+    "Decoding",
+    "Hypothesis",
+    "Pointed",
+    "Speculated",
+    "Step",
+    "TokenIds",
+    "beam_search",
+    "expected_tokens",
+    "generate",
+    "greedy",
+    "keep_min_p",
+    "keep_top_k",
+    "keep_top_p",
+    "point_beam",
+    "point_greedy",
+    "sample",
+    "score_targets",
+    "speculative_sample",
+    "token_distribution",
+]

@@ -1,0 +1,117 @@
+"""What decoding and models have in common: the results of a model, and the ids with a meaning of
+their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+
+from ..validate import check_integer, require
+
+__all__ = ["Decoded", "Step", "TokenIds", "token_ids_of"]
+
+
+class Decoded(NamedTuple):
+    """A target read with teacher forcing: ``logits (batch, m, vocabulary)``, and the weights of the
+    attention, ``(batch, m, n)`` or as the model says, or None.
+    """
+
+    logits: torch.Tensor
+    weights: Any
+
+
+class Step(NamedTuple):
+    """One decoder step: ``logits (batch, vocabulary)``, the next ``state``, and ``weights (batch,
+    n)`` where ``need_weights`` asked for them and the model has any, else None.
+    """
+
+    logits: torch.Tensor
+    state: Any
+    weights: torch.Tensor | None
+
+
+@dataclass(frozen=True)
+class TokenIds:
+    """The ids that are not words, as a model was trained with them.
+
+    A model keeps its own in ``model.token_ids``: they come from its constructor, or from the files
+    of a published model, and decoding asks for them there. Nothing is assumed of a model that says
+    nothing: every id is a word, and no text ends before its length is reached.
+
+    Attributes:
+        start: what a decoder reads after its source, before it has written anything (BOS of an
+            encoder-decoder model, the separator of a language model that reads source and target as
+            one text); None for a model that goes on from the last token of the source.
+        end: the ids that end a text, one or several. They belong to no result.
+        padding: what fills the rows of a batch up, None where nothing does. Which positions are
+            padding is said by lengths, not by this id, which may also be that of a word.
+        forbidden: the ids that are never written.
+        begin: what stands before the first token of a text, where a tokenizer puts something there.
+
+    Raises:
+        ValueError: for an id that is not an integer from 0 on.
+    """
+
+    start: int | None = None
+    end: tuple[int, ...] = ()
+    padding: int | None = None
+    forbidden: tuple[int, ...] = ()
+    begin: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("start", "padding", "begin"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, int(check_integer(name, value, 0)))
+        for name in ("end", "forbidden"):
+            object.__setattr__(self, name, as_ids(name, getattr(self, name)))
+
+    def within(self, vocabulary_size: int) -> TokenIds:
+        """The same, or a ``ValueError`` if an id is outside a vocabulary of that size."""
+        for name in ("start", "padding", "begin", "end", "forbidden"):
+            value = getattr(self, name)
+            ids = value if isinstance(value, tuple) else (() if value is None else (value,))
+            require(
+                all(i < vocabulary_size for i in ids),
+                f"{name} of token_ids must be below {vocabulary_size}, the size of the "
+                f"vocabulary, got {value}",
+            )
+        return self
+
+
+def as_ids(name: str, ids: int | Iterable[int] | None) -> tuple[int, ...]:
+    """One id, several or None as a tuple without repetitions, or a ``ValueError``."""
+    if ids is None:
+        return ()
+    several = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else [ids]
+    if isinstance(ids, torch.Tensor):
+        several = ids.flatten().tolist()
+    return tuple(dict.fromkeys(int(check_integer(name, i, 0)) for i in several))
+
+
+def check_token_ids(token_ids: object, vocabulary_size: int) -> TokenIds:
+    """What a constructor was given, as :class:`TokenIds` that fit its vocabulary; None for none."""
+    if token_ids is None:
+        return TokenIds()
+    require(
+        isinstance(token_ids, TokenIds),
+        f"token_ids must be TokenIds, such as vocabulary.token_ids, got {type(token_ids).__name__}",
+    )
+    return token_ids.within(vocabulary_size)
+
+
+def token_ids_of(model: Any, token_ids: TokenIds | None = None, **changed: Any) -> TokenIds:
+    """The ids given; else those of the model; else none. ``changed`` replaces single fields where
+    it is not None.
+    """
+    if token_ids is None:
+        token_ids = getattr(model, "token_ids", None) or TokenIds()
+    require(
+        isinstance(token_ids, TokenIds),
+        f"token_ids must be TokenIds, got {type(token_ids).__name__}",
+    )
+    changed = {name: value for name, value in changed.items() if value is not None}
+    return replace(token_ids, **changed) if changed else token_ids

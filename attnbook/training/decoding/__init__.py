@@ -1,1 +1,0 @@
-"""Decoding: greedy, beam search, sampling, pointing."""

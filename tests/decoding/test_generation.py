@@ -1,0 +1,322 @@
+"""Texts that go on: what is drawn, what ends them, prompts in every form, and published models."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from attnbook import TransformerLM, generate, paper_parts
+from attnbook.decoding import Step, TokenIds, beam_search, greedy, sample, speculative_sample
+from attnbook.mechanisms.recurrent.multi_head import LinearAttention
+
+SIZE = 6
+
+
+def build(seed=0, size=SIZE, layers=2, **options):
+    torch.manual_seed(seed)
+    parts = paper_parts(8, 2, 16, dropout=0.0)
+    model = TransformerLM(size, parts, num_layers=layers, **options).double().eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(1.7)  # more decided than at the start
+    return model
+
+
+def next_logits(model, text):
+    with torch.no_grad():
+        return model(torch.tensor([text])).logits[0, -1]
+
+
+def by_hand(model, prompt, number, *, ends=(), never=(), stop=(), penalty=1.0):
+    """The likeliest text, one token after the other, from the whole text each time."""
+    text, said = list(prompt), []
+    for _ in range(number):
+        logits = next_logits(model, text).clone()
+        for token in set(text):
+            logits[token] = (
+                logits[token] / penalty if logits[token] > 0 else logits[token] * penalty
+            )
+        logits[list(never)] = -math.inf
+        token = int(logits.argmax())
+        if token in ends:
+            break
+        text.append(token)
+        said.append(token)
+        hit = next((s for s in stop if said[-len(s) :] == list(s)), None)
+        if hit:
+            said = said[: -len(hit)]
+            break
+    return said
+
+
+PROMPTS = [[4], [1, 5, 2, 0], [3, 3], [0]]
+
+
+@pytest.mark.parametrize("ends", [(), (0,), (2, 5), (1,)])
+@pytest.mark.parametrize("never", [(), (3,), (0, 1)])
+def test_the_likeliest_text_whatever_ends_it_and_in_whatever_form_the_prompts_come(ends, never):
+    never = tuple(set(never) - set(ends))
+    model = build(1, token_ids=TokenIds(end=ends, forbidden=never))
+    wanted = [by_hand(model, p, 7, ends=ends, never=never) for p in PROMPTS]
+    options = {"max_new_tokens": 7, "temperature": 0.0}
+    assert generate(model, PROMPTS, **options) == wanted
+    assert generate(model, [np.array(p) for p in PROMPTS], **options) == wanted
+    n = max(map(len, PROMPTS))
+    filling = 3  # an id like any other: the mask says what is padding
+    for left in (True, False):
+        rows, masks = [], []
+        for prompt in PROMPTS:
+            pad, one = [filling] * (n - len(prompt)), [1] * len(prompt)
+            rows.append(pad + prompt if left else prompt + pad)
+            masks.append([0] * len(pad) + one if left else one + [0] * len(pad))
+        assert generate(model, torch.tensor(rows), mask=torch.tensor(masks), **options) == wanted
+        assert (
+            generate(model, torch.tensor(rows), mask=torch.tensor(masks) == 1, **options) == wanted
+        )
+    for prompt, text in zip(PROMPTS, wanted):
+        assert generate(model, torch.tensor([prompt]), **options) == [text]
+        found = greedy(model, torch.tensor([prompt]), torch.tensor([len(prompt)]), 7)
+        assert found.tokens == [text]
+        assert (
+            speculative_sample(model, build(2), torch.tensor(prompt), 7, temperature=0.0).tokens
+            == text
+        )
+
+
+def test_an_end_that_is_given_takes_the_place_of_the_models_own():
+    model = build(1, token_ids=TokenIds(end=(2,), forbidden=(4,)))
+    prompt = [[1, 5]]
+    for end in (0, 1, 3, (3, 5), ()):
+        ends = end if isinstance(end, tuple) else (end,)
+        wanted = by_hand(model, prompt[0], 9, ends=ends, never=(4,))
+        assert generate(model, prompt, max_new_tokens=9, temperature=0, end=end) == [wanted]
+    # one that was forbidden may come
+    assert generate(model, prompt, max_new_tokens=9, temperature=0, end=4) == [
+        by_hand(model, prompt[0], 9, ends=(4,))
+    ]
+
+
+@pytest.mark.parametrize("end", [0, 3])
+def test_texts_have_the_probability_that_enumeration_gives(end):
+    """Every text of at most three tokens, by its probability and by how often it is drawn."""
+    model, prompt = build(5, token_ids=TokenIds(end=(end,), forbidden=(1,))), [2, 4]
+    temperature, top_k = 0.8, 4
+
+    def distribution(text):
+        logits = next_logits(model, text).clone()
+        logits[1] = -math.inf
+        logits = logits / temperature
+        logits[logits < logits.sort().values[-top_k]] = -math.inf
+        return logits.softmax(0)
+
+    wanted: dict[tuple, float] = {}
+    for text in itertools.product(range(SIZE), repeat=3):
+        p, said = 1.0, []
+        for token in text:
+            p *= float(distribution(prompt + said)[token])
+            if token == end:
+                break
+            said.append(token)
+        # the rest of a text that has ended says nothing
+        share = p / SIZE ** (3 - len(said) - 1) if len(said) < 3 else p
+        wanted[tuple(said)] = wanted.get(tuple(said), 0.0) + share
+    assert math.isclose(sum(wanted.values()), 1, rel_tol=1e-9)
+    number = 6000
+    drawn = generate(
+        model,
+        [prompt] * number,
+        max_new_tokens=3,
+        temperature=temperature,
+        top_k=top_k,
+        generator=torch.Generator().manual_seed(0),
+    )
+    counts: dict[tuple, int] = {}
+    for text in map(tuple, drawn):
+        counts[text] = counts.get(text, 0) + 1
+    assert set(counts) <= {text for text, p in wanted.items() if p > 0}
+    # total variation: about 0.03 for so many draws from so many texts
+    far = sum(abs(counts.get(text, 0) / number - p) for text, p in wanted.items()) / 2
+    assert far < 0.05
+
+
+def test_a_penalty_makes_what_was_said_less_likely():
+    model, prompts = build(8), [[4, 4, 2], [0]]
+    assert generate(model, prompts, max_new_tokens=8, temperature=0, repetition_penalty=1.6) == [
+        by_hand(model, p, 8, penalty=1.6) for p in prompts
+    ]
+    plain = [by_hand(model, p, 8) for p in prompts]
+    assert plain != [by_hand(model, p, 8, penalty=1.6) for p in prompts]
+
+
+def test_a_sequence_stops_a_text_and_what_is_streamed_is_what_comes_back():
+    model = build(1)
+    whole = [by_hand(model, p, 12) for p in PROMPTS]
+    stop = [whole[0][3:6], whole[1][2:3]]
+    told: dict[int, list[int]] = {row: [] for row in range(len(PROMPTS))}
+    found = generate(
+        model,
+        PROMPTS,
+        max_new_tokens=12,
+        temperature=0,
+        stop=stop,
+        stream=lambda row, token: told[row].append(token),
+    )
+    assert found == [by_hand(model, p, 12, stop=stop) for p in PROMPTS]
+    assert list(told.values()) == found
+    assert len(found[0]) <= 3 and len(found[1]) <= 2
+
+
+class Script(torch.nn.Module):
+    """Says 3 1 4 1 5 0 0 …, and counts its steps."""
+
+    says, steps = [3, 1, 4, 1, 5, 0, 0, 0], 0
+
+    def begin(self, batch, device=None):
+        return ()
+
+    def step(self, token, state, memory):
+        logits = torch.full((len(token), SIZE), -1.0)
+        logits[:, self.says[self.steps]] = 1.0
+        self.steps += 1
+        return Step(logits, (), None)
+
+
+@pytest.mark.parametrize(
+    "stop, told_at, found",
+    [
+        ((), [1, 2, 3, 4, 5, 6], [3, 1, 4, 1, 5, 0]),
+        ([[1, 5]], [1, 3, 3], [3, 1, 4]),  # the first 1 waits for what comes after it
+        ([[1, 4, 0]], [1, 4, 4, 5, 5, 6], [3, 1, 4, 1, 5, 0]),
+        ([[4, 1, 4]], [1, 2, 5, 5, 5, 6], [3, 1, 4, 1, 5, 0]),
+        ([[0, 2]], [1, 2, 3, 4, 5, 6], [3, 1, 4, 1, 5, 0]),  # what waits at the end comes, too
+        ([[5], [1, 4, 1]], [1], [3]),
+    ],
+)
+def test_a_token_is_told_as_soon_as_it_is_certain(stop, told_at, found):
+    model, at, told = Script(), [], []
+
+    def stream(row, token):
+        at.append(model.steps)
+        told.append(token)
+
+    assert generate(model, [[2]], max_new_tokens=6, temperature=0, stop=stop, stream=stream) == [
+        found
+    ]
+    assert told == found and at == told_at
+
+
+def test_a_recurrent_attention_reads_prompts_of_every_length():
+    torch.manual_seed(0)
+    parts = replace(paper_parts(8, 2, 16, dropout=0.0), attention=lambda: LinearAttention(8, 2))
+    model = TransformerLM(SIZE, parts, num_layers=2).double().eval()
+    together = generate(model, PROMPTS, max_new_tokens=6, temperature=0)
+    assert together == [by_hand(model, p, 6) for p in PROMPTS]
+
+
+def test_it_repeats_with_its_generator_and_leaves_the_model_as_it_was():
+    model = build().train()
+
+    def drawn(seed):
+        return generate(
+            model, [[3]] * 4, max_new_tokens=9, generator=torch.Generator().manual_seed(seed)
+        )
+
+    assert drawn(1) == drawn(1) != drawn(2) and model.training
+    assert sample(
+        model,
+        torch.tensor([[3]] * 4),
+        torch.ones(4, dtype=torch.long),
+        9,
+        generator=torch.Generator().manual_seed(1),
+    ) == drawn(1)
+
+
+def test_it_works_under_another_default_device():
+    model = build()
+    wanted = generate(model, PROMPTS, max_new_tokens=4, temperature=0, repetition_penalty=1.1)
+    with torch.device("meta"):
+        found = generate(model, PROMPTS, max_new_tokens=4, temperature=0, repetition_penalty=1.1)
+    assert found == wanted
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"prompts": [[]]}, r"^prompts\[0\] must have at least one id, got none"),
+        ({"prompts": []}, "^prompts must be lists of ids, one for each prompt, got none"),
+        ({"prompts": [1, 2]}, r"put it in brackets, \[\[1, …\]\]"),
+        ({"prompts": "hello"}, "^prompts must be lists of ids, one for each prompt, got str"),
+        ({"prompts": ["hello"]}, r"^prompts\[0\] must be a list of ids, got 'hello': encode"),
+        ({"prompts": [[1, 2.0]]}, r"^prompts\[0\] must be an integer >= 0, got 2.0"),
+        ({"prompts": [[1], [-1]]}, r"^prompts\[1\] must be an integer >= 0, got -1"),
+        ({"prompts": [[SIZE]]}, "^prompts must be between 0 and 5, got"),
+        ({"prompts": torch.tensor([1, 2])}, r"^prompts must .*, got shape \(2,\)|^prompts must"),
+        ({"prompts": torch.tensor([[1.0]])}, "^prompts must"),
+        ({"mask": torch.ones(1, 2)}, "^mask must come with prompts that are a tensor"),
+        ({"prompts": torch.tensor([[1, 2]]), "mask": torch.ones(1, 3).long()}, "^mask must be"),
+        ({"prompts": torch.tensor([[1, 2]]), "mask": torch.tensor([[0, 0]])}, "got none in rows"),
+        (
+            {"prompts": torch.tensor([[1, 2, 3]]), "mask": torch.tensor([[1, 0, 1]])},
+            "without gaps inside a prompt, got one in rows",
+        ),
+        ({"max_new_tokens": 0}, "^max_new_tokens must be"),
+        ({"temperature": -1.0}, "^temperature must"),
+        ({"top_k": 0}, "^top_k must"),
+        ({"top_p": 1.5}, "^top_p must"),
+        ({"min_p": -0.1}, "^min_p must"),
+        ({"repetition_penalty": 0.0}, "^repetition_penalty must"),
+        ({"end": -1}, "^end must be an integer >= 0, got -1"),
+        ({"end": "</s>"}, "^end must be an integer >= 0, got '</s>'"),
+        ({"end": SIZE}, "^end must be below 6, the size of the vocabulary, got"),
+        ({"stop": "stop"}, "^stop must be a list of lists of ids"),
+        ({"stop": [3]}, "^stop must be a list of lists of ids"),
+        ({"stop": [[]]}, "none of them empty"),
+        ({"stream": 3}, "^stream must be a function of a row and an id, got 3"),
+    ],
+)
+def test_bad_input_is_named(change, words):
+    given = {"prompts": [[1, 3]], "max_new_tokens": 3, **change}
+    with pytest.raises(ValueError, match=words):
+        generate(build(), given.pop("prompts"), **given)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"end": (7,)}, "end of token_ids must be below 6"),
+        ({"start": 6}, "start of token_ids must be below 6"),
+        ({"padding": -1}, "padding must be an integer >= 0"),
+        ({"forbidden": ("a",)}, "forbidden must be an integer >= 0"),
+    ],
+)
+def test_token_ids_outside_the_vocabulary(change, words):
+    with pytest.raises(ValueError, match=words):
+        build(token_ids=TokenIds(**change))
+
+
+def test_nothing_is_assumed_of_a_model_that_says_nothing():
+    """Ids 0, 1 and 2 are words: they are drawn, and none of them ends a text."""
+    model = build(3)
+    drawn = generate(
+        model, [[4]] * 50, max_new_tokens=8, generator=torch.Generator().manual_seed(0)
+    )
+    assert {0, 1, 2} <= {token for text in drawn for token in text}
+    assert {len(text) for text in drawn} == {8}
+    model(torch.tensor([[0, 1, 2]])).logits.sum().backward()
+    assert model.embedding.weight.grad[0].abs().sum() > 0  # word 0 learns
+
+
+def test_a_search_takes_the_ids_from_the_model_or_from_its_argument():
+    source, lengths = torch.tensor([[4, 3, 5]]), torch.tensor([3])
+    ids = TokenIds(start=0, end=(5, 2), forbidden=(0,))
+    by_model, plain = build(7, token_ids=ids), build(7)
+    for search in (
+        lambda m, **given: greedy(m, source, lengths, 5, **given).tokens,
+        lambda m, **given: beam_search(m, source, lengths, beam_size=3, max_length=5, **given),
+    ):
+        assert search(by_model) == search(plain, token_ids=ids) != search(plain)
+    said = by_hand(plain, [4, 3, 5, 0], 5, ends=(5, 2), never=(0,))
+    assert greedy(by_model, source, lengths, 5).tokens == [said]
