@@ -225,11 +225,9 @@ def _as_tensor(
 
 def _from_lists(prompts: Any) -> tuple[torch.Tensor, torch.Tensor]:
     told = "prompts must be lists of ids, one for each prompt"
-    require(
-        isinstance(prompts, Iterable) and not isinstance(prompts, (str, dict)),
-        f"{told}, got {type(prompts).__name__}",
-    )
-    rows = list(prompts)
+    if not isinstance(prompts, Iterable) or isinstance(prompts, (str, dict)):
+        raise ValueError(f"{told}, got {type(prompts).__name__}")
+    rows: list[Any] = list(prompts)
     require(len(rows) > 0, f"{told}, got none")
     require(
         not isinstance(rows[0], Integral),
@@ -241,9 +239,9 @@ def _from_lists(prompts: Any) -> tuple[torch.Tensor, torch.Tensor]:
             isinstance(row, Iterable) and not isinstance(row, (str, dict)),
             f"prompts[{index}] must be a list of ids, got {row!r}: encode text first",
         )
-        row = row.tolist() if hasattr(row, "tolist") else list(row)
-        require(len(row) > 0, f"prompts[{index}] must have at least one id, got none")
-        texts.append([int(check_integer(f"prompts[{index}]", i, 0)) for i in row])
+        ids = list(getattr(row, "tolist", lambda row=row: row)())
+        require(len(ids) > 0, f"prompts[{index}] must have at least one id, got none")
+        texts.append([int(check_integer(f"prompts[{index}]", i, 0)) for i in ids])
     longest = max(map(len, texts))
     padded = torch.tensor([t + [0] * (longest - len(t)) for t in texts], device="cpu")
     return padded, torch.tensor([len(t) for t in texts], device="cpu")

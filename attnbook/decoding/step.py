@@ -5,7 +5,7 @@ their own.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -94,24 +94,20 @@ def as_ids(name: str, ids: int | Iterable[int] | None) -> tuple[int, ...]:
 
 def check_token_ids(token_ids: object, vocabulary_size: int) -> TokenIds:
     """What a constructor was given, as :class:`TokenIds` that fit its vocabulary; None for none."""
-    if token_ids is None:
-        return TokenIds()
-    require(
-        isinstance(token_ids, TokenIds),
-        f"token_ids must be TokenIds, such as vocabulary.token_ids, got {type(token_ids).__name__}",
-    )
-    return token_ids.within(vocabulary_size)
+    return TokenIds() if token_ids is None else _checked(token_ids).within(vocabulary_size)
 
 
-def token_ids_of(model: Any, token_ids: TokenIds | None = None, **changed: Any) -> TokenIds:
-    """The ids given; else those of the model; else none. ``changed`` replaces single fields where
-    it is not None.
-    """
+def token_ids_of(model: Any, token_ids: TokenIds | None = None) -> TokenIds:
+    """The ids given; else those of the model; else none."""
     if token_ids is None:
-        token_ids = getattr(model, "token_ids", None) or TokenIds()
-    require(
-        isinstance(token_ids, TokenIds),
-        f"token_ids must be TokenIds, got {type(token_ids).__name__}",
-    )
-    changed = {name: value for name, value in changed.items() if value is not None}
-    return replace(token_ids, **changed) if changed else token_ids
+        token_ids = getattr(model, "token_ids", None)
+    return TokenIds() if token_ids is None else _checked(token_ids)
+
+
+def _checked(token_ids: object) -> TokenIds:
+    if not isinstance(token_ids, TokenIds):
+        raise ValueError(
+            "token_ids must be TokenIds, such as vocabulary.token_ids, got "
+            f"{type(token_ids).__name__}"
+        )
+    return token_ids

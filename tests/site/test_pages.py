@@ -59,6 +59,7 @@ OF_EACH_KIND = [
     "intro",
     "search",
     "chapters/06_transformer/reading_heads",
+    "api/decoding",
     "api/training",
     "appendix/what_held",
     "references",

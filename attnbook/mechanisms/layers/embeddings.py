@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import torch
 from torch import nn
@@ -30,11 +31,12 @@ def set_padding(embedding: nn.Module, padding: int | None) -> None:
     Where nothing looks at padding this changes no result, but for the score of the padding itself
     where embedding and output share their matrix.
     """
-    if padding is not None and hasattr(embedding, "set_padding"):
-        embedding.set_padding(padding)
+    own = getattr(embedding, "set_padding", None)
+    if padding is not None and own is not None:
+        own(padding)
 
 
-def _hold_at_zero(table: nn.Embedding, row: int) -> None:
+def _hold_at_zero(table: Any, row: int) -> None:
     table.padding_idx = row
     with torch.no_grad():
         table.weight[row] = 0.0

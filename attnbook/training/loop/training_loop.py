@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...modules import temporary_mode
 from ...validate import require
 from ..optim.optimizers import make_optimizer
 from . import nested, resume, temporary_state
@@ -191,7 +192,7 @@ class Run:
         step = self.history.steps
         with (
             temporary_state.temporary_seed(self.seed + step),
-            temporary_state.temporary_mode(self.model, False),
+            temporary_mode(self.model, False),
             torch.no_grad(),
         ):
             value = plain_value(evaluate(self.model))
