@@ -143,7 +143,7 @@ def test_texts_have_the_probability_that_enumeration_gives(end):
 
 
 def test_a_penalty_makes_what_was_said_less_likely():
-    model, prompts = build(8), [[4, 4, 2], [0]]
+    model, prompts = build(8), [[4, 4, 2], [3]]
     assert generate(model, prompts, max_new_tokens=8, temperature=0, repetition_penalty=1.6) == [
         by_hand(model, p, 8, penalty=1.6) for p in prompts
     ]
@@ -320,3 +320,28 @@ def test_a_search_takes_the_ids_from_the_model_or_from_its_argument():
         assert search(by_model) == search(plain, token_ids=ids) != search(plain)
     said = by_hand(plain, [4, 3, 5, 0], 5, ends=(5, 2), never=(0,))
     assert greedy(by_model, source, lengths, 5).tokens == [said]
+
+
+@pytest.mark.parametrize("ends", [(3,), (0,), (5, 1)])
+def test_a_beam_that_holds_everything_is_exhaustive_search_whatever_the_ids(ends):
+    model, prompt = build(4, token_ids=TokenIds(end=ends)), [2, 4]
+    with torch.no_grad():
+        log_p = {
+            text: model(torch.tensor([prompt + list(text)])).logits[0, 1:].log_softmax(-1)
+            for text in itertools.product(range(SIZE), repeat=2)
+        }
+    wanted = {}
+    for text in itertools.product(range(SIZE), repeat=3):
+        first = next((k for k, token in enumerate(text) if token in ends), None)
+        read = text if first is None else text[: first + 1]
+        score = sum(log_p[text[:2]][k, token].item() for k, token in enumerate(read))
+        said = read if first is None else read[:-1]
+        wanted[read] = (list(said), score, first is not None)
+    found = beam_search(
+        model, torch.tensor([prompt]), torch.tensor([2]), beam_size=300, max_length=3
+    )[0]
+    assert len(found) == len(wanted)
+    expected = sorted(wanted.values(), key=lambda one: -one[1])
+    for one, (tokens, log_prob, finished) in zip(found, expected):
+        assert one.tokens == tokens and one.finished is finished
+        assert one.log_prob == pytest.approx(log_prob, abs=1e-10)
