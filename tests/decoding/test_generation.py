@@ -143,7 +143,7 @@ def test_texts_have_the_probability_that_enumeration_gives(end):
 
 
 def test_a_penalty_makes_what_was_said_less_likely():
-    prompts, changed = [[4, 4, 2], [3]], 0
+    prompts, changed = [[4, 4, 2], [1], [2], [3], [5], [4]], 0
     for seed in range(8):
         model = build(seed)
         wanted = [by_hand(model, p, 6, penalty=1.6) for p in prompts]
