@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 import attnbook
+from attnbook.tasks import TOKEN_IDS
 
 __all__ = ["TRANSLATORS", "WORDS", "Pictures"]
 
@@ -16,13 +17,25 @@ def parts():
 
 
 TRANSLATORS = {
-    "seq2seq": lambda: attnbook.Seq2Seq(WORDS, WORDS, d_embed=8, hidden_size=8),
-    "bahdanau": lambda: attnbook.Bahdanau(WORDS, WORDS, d_embed=8, hidden_size=8),
-    "luong": lambda: attnbook.Luong(WORDS, WORDS, d_embed=8, hidden_size=8),
-    "local": lambda: attnbook.Luong(
-        WORDS, WORDS, d_embed=8, hidden_size=8, attention="local-p", half_width=2
+    "seq2seq": lambda: attnbook.Seq2Seq(
+        WORDS, WORDS, d_embed=8, hidden_size=8, token_ids=TOKEN_IDS
     ),
-    "transformer": lambda: attnbook.Transformer(WORDS, WORDS, parts(), num_layers=1),
+    "bahdanau": lambda: attnbook.Bahdanau(
+        WORDS, WORDS, d_embed=8, hidden_size=8, token_ids=TOKEN_IDS
+    ),
+    "luong": lambda: attnbook.Luong(WORDS, WORDS, d_embed=8, hidden_size=8, token_ids=TOKEN_IDS),
+    "local": lambda: attnbook.Luong(
+        WORDS,
+        WORDS,
+        d_embed=8,
+        hidden_size=8,
+        attention="local-p",
+        half_width=2,
+        token_ids=TOKEN_IDS,
+    ),
+    "transformer": lambda: attnbook.Transformer(
+        WORDS, WORDS, parts(), num_layers=1, token_ids=TOKEN_IDS
+    ),
 }
 
 

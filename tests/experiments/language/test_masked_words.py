@@ -11,6 +11,7 @@ import torch
 from attnbook.experiments.language import masked_words
 from attnbook.experiments.language.masked_words import (
     MASK,
+    NOT_HIDDEN,
     MaskedBatches,
     head_shares,
     make_model,
@@ -31,8 +32,8 @@ def test_batches_hide_some_pieces_and_keep_what_they_were():
     for step in range(40):
         batch, again = batches.batch(step), batches.batch(step)
         assert all(torch.equal(a, b) for a, b in zip(batch, again))
-        chosen = batch.target != PAD
-        assert chosen.any(1).all() and not (batch.target[batch.tokens == PAD] != PAD).any()
+        chosen = batch.target != NOT_HIDDEN
+        assert chosen.any(1).all() and (batch.target[batch.tokens == PAD] == NOT_HIDDEN).all()
         whole = torch.where(chosen, batch.target, batch.tokens)
         assert all(tuple(row[:n].tolist()) in known for row, n in zip(whole, batch.lengths))
         pieces, total = pieces + int(batch.lengths.sum()), total + int(chosen.sum())
@@ -58,7 +59,7 @@ def test_the_loss_is_the_cross_entropy_of_the_hidden_pieces():
         float(log_p[b, t, batch.target[b, t]])
         for b in range(8)
         for t in range(batch.tokens.shape[1])
-        if batch.target[b, t] != PAD
+        if batch.target[b, t] != NOT_HIDDEN
     )
     assert float(total) == pytest.approx(expected, rel=1e-5) and int(count) == int(
         (batch.target != PAD).sum()

@@ -22,7 +22,7 @@ from attnbook.mechanisms import (
     MixtureOfExperts,
     MultiHeadAttention,
 )
-from attnbook.tasks import EOS
+from attnbook.tasks import EOS, TOKEN_IDS
 from attnbook.tasks.text import reports
 from attnbook.training.losses.prompted import prompted_loss
 
@@ -66,6 +66,8 @@ def test_the_balance_is_part_of_the_loss():
 
 class Reader(torch.nn.Module):
     """Finds the facts by the rule of the reports, and says them: what a perfect model would do."""
+
+    token_ids = TOKEN_IDS
 
     def __init__(self):
         super().__init__()

@@ -4,11 +4,13 @@ import torch
 
 from attnbook.decoding import Step
 from attnbook.experiments.translation.length import EDGES, curve_of, make_model
-from attnbook.tasks import EOS, make_task
+from attnbook.tasks import EOS, TOKEN_IDS, make_task
 
 
 class Reader(torch.nn.Module):
     """Knows the target of every source: what a perfect model would say."""
+
+    token_ids = TOKEN_IDS
 
     def __init__(self, task, pairs):
         super().__init__()

@@ -5,7 +5,7 @@ import torch
 
 from attnbook.decoding import Decoded, Step
 from attnbook.experiments.translation.recipe import CHANGES, measure, without_rise
-from attnbook.tasks import make_task
+from attnbook.tasks import TOKEN_IDS, make_task
 from attnbook.training import inverse_sqrt
 
 
@@ -45,6 +45,8 @@ def test_a_perfect_model_is_measured_as_one():
 
     class Copier(torch.nn.Module):
         """Says the source again: knows at which position it stands, and is sure."""
+
+        token_ids = TOKEN_IDS
 
         def __init__(self, sure):
             super().__init__()
