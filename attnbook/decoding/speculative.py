@@ -125,6 +125,11 @@ def speculative_sample(
         "prompt must be token ids (n,), at least one: a batch goes text by text",
     )
     check_integer("num_draft", num_draft)
+    sizes = [getattr(each, "vocabulary_size", None) for each in (model, draft)]
+    require(
+        None in sizes or sizes[0] == sizes[1],
+        f"draft must have the vocabulary of model, {sizes[0]} tokens, got {sizes[1]}",
+    )
     ids = token_ids_of(model, token_ids)
     prompts, lengths = check_inputs(
         model, prompt[None], torch.tensor([len(prompt)]), max_length, "prompt"

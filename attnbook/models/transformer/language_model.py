@@ -12,7 +12,8 @@ from torch import nn
 from ...decoding.step import Decoded, Step, TokenIds, check_token_ids
 from ...mechanisms import causal_mask, padding_mask
 from ...mechanisms.layers.embeddings import set_padding
-from ...validate import check_ids, check_integer, check_lengths, describe, may_look
+from ...modules import map_tensors
+from ...validate import check_ids, check_integer, check_lengths, describe, may_look, require
 from ..rnn.lstm_language_model import check_text
 from .encoder_decoder import tie_weights
 from .parts import Parts, check_parts, paper_parts
@@ -169,6 +170,12 @@ class TransformerLM(_OneStack):
             step = self._read(token[:, None], state)
         except (IndexError, RuntimeError):  # a look at each token would cost a decoder more
             check_ids("token", token, self.vocabulary_size, "(batch)")
+            rows: list[int] = []
+            map_tensors(lambda tensor: rows.append(len(tensor)) or tensor, state.caches)
+            require(
+                not rows or rows[0] == len(token),
+                f"token must have {rows and rows[0]} rows as state has, got {len(token)}",
+            )
             raise
         return step._replace(logits=step.logits[:, 0])
 
