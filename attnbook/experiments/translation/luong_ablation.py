@@ -78,7 +78,7 @@ def make_model(source_size: int, target_size: int, settings: Settings) -> nn.Mod
         return Seq2Seq(source_size, target_size, **sizes, token_ids=TOKEN_IDS)
     attention, score = SYSTEMS[check_choice("system", settings.system, SYSTEMS)]
     kind = _Reversed if settings.reverse_source else Luong
-    sizes |= select(settings, "input_feeding", "half_width")
+    sizes |= select(settings, "input_feeding", "half_width") | dict(token_ids=TOKEN_IDS)
     return kind(source_size, target_size, attention=attention, score=score, max_source=160, **sizes)
 
 

@@ -11,7 +11,6 @@ import torch
 from attnbook.experiments.language import masked_words
 from attnbook.experiments.language.masked_words import (
     MASK,
-    NOT_HIDDEN,
     MaskedBatches,
     head_shares,
     make_model,
@@ -21,6 +20,7 @@ from attnbook.experiments.language.masked_words import (
 )
 from attnbook.tasks import PAD, Vocabulary
 from attnbook.tasks.text import winogender
+from attnbook.tasks.text.masking import NOT_HIDDEN
 
 TEXTS = [[int(i) for i in np.random.default_rng(k).integers(4, 40, 3 + k % 9)] for k in range(400)]
 
