@@ -62,7 +62,7 @@ def test_the_loss_is_the_cross_entropy_of_the_hidden_pieces():
         if batch.target[b, t] != NOT_HIDDEN
     )
     assert float(total) == pytest.approx(expected, rel=1e-5) and int(count) == int(
-        (batch.target != PAD).sum()
+        (batch.target != NOT_HIDDEN).sum()
     )
 
 
