@@ -2,8 +2,9 @@
 
     site     front page, a section, an exercise, search (found and not), the map: a wide window and
              a phone, light and dark
-    lab      the first view of `make lab`, and a section with its exercises
-    github   a notebook with what GitHub leaves of it
+    lab      the first view of `make lab` and a section with its exercises, light and dark, and
+             the first view in a narrow window
+    github   a notebook with what GitHub leaves of it: as the website
     paper    ten pages of the PDF
 
 Whoever changes a page, a template or a figure looks at them. `make look` builds the website first;
@@ -136,6 +137,7 @@ def running_lab(book: Path) -> Iterator[tuple[str, str]]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     arguments, env = lab.prepare(ROOT, book)
+    env |= {"JUPYTERLAB_SETTINGS_DIR": str(book.with_name("settings"))}  # not those of who looks
     token = secrets.token_hex(8)
     command = [sys.executable, "-m", "jupyterlab", *arguments, "--no-browser", "--allow-root"]
     command += [f"--port={port}", "--port-retries=0", f"--IdentityProvider.token={token}"]
@@ -194,6 +196,19 @@ def look_at_lab(browser) -> list[Path]:
             page.wait_for_selector(".jp-MarkdownViewer:visible h1")
             page.wait_for_timeout(1000)
             pictures.append(("the start page", picture_of(page)))
+            page.evaluate(
+                """() => window.jupyterapp.commands.execute(
+                  'apputils:change-theme', {theme: 'JupyterLab Dark'})"""
+            )
+            page.wait_for_timeout(1500)
+            pictures.append(("the start page, dark", picture_of(page)))
+            page.goto(f"{url}/lab/tree/{other}?token={token}")
+            page.wait_for_selector(".jp-Notebook .jp-Cell:visible")
+            page.wait_for_timeout(2500)
+            pictures.append(("a section, dark", picture_of(page)))
+            page.set_viewport_size(dict(zip(("width", "height"), WINDOWS["phone"])))
+            page.wait_for_timeout(1500)
+            pictures.append(("a narrow window", picture_of(page)))
     return [sheet("lab", pictures, 2 * 1400 + 3 * GAP)]
 
 
@@ -203,9 +218,13 @@ ALLOWED = (
 ).split()
 """The elements that GitHub leaves in a notebook."""
 PAGE = """<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="katex.min.css">
-<style>body{{font:16px/1.5 sans-serif;max-width:900px;margin:20px auto;padding:0 16px}}
+<style>:root{{color-scheme:light dark}}
+body{{font:16px/1.5 sans-serif;max-width:900px;margin:20px auto;padding:0 16px}}
 pre{{background:#f6f8fa;padding:12px;overflow:auto;font-size:13px}} img{{max-width:100%}}
-table{{border-collapse:collapse}} td,th{{border:1px solid #d0d7de;padding:4px 10px}}</style>
+table{{border-collapse:collapse}} td,th{{border:1px solid #d0d7de;padding:4px 10px}}
+@media (prefers-color-scheme:dark){{
+body{{background:#0d1117;color:#e6edf3}} pre{{background:#161b22}} a{{color:#4493f8}}
+}}</style>
 <script src="katex.min.js"></script>{body}
 <script>for (const m of document.querySelectorAll('[data-tex]')) katex.render(
   m.dataset.tex, m, {{displayMode: m.tagName === 'DIV', throwOnError: false}});</script>"""
@@ -257,14 +276,22 @@ def look_at_github(browser) -> list[Path]:
         Path(work, "notebook.html").write_text(as_github_shows_it(notebook), encoding="utf-8")
         pictures = []
         with served(Path(work)) as url:
-            page = browser.new_page(viewport={"width": 1000, "height": 1400})
-            page.goto(f"{url}/notebook.html", wait_until="networkidle")
-            height = page.evaluate("document.documentElement.scrollHeight")
-            for part in (0, 0.2, 0.4, 0.7, 0.85, 1):
-                page.evaluate(f"window.scrollTo(0, {part} * ({height} - innerHeight))")
-                page.wait_for_timeout(200)
-                pictures.append((f"{part:.0%} down", picture_of(page)))
-    return [sheet("github", pictures, 3 * 1000 + 4 * GAP)]
+            for window, (width, height) in {**WINDOWS, "desktop": (1000, 1400)}.items():
+                for scheme in SCHEMES:
+                    size = {"width": width, "height": height}
+                    page = browser.new_page(viewport=size, color_scheme=scheme)
+                    page.goto(f"{url}/notebook.html", wait_until="networkidle")
+                    for part in (0, 0.2, 0.7, 0.95):
+                        page.evaluate(
+                            "part => window.scrollTo(0, part * "
+                            "(document.documentElement.scrollHeight - innerHeight))",
+                            part,
+                        )
+                        page.wait_for_timeout(200)
+                        label = f"{window}, {scheme}, {part:.0%} down"
+                        pictures.append((label, picture_of(page)))
+                    page.close()
+    return [sheet("github", pictures, 4 * 1000 + 5 * GAP)]
 
 
 def look_at_paper() -> list[Path]:
