@@ -3,8 +3,11 @@ hold, versions that agree.
 """
 
 import json
+import os
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -288,6 +291,50 @@ def test_ci_calls_make_test():
     for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
         assert yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"], workflow
     assert "make test" in (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the workflow runs in bash, on Linux")
+@pytest.mark.parametrize(
+    ("tag", "heading", "published"),
+    [
+        ("v{}", "## {} – 2026-11-29", True),
+        ("{}", "## {} – 2026-11-29", False),
+        ("v{}.1", "## {} – 2026-11-29", False),
+        ("v{}", "## Unreleased", False),
+        ("v{}", "## {}", False),
+    ],
+)
+def test_only_a_tag_that_names_the_version_is_published(tmp_path, tag, heading, published):
+    """The check of the workflow, as it stands there; and a dated heading in the changelog."""
+    import attnbook
+
+    workflow = ROOT / ".github" / "workflows" / "publish.yml"
+    jobs = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]
+    assert jobs["pypi"]["needs"] == "build"
+    (check,) = [s["run"] for s in jobs["build"]["steps"] if "GITHUB_REF_NAME" in s.get("run", "")]
+    (tmp_path / "attnbook").mkdir()
+    shutil.copy(ROOT / "attnbook" / "version.py", tmp_path / "attnbook")
+    text = heading.format(attnbook.__version__)
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n{text}\n", encoding="utf-8")
+    done = subprocess.run(
+        ["bash", "-e", "-c", check],
+        cwd=tmp_path,
+        env={**os.environ, "GITHUB_REF_NAME": tag.format(attnbook.__version__)},
+    )
+    assert (done.returncode == 0) == published
+
+
+def test_the_changelog_dates_the_version():
+    import attnbook
+
+    versions = re.findall(
+        r"^## (\d\S*) – \d{4}-\d\d-\d\d$",
+        (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
+        flags=re.MULTILINE,
+    )
+    assert versions[0] == attnbook.__version__ and versions == sorted(
+        versions, key=Version, reverse=True
+    )
 
 
 def test_the_table_of_peers_is_that_of_the_record(monkeypatch):
