@@ -1,6 +1,7 @@
 """The programs of api/programs.md run on the installed library alone, and learn what they say."""
 
 import subprocess
+import sys
 import venv
 from pathlib import Path
 
@@ -17,11 +18,23 @@ PROGRAMS = programs.read()
 @pytest.mark.slow
 @pytest.mark.parametrize("title", PROGRAMS)
 def test_a_program_is_short_and_learns(title, tmp_path):
-    lines = PROGRAMS[title].splitlines()
-    assert len(lines) <= 20 and max(map(len, lines)) <= 88
-    (tmp_path / "program.py").write_text(PROGRAMS[title], encoding="utf-8")
-    done = alone.run(tmp_path / "program.py", wheel.unpacked(ROOT))
-    assert done.returncode == 0 and programs.learned(done.stdout), done.stdout + done.stderr
+    """With the dependencies of the library and nothing else: ids in the place of text."""
+    code = PROGRAMS[title]
+    assert len(code.splitlines()) <= 20 and max(map(len, code.splitlines())) <= 88
+    (tmp_path / "program.py").write_text(code, encoding="utf-8")
+    given = programs.arguments(code, tmp_path / "week", text=False)
+    done = alone.run(tmp_path / "program.py", wheel.unpacked(ROOT), *given)
+    assert done.returncode == 0, done.stderr
+    assert programs.learned(code, done.stdout, text=False), done.stdout
+
+
+@pytest.mark.slow
+def test_with_tokenizers_text_goes_in_and_comes_out(tmp_path):
+    (code,) = [code for code in PROGRAMS.values() if "load_tokenizer" in code]
+    given = programs.arguments(code, tmp_path / "week", text=True)
+    done = subprocess.run([sys.executable, "-c", code, *given], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert programs.learned(code, done.stdout, text=True), done.stdout
 
 
 @pytest.mark.nightly

@@ -63,10 +63,10 @@ def hidden() -> str:
     return json.dumps(sorted(module for module, names in owners.items() if not names & needed))
 
 
-def run(script: Path, library: Path) -> subprocess.CompletedProcess[str]:
+def run(script: Path, library: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a script in the folder that holds it, with the library of the folder ``library``."""
     return subprocess.run(
-        [sys.executable, "-c", _HIDE, hidden(), str(script)],
+        [sys.executable, "-c", _HIDE, hidden(), str(script), *arguments],
         cwd=script.parent,
         capture_output=True,
         text=True,
