@@ -38,26 +38,36 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 @cache
 def hidden() -> str:
     """The top-level modules of all packages but the dependencies of the library and theirs, as
     JSON.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    left, needed = list(project["dependencies"]), {"attnbook"}
+    left, seen = [Requirement(line) for line in project["dependencies"]], set()
     while left:
-        requirement = Requirement(left.pop())
-        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
-        marker = requirement.marker
-        if name in needed or (marker is not None and not marker.evaluate({"extra": ""})):
+        one = left.pop()
+        key = _normal(one.name), *sorted(one.extras)
+        if key in seen:
             continue
-        needed.add(name)
+        seen.add(key)
         try:
-            left += metadata.requires(name) or []
-        except metadata.PackageNotFoundError:  # an optional part of PyTorch, such as a driver's
+            further = map(Requirement, metadata.requires(one.name) or [])
+        except metadata.PackageNotFoundError:  # not for this platform
             continue
+        left += [
+            need
+            for need in further
+            if need.marker is None
+            or any(need.marker.evaluate({"extra": extra}) for extra in ("", *one.extras))
+        ]
+    needed = {"attnbook", *(name for name, *_ in seen)}
     owners = {
-        module: {re.sub(r"[-_.]+", "-", name).lower() for name in names}
+        module: set(map(_normal, names))
         for module, names in metadata.packages_distributions().items()
     }
     return json.dumps(sorted(module for module, names in owners.items() if not names & needed))
