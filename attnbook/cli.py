@@ -5,9 +5,11 @@ from __future__ import annotations
 from importlib import metadata
 from pathlib import Path
 
-import click
-
+from .extras import extra
 from .version import __version__
+
+with extra("book", "the command attnbook"):
+    import click
 
 __all__ = ["main"]
 

@@ -1,6 +1,6 @@
 """The version of the library, and the numbers of its interface: the one place where they stand."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 INTERFACE = 1
 """What the notebooks may use of the library, as a number: it rises with every change of

@@ -46,6 +46,7 @@ STEPS = {
         "tests/test_every_module.py",
         "tests/models",
     ],
+    "alone": [PY, "-m", "pytest", "-m", "nightly", "tests/test_programs.py"],
     "barriers": [*TESTS[:-1], "load", "-m", "nightly", "tests/site", f"--ignore={PAPER}"],
     "paper": [PY, "-m", "pytest", "-m", "nightly", PAPER],
 }

@@ -28,12 +28,12 @@ COLABS = ROOT / "requirements" / "colab.txt"
 CI = os.environ.get("CI", "").lower() in ("1", "true")
 OLDEST, COLAB = "--oldest" in sys.argv, "--colab" in sys.argv
 ENVIRONMENT = "--environment" in sys.argv
-EXTRAS = "lab,book,test,translate,captions,reference,dev"
+EXTRAS = "book,lab,website,test,translate,captions,reference,dev"
 # The library, the tool that builds the book, and the grader: one pip command for all three, since
 # the grader depends on the others.
 PROJECTS = (f".[{EXTRAS}]", "./tools", "./grader[cluster]")
 if OLDEST or COLAB:  # the library alone: pages and the grader need newer ones
-    PROJECTS = (".[test,translate,captions]", "./tools")
+    PROJECTS = (".[book,test,translate,captions]", "./tools")
 FILES = (
     "environment.yml",
     "pyproject.toml",
@@ -111,7 +111,9 @@ def lower_bounds() -> list[str]:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    needs = [*project["dependencies"], *extras["translate"], *extras["captions"]]
+    needs = [*project["dependencies"]]
+    for name in ("book", "translate", "captions"):
+        needs += extras[name]
     return [need.replace(">=", "==") for need in needs]
 
 

@@ -1,35 +1,38 @@
 """Figures from plain arrays, drawn or to touch: nothing here knows a model."""
 
-from .curves import curves, training
-from .diagrams.addressing import addressing_flow, memory_machine, shift_kernels
-from .diagrams.encoder_decoder import encoder_decoder
-from .diagrams.receptive_field import layers_back
-from .diagrams.transformer_blocks import draw_block, draw_model
-from .episodes import episode_rows
-from .interactive import (
-    InteractiveFigure,
-    addressing_steps,
-    alignment_steps,
-    beam_steps,
-    delta_rule_steps,
-    head_viewer,
-    machine_steps,
-    mask_painter,
-    position_products,
-    rotary_scores,
-    softmax_of_products,
-    tour_steps,
-    view_heads,
-)
-from .legend import legend
-from .plane import plane_walk, pointer_steps, tour_ring, triangulation
-from .style import CMAP, COLORS, LINES, style
-from .weights.alignment import alignment, text_heat, word_arcs
-from .weights.captioned_pictures import picture, picture_words
-from .weights.documents import document_heat, memory_hops
-from .weights.heads import bit_panels, head_weights
-from .weights.staircase import word_staircase
-from .weights.trees import dependency_tree
+from ..extras import extra
+
+with extra("book", "drawing"):
+    from .curves import curves, training
+    from .diagrams.addressing import addressing_flow, memory_machine, shift_kernels
+    from .diagrams.encoder_decoder import encoder_decoder
+    from .diagrams.receptive_field import layers_back
+    from .diagrams.transformer_blocks import draw_block, draw_model
+    from .episodes import episode_rows
+    from .interactive import (
+        InteractiveFigure,
+        addressing_steps,
+        alignment_steps,
+        beam_steps,
+        delta_rule_steps,
+        head_viewer,
+        machine_steps,
+        mask_painter,
+        position_products,
+        rotary_scores,
+        softmax_of_products,
+        tour_steps,
+        view_heads,
+    )
+    from .legend import legend
+    from .plane import plane_walk, pointer_steps, tour_ring, triangulation
+    from .style import CMAP, COLORS, LINES, style
+    from .weights.alignment import alignment, text_heat, word_arcs
+    from .weights.captioned_pictures import picture, picture_words
+    from .weights.documents import document_heat, memory_hops
+    from .weights.heads import bit_panels, head_weights
+    from .weights.staircase import word_staircase
+    from .weights.trees import dependency_tree
 
 __all__ = [
     "CMAP",

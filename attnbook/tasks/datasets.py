@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import resources
+from ..extras import extra
 from ..validate import check_choice
 
 VARIABLE = "ATTNBOOK_DATA"
@@ -105,7 +106,8 @@ def mirror() -> Path | None:
 
 def cache() -> Path:
     """The folder of downloaded files: the user cache of the operating system."""
-    import pooch
+    with extra("book", "a data set"):
+        import pooch
 
     return Path(pooch.os_cache("attnbook"))
 
@@ -137,8 +139,6 @@ def fetch(
             it.
         OSError: the download fails or the disk is full; no partial file remains.
     """
-    import pooch
-
     record, folder, key = entry(name, file), mirror(), f"{name}/{file}"
     url = url or record.url
     if folder is not None:
@@ -158,6 +158,8 @@ def fetch(
             f"{key} cannot be downloaded: it is made from other files (see data/README.md); put "
             f"it in a folder and name the folder in {VARIABLE}"
         )
+    with extra("book", "a download"):
+        import pooch
     # pooch knows SHA-256; what else identifies a file is checked here, on the temporary download
     # and on the cached file.
     check = check or (None if record.sha256 else record.verify)

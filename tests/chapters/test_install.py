@@ -4,7 +4,6 @@ touches nothing else; and the notebooks of the tests run on the wheel.
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -47,10 +46,7 @@ def setup_of(notebook: Path) -> str:
 def repository(tmp_path_factory):
     """What is in the tree, as the branch of a repository that pip can clone."""
     folder = tmp_path_factory.mktemp("origin")
-    for name in wheel.FOLDERS:
-        shutil.copytree(ROOT / name, folder / name, ignore=wheel.LEFT)
-    for name in wheel.FILES:
-        shutil.copy(ROOT / name, folder / name)
+    wheel.copy_sources(ROOT, folder)
     who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     for command in (["init", "-q", "-b", read_address(ROOT).branch], ["add", "-A"]):
         subprocess.run(["git", *command], cwd=folder, check=True)

@@ -28,5 +28,5 @@ def test_a_missing_package_is_named_before_any_data_is_read(name, package, extra
         for function in ("multi30k", "tatoeba", "scenes", "read"):
             monkeypatch.setattr(reader, function, None, raising=False)
     experiment = load_experiments()[name]
-    with pytest.raises(ImportError, match=rf"needs {package}: pip install 'attnbook\[{extra}\]'"):
+    with pytest.raises(ImportError, match=rf'needs {package}: pip install "attnbook\[{extra}\]"'):
         experiment.run(experiment.settings)

@@ -77,11 +77,3 @@ def test_the_library_imports_nothing_that_colab_lacks():
     graph = grimp.build_graph("attnbook", include_external_packages=True, cache_dir=None)
     outside = {name for name in graph.modules if not name.startswith("attnbook")}
     assert outside - set(sys.stdlib_module_names) <= set(COLAB.split())
-
-
-def test_a_plain_import_is_light():
-    """`import attnbook` takes torch along and neither matplotlib nor a notebook's machinery."""
-    heavy = ("matplotlib", "IPython", "pandas", "accelerate", "scipy", "jupytext")
-    code = f"import attnbook, sys; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.strip() == "[]", done.stderr

@@ -3,8 +3,11 @@ hold, versions that agree.
 """
 
 import json
+import os
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -168,9 +171,7 @@ def test_versions_agree():
 
     cff = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert "version" not in cff, "the version stands in attnbook/version.py alone"
-    assert PROJECT["dynamic"] == ["version"] and re.fullmatch(
-        r"\d+\.\d+\.\d+", attnbook.__version__
-    )
+    assert "version" in PROJECT["dynamic"] and re.fullmatch(r"\d+\.\d+\.\d+", attnbook.__version__)
 
 
 def test_the_package_sets_lower_bounds_only():
@@ -180,11 +181,20 @@ def test_the_package_sets_lower_bounds_only():
     for line in PROJECT["dependencies"]:
         assert [s.operator for s in Requirement(line).specifier] == [">="], line
     for extra, lines in PROJECT["optional-dependencies"].items():
-        for line in lines if extra != "book" else []:
+        for line in lines if extra != "website" else []:
             assert [s.operator for s in Requirement(line).specifier] == [">="], line
     for project in OTHERS:
-        for line in set(project["dependencies"]) - set(OURS):
-            assert [s.operator for s in Requirement(line).specifier] == [">="], line
+        for requirement in map(Requirement, project["dependencies"]):
+            if requirement.name not in OURS:
+                assert [s.operator for s in requirement.specifier] == [">="], requirement
+
+
+def test_the_library_needs_four_packages_and_the_rest_of_the_repository_the_book_s():
+    """What an engineer installs stays small; the tools and the grader run the book's pages."""
+    needed = {Requirement(line).name for line in PROJECT["dependencies"]}
+    assert needed == {"torch", "numpy", "safetensors", "tqdm"}
+    for project in OTHERS:
+        assert "attnbook[book]" in project["dependencies"]
 
 
 COLAB = {
@@ -203,7 +213,8 @@ def test_colab_s_versions_are_enough():
     import first.
     """
     assert SpecifierSet(PROJECT["requires-python"]).contains("3.13.15")
-    for requirement in map(Requirement, PROJECT["dependencies"]):
+    needs = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["book"]]
+    for requirement in map(Requirement, needs):
         if requirement.name in COLAB:
             assert requirement.specifier.contains(COLAB[requirement.name]), requirement
 
@@ -248,11 +259,10 @@ def test_the_lock_answers_every_requirement():
         for project in PROJECTS
         for lines in (project["dependencies"], *project.get("optional-dependencies", {}).values())
         for line in lines
-        if line not in OURS
     ]:
         requirement = Requirement(line)
         name = re.sub(r"[-_.]+", "-", requirement.name).lower()
-        if name != "setuptools":
+        if name not in ("setuptools", *OURS):
             assert name in lock and requirement.specifier.contains(Version(lock[name])), line
 
 
@@ -279,6 +289,50 @@ def test_ci_calls_make_test():
     for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
         assert yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"], workflow
     assert "make test" in (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the workflow runs in bash, on Linux")
+@pytest.mark.parametrize(
+    ("tag", "heading", "published"),
+    [
+        ("v{}", "## {} – 2026-11-29", True),
+        ("{}", "## {} – 2026-11-29", False),
+        ("v{}.1", "## {} – 2026-11-29", False),
+        ("v{}", "## Unreleased", False),
+        ("v{}", "## {}", False),
+    ],
+)
+def test_only_a_tag_that_names_the_version_is_published(tmp_path, tag, heading, published):
+    """The check of the workflow, as it stands there; and a dated heading in the changelog."""
+    import attnbook
+
+    workflow = ROOT / ".github" / "workflows" / "publish.yml"
+    jobs = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]
+    assert jobs["pypi"]["needs"] == "build"
+    (check,) = [s["run"] for s in jobs["build"]["steps"] if "GITHUB_REF_NAME" in s.get("run", "")]
+    (tmp_path / "attnbook").mkdir()
+    shutil.copy(ROOT / "attnbook" / "version.py", tmp_path / "attnbook")
+    text = heading.format(attnbook.__version__)
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n{text}\n", encoding="utf-8")
+    done = subprocess.run(
+        ["bash", "-e", "-c", check],
+        cwd=tmp_path,
+        env={**os.environ, "GITHUB_REF_NAME": tag.format(attnbook.__version__)},
+    )
+    assert (done.returncode == 0) == published
+
+
+def test_the_changelog_dates_the_version():
+    import attnbook
+
+    versions = re.findall(
+        r"^## (\d\S*) – \d{4}-\d\d-\d\d$",
+        (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
+        flags=re.MULTILINE,
+    )
+    assert versions[0] == attnbook.__version__ and versions == sorted(
+        versions, key=Version, reverse=True
+    )
 
 
 def test_the_table_of_peers_is_that_of_the_record(monkeypatch):

@@ -2,8 +2,11 @@
 PyTorch that is there.
 """
 
+import re
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -186,3 +189,34 @@ def test_the_wheel_carries_data_and_results(tmp_path):
         for p in (away / "attnbook" / "_results").rglob("*")
         if p.is_file()
     }
+
+
+@pytest.mark.slow
+def test_the_source_distribution_builds_the_same_wheel(tmp_path):
+    """File by file, with one name and one set of metadata: what PyPI gets of a release."""
+    wheel.copy_sources(ROOT, tmp_path / "sources")
+    build = "from setuptools import build_meta; build_meta.build_sdist('..')"
+    done = subprocess.run(
+        [sys.executable, "-c", build], cwd=tmp_path / "sources", capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(next(tmp_path.glob("attnbook-*.tar.gz"))) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.glob("attnbook-*/")
+    (tmp_path / "work").mkdir()
+    built = zipfile.ZipFile(wheel.build(unpacked, tmp_path / "work"))
+    away = wheel.unpacked(ROOT)
+    files = {
+        p.relative_to(away).as_posix(): p
+        for p in away.rglob("*")
+        if p.is_file() and "__pycache__" not in p.parts
+    }
+    assert {n for n in built.namelist() if not n.endswith("/")} == set(files)
+    assert [n for n, path in files.items() if built.read(n) != path.read_bytes()] == []
+
+
+@pytest.mark.slow
+def test_the_description_on_pypi_has_no_link_that_leads_nowhere():
+    (about,) = wheel.unpacked(ROOT).glob("attnbook-*.dist-info/METADATA")
+    links = re.findall(r"\]\(([^)\s]+)\)", about.read_text(encoding="utf-8"))
+    assert len(links) > 50 and [link for link in links if not link.startswith("https://")] == []

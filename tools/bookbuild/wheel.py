@@ -44,19 +44,23 @@ def build(root: Path, work: Path) -> Path:
     """Build the wheel from a copy of the tree in `work`: what an earlier build left behind in the
     tree would get into it.
     """
-    copy = work / "tree"
-    copy.mkdir()
-    for name in FOLDERS:
-        shutil.copytree(root / name, copy / name, ignore=LEFT)
-    for name in FILES:
-        shutil.copy(root / name, copy / name)
+    copy_sources(root, work / "tree")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
-    command += ["--no-build-isolation", "--no-index", "--wheel-dir", str(work), str(copy)]
+    command += ["--no-build-isolation", "--no-index", "--wheel-dir", str(work), str(work / "tree")]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"the wheel cannot be built:\n{done.stdout}{done.stderr}")
     (wheel,) = work.glob("*.whl")
     return wheel
+
+
+def copy_sources(root: Path, copy: Path) -> None:
+    """Put what the wheel is made of into `copy`, an empty folder or none yet."""
+    copy.mkdir(exist_ok=True)
+    for name in FOLDERS:
+        shutil.copytree(root / name, copy / name, ignore=LEFT)
+    for name in FILES:
+        shutil.copy(root / name, copy / name)
 
 
 def _state(root: Path) -> str:

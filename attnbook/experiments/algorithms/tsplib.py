@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from ... import resources
+from ...extras import extra
 from ...models import PointerNetwork
 from ...tasks.geometry import tours as routes
 from ...tasks.geometry import tsplib
@@ -150,7 +151,8 @@ def maps(settings: Settings, *, seed: int = 0, folder: Path = Path("results")) -
 
 
 def _draw(maps_drawn, path: Path) -> None:
-    from matplotlib import pyplot as plt
+    with extra("book", "drawing"):
+        from matplotlib import pyplot as plt
 
     from ...figures import COLORS, legend, plane_walk
 

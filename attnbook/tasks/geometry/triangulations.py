@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from ...extras import extra
 from .hulls import check_lengths, check_shape
 
 __all__ = ["TriangulationReport", "delaunay", "incentres", "report", "triangles_of"]
@@ -101,7 +102,8 @@ def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _triangles(xy: np.ndarray, row: int) -> np.ndarray:
     """(t, 3) in the canonical order."""
-    from scipy.spatial import Delaunay, QhullError
+    with extra("book", "a Delaunay triangulation"):
+        from scipy.spatial import Delaunay, QhullError
 
     if len(xy) < 3:
         raise ValueError(f"points of row {row} must be at least 3, got {len(xy)}")

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ...extras import extra
 from ...validate import check_choice
 from .. import datasets
 from ..archives import fetch_archive
@@ -73,7 +74,8 @@ def read_archive(
     Raises:
         ValueError: a picture has another size (the member is named), or there is no picture.
     """
-    from PIL import Image
+    with extra("book", "reading pictures"):
+        from PIL import Image
 
     pictures = []
     with tarfile.open(path, "r:*") as archive:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ...extras import extra
 from ...validate import check_choice, check_integer
 from .. import datasets
 from .labelled import Labelled
@@ -53,7 +54,8 @@ def small_digits(part: str = "all", *, size: int = 32, seed: int = 0) -> Labelle
     BY 4.0).
     """
     check_choice("part", part, PARTS)
-    from sklearn.datasets import load_digits
+    with extra("book", "the data set of digits"):
+        from sklearn.datasets import load_digits
 
     stored: Any = load_digits()
     data = Labelled(

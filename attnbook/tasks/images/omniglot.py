@@ -13,6 +13,7 @@ from functools import lru_cache
 import torch
 from torch.nn import functional as F
 
+from ...extras import extra
 from ...validate import check_choice
 from .. import datasets
 from .few_shot_episodes import Classes
@@ -42,7 +43,8 @@ def read(name: str) -> Classes:
         ValueError: there is no such set, or the file is malformed; and whatever
             :func:`attnbook.tasks.datasets.fetch` raises.
     """
-    from PIL import Image
+    with extra("book", "Omniglot"):
+        from PIL import Image
 
     check_choice("name", name, SETS)
     characters: dict[tuple[str, str], list[str]] = {}

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from ...extras import extra
 from ..sequences.pairs import Pair
 from ..sequences.vocabulary import SPECIAL, Vocabulary, write_atomically
 
@@ -17,13 +18,8 @@ SPACE = "▁"  # stands for the space before a word, as in SentencePiece
 
 
 def _tokenizers():
-    try:
+    with extra("translate", "byte-pair encoding"):
         import tokenizers
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            'subwords need the package tokenizers, which comes with the extra "translate": '
-            'pip install "attnbook[translate]"'
-        ) from None
     return tokenizers
 
 

@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ...extras import extra
+
 _CLASSES = {  # of packages that Colab lacks: module, class, extra
     "bleu": ("sacrebleu.metrics.bleu", "BLEU", "translate"),
     "cider": ("pycocoevalcap.cider.cider", "Cider", "captions"),
@@ -143,12 +145,9 @@ def check_installed(*metrics: str) -> None:
 
 
 def _imported(metric: str) -> type:
-    module, name, extra = _CLASSES[metric]
-    try:
+    module, name, extras = _CLASSES[metric]
+    with extra(extras, metric):
         return getattr(importlib.import_module(module), name)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise ImportError(f"{metric} needs {package}: pip install 'attnbook[{extra}]'") from error
 
 
 def _check_texts(hypotheses, references) -> list[list[str]]:

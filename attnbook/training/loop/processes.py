@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ...extras import extra
 from ...validate import require
 
 
@@ -103,7 +104,8 @@ def join_processes(device: torch.device | str | None) -> Processes:
     if world == 1:
         accelerator = None if cpu else torch.accelerator.current_accelerator()
         return Processes(requested or accelerator or torch.device("cpu"))
-    from accelerate import PartialState
+    with extra("book", "training on several processes"):
+        from accelerate import PartialState
 
     require(
         requested is None or requested.index is None,
