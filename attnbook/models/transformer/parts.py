@@ -27,7 +27,12 @@ Make = Callable[[], nn.Module]
 
 
 class ScaledEmbedding(nn.Embedding):
-    """Token embeddings times ``√d_model``; id 0 is padding.
+    """Token embeddings times ``√d_model``.
+
+    Args:
+        size, d_model: rows and width.
+        padding_idx: an id whose vector is zero and learns nothing, 0 unless said otherwise; None
+            where every id is a token.
 
     They start with variance 1/d_model, so that what is added to the positions has variance 1, and
     so that the same matrix can serve before the softmax. The paper gives the factor and is silent
@@ -36,12 +41,14 @@ class ScaledEmbedding(nn.Embedding):
     Shapes: ids ``(batch, n)`` → ``(batch, n, d_model)``. Source: Vaswani et al. 2017, section 3.4.
     """
 
-    def __init__(self, size: int, d_model: int) -> None:
+    def __init__(self, size: int, d_model: int, padding_idx: int | None = 0) -> None:
         super().__init__(
-            check_integer("size", size), check_integer("d_model", d_model), padding_idx=0
+            check_integer("size", size), check_integer("d_model", d_model), padding_idx
         )
         with torch.no_grad():
-            self.weight.normal_(std=d_model**-0.5)[0] = 0.0
+            self.weight.normal_(std=d_model**-0.5)
+            if padding_idx is not None:
+                self.weight[padding_idx] = 0.0
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         return super().forward(tokens) * math.sqrt(self.embedding_dim)
