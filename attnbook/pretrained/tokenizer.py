@@ -88,11 +88,9 @@ class Tokenizer:
         }
         if self._compiled is None:
             self._compiled = _compile(str(self.template))
-        from jinja2 import TemplateError
-
         try:
             return self._compiled.render(**given)
-        except (TemplateError, TypeError) as error:
+        except Exception as error:  # whatever the template does
             raise ValueError(f"messages must fit the template, which says: {error}") from None
 
     def chat(

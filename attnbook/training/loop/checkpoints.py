@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .settings import attributes_of
+from .attributes import attributes_of
 
 _ALIASES = "attnbook.aliases"
 _ATTRIBUTES = "attnbook.attributes"
