@@ -79,8 +79,9 @@ def _score(name: str) -> Callable[[], Entry]:
     )
 
 
-def _residual(kind, *more: nn.Module) -> Callable[[], Entry]:
-    made = lambda: kind(attnbook.LayerNorm(D), attnbook.Dropout(0.1), *more)  # noqa: E731
+def _residual(kind, *more: Callable[[int], nn.Module]) -> Callable[[], Entry]:
+    rest = lambda: (make(D) for make in more)  # noqa: E731
+    made = lambda: kind(attnbook.LayerNorm(D), attnbook.Dropout(0.1), *rest())  # noqa: E731
     return lambda: Entry(_Around(made(), nn.Linear(D, D)), (floats(B, N, D),))
 
 
@@ -218,7 +219,7 @@ MAKE: dict[str, Callable[[], Entry]] = {
     "PostNorm": _residual(attnbook.PostNorm),
     "PreNorm": _residual(attnbook.PreNorm),
     "ReZero": _residual(attnbook.ReZero),
-    "SandwichNorm": _residual(attnbook.SandwichNorm, attnbook.LayerNorm(D)),
+    "SandwichNorm": _residual(attnbook.SandwichNorm, attnbook.LayerNorm),
     "LearnedPositions": lambda: Entry(attnbook.LearnedPositions(N, D), (floats(B, N, D),)),
     "NoPositions": lambda: Entry(attnbook.NoPositions(), (floats(B, N, D),)),
     "RotaryPositions": lambda: Entry(attnbook.RotaryPositions(D), (floats(B, N, D),)),

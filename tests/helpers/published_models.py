@@ -37,8 +37,8 @@ def rope(kind, theta=1000.0, **options):
     return {"rope_parameters": {"rope_type": kind, "rope_theta": theta, "factor": 4.0, **options}}
 
 
-def make_theirs(kind, fields, seed):
-    """A published class with random weights: norms and biases too."""
+def make_theirs(kind, fields, seed, spread=0.25):
+    """A published class with random weights, norms and biases too, spread so far."""
     config = getattr(transformers, f"{kind}Config")(**fields)
     torch.manual_seed(seed)
     suffix = "LMHeadModel" if kind == "GPT2" else "ForCausalLM"
@@ -47,7 +47,7 @@ def make_theirs(kind, fields, seed):
         for which, parameter in theirs.named_parameters():
             norm = parameter.dim() == 1 and which.endswith("weight")
             mean = 0.7 - kind.startswith("Gemma") if norm else 0.0  # Gemma adds 1
-            parameter.normal_(mean, 0.25)
+            parameter.normal_(mean, spread)
     return theirs
 
 
