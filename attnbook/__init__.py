@@ -14,18 +14,24 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .notebook import setup
+    from .pretrained import Tokenizer, load_decoder, load_tokenizer, save_decoder
 
 __all__ = ["__version__", "double_backward", "setup"]
 __all__ += decoding.__all__
+__all__ += ["Tokenizer", "load_decoder", "load_tokenizer", "save_decoder"]
 __all__ += mechanisms.__all__
 __all__ += models.__all__
 
 
 def __getattr__(name):
-    # setup needs matplotlib and IPython, the mechanisms do not: a plain `import attnbook` stays
-    # light.
+    # setup needs matplotlib and IPython, the decoders' files safetensors; the mechanisms need
+    # neither: a plain `import attnbook` stays light.
     if name == "setup":
         from .notebook import setup
 
         return setup
+    if name in ("Tokenizer", "load_decoder", "load_tokenizer", "save_decoder"):
+        from . import pretrained
+
+        return getattr(pretrained, name)
     raise AttributeError(f"module 'attnbook' has no attribute {name!r}")

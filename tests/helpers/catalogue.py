@@ -79,8 +79,9 @@ def _score(name: str) -> Callable[[], Entry]:
     )
 
 
-def _residual(kind) -> Callable[[], Entry]:
-    made = lambda: kind(attnbook.LayerNorm(D), attnbook.Dropout(0.1))  # noqa: E731
+def _residual(kind, *more: Callable[[int], nn.Module]) -> Callable[[], Entry]:
+    rest = lambda: (make(D) for make in more)  # noqa: E731
+    made = lambda: kind(attnbook.LayerNorm(D), attnbook.Dropout(0.1), *rest())  # noqa: E731
     return lambda: Entry(_Around(made(), nn.Linear(D, D)), (floats(B, N, D),))
 
 
@@ -154,6 +155,10 @@ MAKE: dict[str, Callable[[], Entry]] = {
         type(attnbook.make_score(n, D, D, max_length=N)).__name__: _score(n)
         for n in attnbook.SCORES
     },
+    "SoftCappedScore": lambda: Entry(
+        attnbook.SoftCappedScore(attnbook.AdditiveScore(D, D), 0.5),
+        (floats(B, 3, D), floats(B, N, D)),
+    ),
     "ALiBi": lambda: Entry(attnbook.ALiBi(3), (floats(B, 3, 4, D), floats(B, 3, N, D))),
     "LatentAttention": lambda: Entry(
         attnbook.LatentAttention(
@@ -214,6 +219,7 @@ MAKE: dict[str, Callable[[], Entry]] = {
     "PostNorm": _residual(attnbook.PostNorm),
     "PreNorm": _residual(attnbook.PreNorm),
     "ReZero": _residual(attnbook.ReZero),
+    "SandwichNorm": _residual(attnbook.SandwichNorm, attnbook.LayerNorm),
     "LearnedPositions": lambda: Entry(attnbook.LearnedPositions(N, D), (floats(B, N, D),)),
     "NoPositions": lambda: Entry(attnbook.NoPositions(), (floats(B, N, D),)),
     "RotaryPositions": lambda: Entry(attnbook.RotaryPositions(D), (floats(B, N, D),)),

@@ -14,7 +14,7 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # What a module may import when it is imported; all of it is on Colab, where the package is
 # installed with --no-deps. Extras are imported inside the function that needs them (ruff, TID253).
 COLAB = "torch numpy matplotlib tqdm scipy pandas pooch accelerate safetensors click IPython"
-COLAB += " matplotlib_inline requests PIL sklearn sacrebleu tokenizers pycocoevalcap triton"
+COLAB += " matplotlib_inline requests PIL sklearn sacrebleu tokenizers jinja2 pycocoevalcap triton"
 
 
 def lint(folder: Path) -> subprocess.CompletedProcess:

@@ -53,6 +53,8 @@ class MultiHeadAttention(nn.Module):
             so that the scale is √d_head. A score with parameters shares them between the heads.
         bias: whether the four projections have one; the paper's formula has none, PyTorch's layer
             has.
+        output_bias: whether that of the output has one, as ``bias`` says when not given; Qwen2 has
+            biases in the other three alone.
         dropout: of the weights, while training; the paper says nothing of it, PyTorch's layer has
             it.
         num_kv_heads: g, a divisor of h: so many heads of keys and values, each read by h/g heads of
@@ -105,6 +107,7 @@ class MultiHeadAttention(nn.Module):
         d_head_value: int | None = None,
         score: Score | None = None,
         bias: bool = True,
+        output_bias: bool | None = None,
         dropout: float = 0.0,
         num_kv_heads: int | None = None,
         rotary: Rotary | None = None,
@@ -151,7 +154,9 @@ class MultiHeadAttention(nn.Module):
         self.query_projection = Linear(self.query_width, num_heads * self.d_head, bias=bias)
         self.key_projection = Linear(self.key_width, heads * self.d_head, bias=bias)
         self.value_projection = Linear(self.value_width, heads * self.d_head_value, bias=bias)
-        self.output_projection = Linear(num_heads * self.d_head_value, d_model, bias=bias)  # W_o
+        output_bias = bias if output_bias is None else output_bias
+        # W_o
+        self.output_projection = Linear(num_heads * self.d_head_value, d_model, bias=output_bias)
         dropout = check_number("dropout", dropout, least=0, below=1)
         self.dropout = Dropout(dropout) if dropout else None
         for layer in (
@@ -161,7 +166,7 @@ class MultiHeadAttention(nn.Module):
             self.output_projection,
         ):
             nn.init.xavier_uniform_(layer.weight)
-            if bias:
+            if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
 
     def check_option(self, name: str) -> None:

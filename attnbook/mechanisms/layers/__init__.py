@@ -7,7 +7,7 @@ from .conditional_norm import ConditionalBatchNorm
 from .feed_forward import FeedForward, GatedFeedForward
 from .mixture_of_experts import MixtureOfExperts, Switch, balance_loss
 from .norms import BatchNorm, LayerNorm, RMSNorm
-from .residual import NoResidual, PostNorm, PreNorm, ResidualConnection, ReZero
+from .residual import NoResidual, PostNorm, PreNorm, ResidualConnection, ReZero, SandwichNorm
 from .spectral_norm import add_spectral_norm, largest_singular_values
 from .temporal import AttentionBlock, CausalConvolution, DenseBlock, TCBlock
 
@@ -28,6 +28,7 @@ __all__ = [
     "RMSNorm",
     "ReZero",
     "ResidualConnection",
+    "SandwichNorm",
     "Switch",
     "TCBlock",
     "add_spectral_norm",

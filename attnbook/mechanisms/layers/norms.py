@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...validate import check_integer, check_mask, check_number, check_tensor, may_look, require
+from ..precision import wide_dtype
 
 __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 
@@ -71,6 +72,8 @@ class RMSNorm(_Norm):
     Args:
         d_model: d, the width of x.
         eps: ε.
+        offset: o, so that ``weight`` holds g − o and starts at 1 − o: at 0, where weight decay
+            draws it, with an offset of 1 as in Gemma. The sum is taken in float32 at least.
 
     Shapes: ``(…, d)`` → ``(…, d)``.
 
@@ -80,16 +83,21 @@ class RMSNorm(_Norm):
     Source: Zhang and Sennrich 2019, section 4.
     """
 
-    def __init__(self, d_model: int, eps: float = 1e-6) -> None:
+    def __init__(self, d_model: int, eps: float = 1e-6, *, offset: float = 0.0) -> None:
         super().__init__(d_model, eps)
+        self.offset = float(check_number("offset", offset))
+        nn.init.constant_(self.weight, 1 - self.offset)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.rms_norm(
-            check_tensor("x", x, width=self.d_model, least=1),
-            (self.d_model,),
-            self.weight,
-            self.eps,
-        )
+        check_tensor("x", x, width=self.d_model, least=1)
+        if not self.offset:
+            return F.rms_norm(x, (self.d_model,), self.weight, self.eps)
+        wide = wide_dtype(x, self.weight)
+        weight = self.weight.to(wide) + self.offset
+        return F.rms_norm(x.to(wide), (self.d_model,), weight, self.eps).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + (f", offset={self.offset:g}" if self.offset else "")
 
 
 class BatchNorm(_Norm):

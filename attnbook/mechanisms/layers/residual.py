@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["NoResidual", "PostNorm", "PreNorm", "ReZero", "ResidualConnection"]
+__all__ = ["NoResidual", "PostNorm", "PreNorm", "ReZero", "ResidualConnection", "SandwichNorm"]
 
 
 class ResidualConnection(nn.Module):
@@ -84,6 +84,25 @@ class PreNorm(ResidualConnection):
 
     def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
         return x + self.dropout(output)
+
+
+class SandwichNorm(PreNorm):
+    """A norm on either side of the sublayer: ``x + dropout(norm_after(sublayer(norm(x))))``.
+
+    Args:
+        norm: of what the sublayer reads.
+        dropout: applied to what is added.
+        norm_after: of what the sublayer gives.
+
+    Source: Ding et al. 2021 (CogView), section 3.4; Gemma 2 (Riviere et al. 2024), section 2.
+    """
+
+    def __init__(self, norm: nn.Module, dropout: nn.Module, norm_after: nn.Module) -> None:
+        super().__init__(norm, dropout)
+        self.norm_after = norm_after
+
+    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+        return x + self.dropout(self.norm_after(output))
 
 
 class ReZero(PreNorm):

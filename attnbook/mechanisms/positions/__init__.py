@@ -4,7 +4,7 @@ from .absolute import LearnedPositions, NoPositions, SinusoidalPositions, shift_
 from .alibi import ALiBi, alibi_slopes
 from .relative import RelativeMultiHeadAttention, relative_index
 from .rotary import RotaryPositions, convert_rotary_layout
-from .rotary_scaling import NTK, Interpolation, Llama3, YaRN
+from .rotary_scaling import NTK, DynamicNTK, Interpolation, Llama3, LongRoPE, YaRN
 from .syntactic import (
     StructuralPositions,
     SyntacticMultiHeadAttention,
@@ -15,9 +15,11 @@ from .syntactic import (
 
 __all__ = [
     "ALiBi",
+    "DynamicNTK",
     "Interpolation",
     "LearnedPositions",
     "Llama3",
+    "LongRoPE",
     "NTK",
     "NoPositions",
     "RelativeMultiHeadAttention",

@@ -45,6 +45,8 @@ class RotaryPositions(nn.Module):
         base: 10,000 in the paper; larger where texts are long, as 500,000 in Llama 3.
         layout: ``"half"``, pairs (k, k + d/2), as in checkpoints of ``transformers``;
             ``"interleaved"``, pairs (2k, 2k + 1), as in the paper.
+        d_rotary: so many first components are turned, with ω_k of this width, and the others stay
+            as they are: partial rotary positions, as in GPT-NeoX and Phi-4-mini. d when not given.
         scaling: other frequencies for texts longer than those of the training, one of
             :mod:`~attnbook.mechanisms.positions.rotary_scaling`.
 
@@ -52,10 +54,12 @@ class RotaryPositions(nn.Module):
     broadcastable to ``(…, n)``, one for each row → as x.
 
     Raises:
-        ValueError: for an odd width, a base not above 1, an unknown layout or scaling, x of another
-            width, positions that are no whole numbers or do not fit.
+        ValueError: for an odd width, one that is turned beyond d, a base not above 1, an unknown
+            layout or scaling, x of another width, positions that are no whole numbers or do not
+            fit.
 
-    Source: Su et al. 2021, section 3.2.2, equations 14 to 16 and 34.
+    Source: Su et al. 2021, section 3.2.2, equations 14 to 16 and 34; a part of the width, Black et
+    al. 2022 (GPT-NeoX-20B), section 2.1.1.
     """
 
     def __init__(
@@ -64,11 +68,17 @@ class RotaryPositions(nn.Module):
         *,
         base: float = 10_000.0,
         layout: str = "half",
+        d_rotary: int | None = None,
         scaling: RotaryScaling | None = None,
     ) -> None:
         super().__init__()
         self.d_head = check_integer("d_head", d_head)
-        require(d_head % 2 == 0, f"d_head must be even (it is turned in pairs), got {d_head}")
+        name = "d_head" if d_rotary is None else "d_rotary"
+        self.d_rotary = d_head if d_rotary is None else check_integer(name, d_rotary, 2, d_head)
+        require(
+            self.d_rotary % 2 == 0,
+            f"{name} must be even (it is turned in pairs), got {self.d_rotary}",
+        )
         self.base = check_number("base", base, above=1)
         self.layout = check_choice("layout", layout, LAYOUTS)
         require(
@@ -78,15 +88,22 @@ class RotaryPositions(nn.Module):
         self.scaling = scaling
         by = RotaryScaling() if scaling is None else scaling
         # ω in float64: no buffer, which .half() would round
-        self.frequencies, self.magnitude = by.frequencies(d_head, base), by.magnitude
+        self.frequencies, self.magnitude = by.frequencies(self.d_rotary, base), by.magnitude
+        self._limit = by.limit  # of the length for which these are the frequencies
         self._table: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def forward(self, x: torch.Tensor, position: int | torch.Tensor = 0) -> torch.Tensor:
         check_tensor("x", x, width=self.d_head)
+        if self.d_rotary < self.d_head:
+            turned, rest = x.split([self.d_rotary, self.d_head - self.d_rotary], dim=-1)
+            return torch.cat([self._turn(turned, position), rest], dim=-1)
+        return self._turn(x, position)
+
+    def _turn(self, x: torch.Tensor, position: int | torch.Tensor) -> torch.Tensor:
         cos, sin = self._cos_and_sin(x, position)  # (…, n, d)
         wide = x.to(cos.dtype)
         if self.layout == "half":
-            other = wide.roll(self.d_head // 2, -1)  # of each component the other of its pair
+            other = wide.roll(self.d_rotary // 2, -1)  # of each component the other of its pair
         else:
             other = wide.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
         return torch.addcmul(wide * cos, other, sin).to(x.dtype)
@@ -106,7 +123,8 @@ class RotaryPositions(nn.Module):
             )
             return self._compute(position.to(device), dtype)
         check_integer("position", position, 0)
-        if torch.compiler.is_compiling():
+        longer = self._limit is not None and position + n > self._limit
+        if longer or torch.compiler.is_compiling():
             return self._compute(position + torch.arange(n, device=device), dtype)
         table = self._table
         if (
@@ -117,20 +135,31 @@ class RotaryPositions(nn.Module):
         ):
             length = max(64, 1 << (position + n - 1).bit_length())
             with torch.inference_mode(False):  # a training may read it next
-                made = self._compute(torch.arange(length, device="cpu"), dtype)
+                every = torch.arange(length, device="cpu")
+                made = self._compute(every, dtype, self.frequencies)
                 table = made[0].to(device), made[1].to(device)
             if type(table[0]) is torch.Tensor:  # and not one without values, of a tracer
                 self._table = table
         return table[0][position : position + n], table[1][position : position + n]
 
+    def _frequencies_of(self, position: torch.Tensor) -> torch.Tensor:
+        """ω_k for positions ``(…, n)``, by the length up to the last of them where the scaling asks
+        for it: ``(d / 2,)`` or ``(…, 1, d / 2)``.
+        """
+        if self.scaling is None or self._limit is None or not position.numel():
+            return self.frequencies
+        length = position.amax(-1, keepdim=True) + 1
+        return self.scaling.frequencies_at(self.d_rotary, self.base, length)
+
     def _compute(
-        self, position: torch.Tensor, dtype: torch.dtype
+        self, position: torch.Tensor, dtype: torch.dtype, frequencies: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The factors of each component, and those of the other of its pair: ``(cos, cos)`` and
         ``(−sin, sin)`` where the pair is turned.
         """
         finest = finest_dtype(position.device)
-        angle = position.to(finest).unsqueeze(-1) * self.frequencies.to(finest).to(position.device)
+        frequencies = self._frequencies_of(position) if frequencies is None else frequencies
+        angle = position.to(finest).unsqueeze(-1) * frequencies.to(finest).to(position.device)
         cos, sin = self.magnitude * angle.cos(), self.magnitude * angle.sin()
         own, other = torch.stack([cos, cos], -1), torch.stack([-sin, sin], -1)  # (…, d / 2, 2)
         if self.layout == "half":
@@ -138,8 +167,9 @@ class RotaryPositions(nn.Module):
         return own.flatten(-2).to(dtype), other.flatten(-2).to(dtype)
 
     def extra_repr(self) -> str:
+        part = "" if self.d_rotary == self.d_head else f", d_rotary={self.d_rotary}"
         scaling = "" if self.scaling is None else f", scaling={self.scaling}"
-        return f"{self.d_head}, base={self.base:g}, layout={self.layout!r}{scaling}"
+        return f"{self.d_head}, base={self.base:g}, layout={self.layout!r}{part}{scaling}"
 
     def __getstate__(self) -> dict:
         return {**self.__dict__, "_table": None}  # a copy, or a file, makes its own

@@ -1,5 +1,5 @@
 """Rotary frequencies for texts longer than those of the training: interpolation, the NTK-aware
-base, YaRN, and that of Llama 3.
+base, fixed and dynamic, YaRN, LongRoPE, and those of Llama 3.
 
 A model that was trained at length L and rotated by ``p · ω_k`` meets angles behind L that it never
 saw. Each class here makes other frequencies ω_k of the old ones, for a length of s·L, and says by
@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import torch
 
-from ...validate import check_integer, check_number, require
+from ...validate import check_choice, check_integer, check_number, require
+from ..precision import finest_dtype
 from .absolute import frequencies
 
-__all__ = ["Interpolation", "Llama3", "NTK", "RotaryScaling", "YaRN"]
+__all__ = ["DynamicNTK", "Interpolation", "Llama3", "LongRoPE", "NTK", "RotaryScaling", "YaRN"]
 
 
 class RotaryScaling:
@@ -26,6 +27,19 @@ class RotaryScaling:
     def frequencies(self, d_head: int, base: float) -> torch.Tensor:
         """ω_k in radians a position, float64 ``(d_head / 2,)``."""
         return frequencies(d_head, base)
+
+    @property
+    def limit(self) -> int | None:
+        """Up to how many positions a text is turned by :meth:`frequencies`; behind them by
+        :meth:`frequencies_at`. None: there is no such limit.
+        """
+        return None
+
+    def frequencies_at(self, d_head: int, base: float, length: torch.Tensor) -> torch.Tensor:
+        """ω_k of texts of ``length (…)`` positions, ``(…, d_head / 2)``; of those within
+        :attr:`limit` they are :meth:`frequencies`.
+        """
+        return self.frequencies(d_head, base).to(length.device, finest_dtype(length.device))
 
     @property
     def magnitude(self) -> float:
@@ -60,8 +74,7 @@ class NTK(RotaryScaling):
     """The NTK-aware base: ``base' = base · s^(d/(d − 2))``.
 
     The fastest pair stays as it was, the slowest turns s times slower as under
-    :class:`Interpolation`, those between in proportion. The dynamic form, which leaves texts of up
-    to L as they were, is this with ``s = f · n/L − (f − 1)`` for a text of n > L positions.
+    :class:`Interpolation`, those between in proportion.
 
     Attributes:
         factor: s, at least 1.
@@ -80,6 +93,115 @@ class NTK(RotaryScaling):
 
 
 @dataclass(frozen=True)
+class DynamicNTK(RotaryScaling):
+    """The NTK-aware base that grows with the text: :class:`NTK` with ``s = f · n/L − (f − 1)`` for
+    a text of n > L positions; one of up to L is turned as it was in the training.
+
+    n counts the positions up to the last that a call turns. A text that is read step by step so
+    keeps keys in its cache that were turned for a shorter text, and its logits behind L are not
+    those of the whole text read at once. (``transformers`` does the same.)
+
+    Attributes:
+        factor: f, at least 1.
+        original_max_position_embeddings: L, the length of the training.
+
+    Source: Peng et al. 2023, section 3.3, after a note by "emozilla" (2023).
+    """
+
+    factor: float
+    original_max_position_embeddings: int
+
+    def __post_init__(self) -> None:
+        check_number("factor", self.factor, least=1)
+        check_integer("original_max_position_embeddings", self.original_max_position_embeddings)
+
+    @property
+    def limit(self) -> int:
+        return self.original_max_position_embeddings
+
+    def frequencies_at(self, d_head: int, base: float, length: torch.Tensor) -> torch.Tensor:
+        require(d_head > 2, f"d_head must be above 2 for the NTK-aware base, got {d_head}")
+        finest = finest_dtype(length.device)
+        n = length.to(finest).clamp(min=self.limit)
+        stretch = (self.factor * n / self.limit - (self.factor - 1)) ** (d_head / (d_head - 2))
+        k = torch.arange(d_head // 2, dtype=finest, device=length.device)
+        return (base * stretch).unsqueeze(-1) ** (-2 * k / d_head)
+
+
+@dataclass(frozen=True)
+class LongRoPE(RotaryScaling):
+    """LongRoPE: a factor of its own for each pair, found by search, one set for texts of up to L
+    positions and one for longer ones.
+
+    ``ω_k / short_k`` for a text of up to L positions, ``ω_k / long_k`` for a longer one; and
+    queries and keys are multiplied by ``√(1 + ln s / ln L)``, whatever the length. The length is
+    counted as in :class:`DynamicNTK`, and a text that is read step by step changes its set on the
+    way, as there.
+
+    Attributes:
+        short_factor, long_factor: numbers above 0, ``d_head / 2`` of each.
+        original_max_position_embeddings: L, the length of the training.
+        factor: s, how much longer the longest text is than L.
+        attention_factor: instead of √(1 + ln s / ln L).
+
+    Source: Ding et al. 2024, section 3; the factor, as in the code of Phi-3.
+    """
+
+    short_factor: tuple[float, ...]
+    long_factor: tuple[float, ...]
+    original_max_position_embeddings: int
+    factor: float = 1.0
+    attention_factor: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("short_factor", "long_factor"):
+            factors = getattr(self, name)
+            require(
+                isinstance(factors, list | tuple),
+                f"{name} must be numbers, one for each pair, got {type(factors).__name__}",
+            )
+            for factor in factors:
+                check_number(name, factor, above=0)
+            object.__setattr__(self, name, tuple(factors))
+        check_integer("original_max_position_embeddings", self.original_max_position_embeddings, 2)
+        check_number("factor", self.factor, above=0)
+        if self.attention_factor is not None:
+            check_number("attention_factor", self.attention_factor, above=0)
+
+    def _divided(self, name: str, d_head: int, base: float) -> torch.Tensor:
+        factors = getattr(self, name)
+        require(
+            len(factors) == d_head // 2,
+            f"{name} must be {d_head // 2} numbers, one for each pair, got {len(factors)}",
+        )
+        divisor = torch.tensor(factors, dtype=torch.float64, device="cpu")
+        return frequencies(d_head, base) / divisor
+
+    def frequencies(self, d_head: int, base: float) -> torch.Tensor:
+        self._divided("long_factor", d_head, base)  # refused now, and not in a long text
+        return self._divided("short_factor", d_head, base)
+
+    @property
+    def limit(self) -> int:
+        return self.original_max_position_embeddings
+
+    def frequencies_at(self, d_head: int, base: float, length: torch.Tensor) -> torch.Tensor:
+        short, long = (
+            self._divided(name, d_head, base).to(length.device, finest_dtype(length.device))
+            for name in ("short_factor", "long_factor")
+        )
+        return torch.where(length.unsqueeze(-1) > self.limit, long, short)
+
+    @property
+    def magnitude(self) -> float:
+        if self.attention_factor is not None:
+            return self.attention_factor
+        if self.factor <= 1:
+            return 1.0
+        return math.sqrt(1 + math.log(self.factor) / math.log(self.limit))
+
+
+@dataclass(frozen=True)
 class YaRN(RotaryScaling):
     """YaRN: what turns often within L stays, what turns less than once is interpolated, a ramp
     between; and scores are made sharper.
@@ -90,13 +212,16 @@ class YaRN(RotaryScaling):
 
     The paper writes the ramp as a straight line in the number of turns (its equation 18); its
     authors' code, after which the published models were trained, and ``transformers`` draw it in
-    k, between whole numbers. So does this.
+    k, between whole numbers. So does this, unless ``truncate`` is False.
 
     Attributes:
         factor: s, at least 1.
         original_max_position_embeddings: L, the length of the training.
         beta_fast, beta_slow: turns within L, 32 and 1 in the paper.
         attention_factor: instead of 0.1 ln s + 1.
+        mscale, mscale_all_dim: where both are given, the factor is ``(0.1 mscale ln s + 1) /
+            (0.1 mscale_all_dim ln s + 1)``, as in DeepSeek-V2.
+        truncate: whether the ramp begins and ends at whole numbers k; gpt-oss does without.
 
     Source: Peng et al. 2023, section 3.2 and 3.3; the factor, its equation 22.
     """
@@ -106,6 +231,9 @@ class YaRN(RotaryScaling):
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     attention_factor: float | None = None
+    mscale: float | None = None
+    mscale_all_dim: float | None = None
+    truncate: bool = True
 
     def __post_init__(self) -> None:
         check_number("factor", self.factor, least=1)
@@ -114,6 +242,10 @@ class YaRN(RotaryScaling):
         check_number("beta_fast", self.beta_fast, above=self.beta_slow)
         if self.attention_factor is not None:
             check_number("attention_factor", self.attention_factor, above=0)
+        for name in ("mscale", "mscale_all_dim"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), least=0)
+        check_choice("truncate", self.truncate, (True, False))
 
     def frequencies(self, d_head: int, base: float) -> torch.Tensor:
         def pair_of(turns: float) -> float:
@@ -121,8 +253,10 @@ class YaRN(RotaryScaling):
             length = self.original_max_position_embeddings
             return d_head * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(base))
 
-        first = max(math.floor(pair_of(self.beta_fast)), 0)
-        last = min(math.ceil(pair_of(self.beta_slow)), d_head - 1)
+        first, last = pair_of(self.beta_fast), pair_of(self.beta_slow)
+        if self.truncate:
+            first, last = math.floor(first), math.ceil(last)
+        first, last = max(first, 0), min(last, d_head - 1)
         k = torch.arange(d_head // 2, dtype=torch.float64, device="cpu")
         slowed = ((k - first) / max(last - first, 1e-3)).clamp(0, 1)  # 1 − γ
         old = frequencies(d_head, base)
@@ -132,7 +266,10 @@ class YaRN(RotaryScaling):
     def magnitude(self) -> float:
         if self.attention_factor is not None:
             return self.attention_factor
-        return 0.1 * math.log(self.factor) + 1.0
+        more = 0.1 * math.log(self.factor)
+        if self.mscale and self.mscale_all_dim:
+            return (self.mscale * more + 1.0) / (self.mscale_all_dim * more + 1.0)
+        return more + 1.0
 
 
 @dataclass(frozen=True)

@@ -243,8 +243,11 @@ class ScaledDotScore(DotScore):
     For independent components of variance 1 the product sᵀh has variance d; the factor brings it
     back to 1, so that the softmax does not saturate as d grows.
 
+    Args:
+        scale: factor of the inner product instead of 1 / √d.
+
     Raises:
-        ValueError: if the widths differ.
+        ValueError: if the widths differ, or the scale is no number above 0.
 
     Source: Vaswani et al. 2017, section 3.2.1.
     """
@@ -253,8 +256,12 @@ class ScaledDotScore(DotScore):
     formula = r"s^\top h / \sqrt{d}"
     source = "Vaswani et al. 2017"
 
+    def __init__(self, scale: float | None = None) -> None:
+        super().__init__()
+        self.scale = None if scale is None else float(check_number("scale", scale, above=0))
+
     def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
-        return query, 1.0 / math.sqrt(query.shape[-1])
+        return query, 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
 
 
 class ReducedRankScore(Score):

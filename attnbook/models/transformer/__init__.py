@@ -1,11 +1,10 @@
 """The Transformer, its blocks and parts, and its relatives."""
 
 from .attention_only import attention_only
-from .decoder import decoder_parts, gpt2_parts
+from .decoder import decoder_parts, gemma_parts, gpt2_parts
 from .encoder_decoder import Transformer
 from .language_model import TransformerEncoderModel, TransformerLM
 from .parts import Parts, alternating, paper_parts
-from .published import load_decoder
 from .syntactic import SyntacticEncoderModel
 
 __all__ = [
@@ -17,7 +16,7 @@ __all__ = [
     "alternating",
     "attention_only",
     "decoder_parts",
+    "gemma_parts",
     "gpt2_parts",
-    "load_decoder",
     "paper_parts",
 ]

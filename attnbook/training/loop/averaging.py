@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -43,8 +44,8 @@ def average_checkpoints(
     require(bool(paths), "paths must hold at least one checkpoint, got none")
     total: dict[str, torch.Tensor] = {}
     for path in paths:
-        tensors, model_class = _weights(Path(path))
-        check_fit(path, tensors, model, model_class)
+        tensors, metadata = _weights(Path(path))
+        check_fit(path, tensors, model, metadata)
         for name, tensor in tensors.items():
             wide = _wide(tensor)
             # not in place: tied weights are one tensor under two names
@@ -65,9 +66,11 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def _weights(path: Path) -> tuple[dict[str, torch.Tensor], str]:
-    if path.is_dir():
-        settings, state = resume.read_checkpoint(path)
-        return state["model"], settings.get("model", "another model")
-    tensors, metadata = read_weights(path)
-    return tensors, metadata.get("attnbook.class", "another model")
+def _weights(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    if not path.is_dir():
+        return read_weights(path)
+    settings, state = resume.read_checkpoint(path)
+    return state["model"], {
+        "attnbook.class": settings.get("model", "another model"),
+        "attnbook.attributes": json.dumps(settings.get("modules", {})),
+    }

@@ -12,7 +12,10 @@ from typing import Any
 
 import torch
 
+from .attributes import attributes_of
+
 _ALIASES = "attnbook.aliases"
+_ATTRIBUTES = "attnbook.attributes"
 _CLASS = "attnbook.class"
 _RESERVED = "attnbook."
 
@@ -20,7 +23,8 @@ _RESERVED = "attnbook."
 def save_model(
     model: torch.nn.Module, path: str | os.PathLike, *, half: bool = False, **metadata: str
 ) -> Path:
-    """Write the weights of ``model`` to a safetensors file.
+    """Write the weights of ``model`` to a safetensors file, and its numbers and texts of which no
+    shape speaks, such as a number of heads, so that a model with others refuses the file.
 
     Tensors that share memory are stored once. The file appears under its name only when it is
     complete.
@@ -50,7 +54,12 @@ def save_model(
     stored = {
         name: _prepared(name, tensor, half) for name, tensor in state.items() if name not in aliases
     }
-    header = {**metadata, _CLASS: type(model).__name__}
+    attributes = attributes_of(model, dropout=False)
+    header = {
+        **metadata,
+        _CLASS: type(model).__name__,
+        _ATTRIBUTES: json.dumps(attributes, sort_keys=True),
+    }
     if aliases:
         header[_ALIASES] = json.dumps(aliases, sort_keys=True)
     data = save(stored, metadata=header)
@@ -64,10 +73,11 @@ def load_model_weights(model: torch.nn.Module, path: str | os.PathLike) -> dict[
 
     Raises:
         ValueError: naming what differs, when the file is of another model, also of one with two
-            tensors where this one has one (tied weights), and when it is damaged.
+            tensors where this one has one (tied weights), or with another number of heads, window
+            or the like (files from before this was written down pass); and when it is damaged.
     """
     tensors, metadata = read_weights(path)
-    check_fit(path, tensors, model, metadata.get(_CLASS, "another model"))
+    check_fit(path, tensors, model, metadata)
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
             tensor.copy_(tensors[name])
@@ -101,13 +111,14 @@ def check_fit(
     path: str | os.PathLike,
     tensors: dict[str, torch.Tensor],
     model: torch.nn.Module,
-    model_class: str,
+    metadata: Mapping[str, str],
 ) -> None:
-    """Raise a ValueError, naming what differs, unless these tensors, of a ``model_class``, have the
-    names and shapes of the model's, fractions only where it has them, and those that are one tensor
-    in the model are equal.
+    """Raise a ValueError, naming what differs, unless these tensors have the names and shapes of
+    the model's, fractions only where it has them, those that are one tensor in the model are equal,
+    and numbers and texts that both the metadata and the model have are the same.
     """
     state = model.state_dict()
+    attributes = json.loads(metadata.get(_ATTRIBUTES, "{}"))
     problems = compare_shapes(
         {name: tensor.shape for name, tensor in tensors.items()},
         {name: tensor.shape for name, tensor in state.items()},
@@ -122,11 +133,16 @@ def check_fit(
             for name, first in _tied(state).items()
             if not torch.equal(tensors[name], tensors[first])
         ]
+        or [
+            f"{name} is {attributes[name]} in the file and {value} in the model"
+            for name, value in attributes_of(model, dropout=False).items()
+            if attributes.get(name, value) != value
+        ]
     )
     if problems:
         raise ValueError(
             f"path must hold the weights of {type(model).__name__}, got {path} with those of "
-            f"{model_class}: {problems}"
+            f"{metadata.get(_CLASS, 'another model')}: {problems}"
         )
 
 

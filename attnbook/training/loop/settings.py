@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .attributes import modules_of
 from .nested import tensors_of
 from .training_loop import Run
 
@@ -46,21 +47,6 @@ def settings_of(run: Run, steps: int) -> dict[str, Any]:
         "device": run.device.type,
         "torch": torch.__version__,
     }
-
-
-def modules_of(model: torch.nn.Module, prefix: str = "") -> dict[str, str]:
-    """The class of each module and its numbers and texts, such as a number of heads or a dropout,
-    of which no shape speaks.
-    """
-    described = {}
-    for name, module in model.named_modules(prefix=prefix):
-        if name:
-            described[name] = type(module).__qualname__
-        for key, value in vars(module).items():
-            plain = value is None or isinstance(value, bool | int | float | str)
-            if plain and key != "training" and not key.startswith("_"):
-                described[f"{name}.{key}".lstrip(".")] = repr(value)
-    return described
 
 
 def digest_of(batch: Any) -> str:

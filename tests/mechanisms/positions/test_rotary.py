@@ -15,8 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from attnbook import (
     NTK,
     ALiBi,
+    DynamicNTK,
     Interpolation,
     Llama3,
+    LongRoPE,
     RotaryPositions,
     SinusoidalPositions,
     YaRN,
@@ -195,6 +197,60 @@ def test_yarn_keeps_what_turns_often_slows_what_turns_once_and_sharpens_the_scor
     assert grown.item() == pytest.approx((0.1 * math.log(4) + 1) ** 2, abs=1e-10)
 
 
+def test_a_part_of_the_width_is_turned_and_the_rest_stays():
+    x = rows(2, 6, D)
+    for layout in ("half", "interleaved"):
+        made = RotaryPositions(D, d_rotary=4, layout=layout)
+        for position in (0, 3, torch.tensor([[0], [5]])):
+            got = made(x, position)
+            expected = RotaryPositions(4, layout=layout)(x[..., :4], position)
+            torch.testing.assert_close(got, torch.cat([expected, x[..., 4:]], -1), **EXACT)
+    assert made.frequencies.shape == (2,)
+
+
+SHORT, LONG = (1.0, 1.5, 2.0, 3.0), (2.0, 4.0, 6.0, 9.0)
+BY_LENGTH = {
+    "dynamic": (
+        DynamicNTK(4.0, 16),
+        lambda n: old(base=10_000 * max(1, 4 * n / 16 - 3) ** (D / (D - 2))),
+        1.0,
+    ),
+    "LongRoPE": (
+        LongRoPE(SHORT, LONG, 16, 4.0),
+        lambda n: old() / torch.tensor(SHORT if n <= 16 else LONG, dtype=torch.float64),
+        math.sqrt(1 + math.log(4) / math.log(16)),
+    ),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", BY_LENGTH)
+def test_frequencies_follow_the_length_up_to_the_last_position(name, compiled, monkeypatch):
+    """16 positions are the limit; each row of a batch has a length of its own, and nothing that
+    was computed for another length is kept."""
+    scaling, wanted, magnitude = BY_LENGTH[name]
+    made, x = RotaryPositions(D, scaling=scaling), rows(3, 6, D)
+    if compiled:  # the way without a table
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+
+    def turned(x, first, frequencies):
+        angle = torch.arange(first, first + x.shape[-2], dtype=torch.float64)[:, None] * frequencies
+        a, b = x.chunk(2, -1)
+        parts = a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()
+        return magnitude * torch.cat(parts, -1)
+
+    for first in (0, 10, 11, 30, 100, 10, 0):
+        expected = turned(x, first, wanted(first + 6))
+        torch.testing.assert_close(made(x, first), expected, **EXACT)
+    position = torch.tensor([-2, 10, 40])[:, None] + torch.arange(6)
+    got = made(x, position)
+    for row, first in enumerate((-2, 10, 40)):
+        expected = turned(x[row], first, wanted(first + 6))
+        torch.testing.assert_close(got[row], expected, **EXACT)
+    assert made(x[:, :0], 90).shape == (3, 0, D)
+    assert made(x[:, :0], position[:, :0]).shape == (3, 0, D)
+
+
 @pytest.mark.parametrize(
     ("scaling", "given"),
     [
@@ -215,6 +271,27 @@ def test_yarn_keeps_what_turns_often_slows_what_turns_once_and_sharpens_the_scor
             },
         ),
         (
+            YaRN(40.0, 512, mscale=0.7, mscale_all_dim=1.2, truncate=False),
+            {
+                "rope_type": "yarn",
+                "factor": 40.0,
+                "original_max_position_embeddings": 512,
+                "mscale": 0.7,
+                "mscale_all_dim": 1.2,
+                "truncate": False,
+            },
+        ),
+        (
+            LongRoPE(tuple(range(1, 65)), tuple(range(2, 66)), 512, 4.0),
+            {
+                "rope_type": "longrope",
+                "factor": 4.0,
+                "original_max_position_embeddings": 512,
+                "short_factor": [*range(1, 65)],
+                "long_factor": [*range(2, 66)],
+            },
+        ),
+        (
             Llama3(8.0, 1.0, 4.0, 8192),
             {
                 "rope_type": "llama3",
@@ -225,7 +302,7 @@ def test_yarn_keeps_what_turns_often_slows_what_turns_once_and_sharpens_the_scor
             },
         ),
     ],
-    ids=["linear", "yarn", "yarn, all given", "llama3"],
+    ids=["linear", "yarn", "yarn, all given", "yarn, magnitudes", "longrope", "llama3"],
 )
 def test_frequencies_and_magnitude_are_those_of_the_package_transformers(scaling, given):
     pytest.importorskip("transformers")

@@ -78,6 +78,33 @@ def test_another_model_is_refused_and_nothing_is_copied(tmp_path):
         load_model_weights(nn.Linear(2, 2), path)
 
 
+class Heads(nn.Module):
+    """Heads of which no shape speaks."""
+
+    def __init__(self, num_heads, dropout=0.0):
+        super().__init__()
+        self.num_heads, self.dropout, self.readout = num_heads, dropout, nn.Linear(8, 8)
+        self.between = nn.Sequential(nn.Dropout(dropout))
+
+
+@pytest.mark.parametrize("load", [load_model_weights, average_checkpoints])
+def test_another_number_of_heads_is_refused(tmp_path, load):
+    path, model = save_model(Heads(2, 0.1), tmp_path / "m.safetensors"), Heads(4)
+    before = Heads(4)
+    before.load_state_dict(model.state_dict())
+    with pytest.raises(ValueError, match="num_heads is 2 in the file and 4 in the model"):
+        load(model, path)
+    assert same(model, before)
+    load(Heads(2, 0.3), path)  # dropout is no part of what was learned
+
+
+def test_files_that_do_not_speak_of_heads_are_read(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file(Heads(2).state_dict(), tmp_path / "old.safetensors", {"attnbook.class": "Heads"})
+    load_model_weights(Heads(4), tmp_path / "old.safetensors")
+
+
 def test_fractions_are_not_loaded_into_a_counter(tmp_path):
     class Counter(nn.Module):
         def __init__(self, value):

@@ -8,44 +8,32 @@ import json
 
 import pytest
 import torch
+from published_models import (
+    GPT2,
+    LENGTH,
+    NEAR,
+    SMALL,
+    WORDS,
+    make_theirs,
+    read_by,
+    rope,
+    text,
+    transformers,
+)
 from torch.nn import functional as F
 
-from attnbook import PostNorm, RMSNorm, TransformerLM, decoder_parts, load_decoder
+from attnbook import (
+    PostNorm,
+    PreNorm,
+    RMSNorm,
+    RotaryPositions,
+    TransformerLM,
+    decoder_parts,
+    load_decoder,
+)
 from attnbook.decoding import beam_search
 from attnbook.modules import map_tensors
 from attnbook.tasks import TOKEN_IDS
-
-transformers = pytest.importorskip("transformers", minversion="5.0")
-
-NEAR = {"atol": 1e-5, "rtol": 1e-5}
-WORDS, LENGTH = 61, 40
-SMALL = {
-    "vocab_size": WORDS,
-    "hidden_size": 32,
-    "intermediate_size": 40,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 256,
-    "rms_norm_eps": 0.02,
-    "bos_token_id": None,
-    "eos_token_id": None,
-}
-GPT2 = {
-    "vocab_size": WORDS,
-    "n_embd": 32,
-    "n_layer": 3,
-    "n_head": 4,
-    "n_positions": 256,
-    "layer_norm_epsilon": 0.02,
-    "bos_token_id": None,
-    "eos_token_id": None,
-}
-
-
-def rope(kind, theta=1000.0, **options):
-    return {"rope_parameters": {"rope_type": kind, "rope_theta": theta, "factor": 4.0, **options}}
-
 
 CONFIGS = {
     "llama": ("Llama", SMALL),
@@ -73,6 +61,59 @@ CONFIGS = {
         SMALL
         | {"head_dim": 8, "use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1},
     ),
+    "qwen2": ("Qwen2", SMALL | {"tie_word_embeddings": True}),
+    "qwen2, some windows": (
+        "Qwen2",
+        SMALL | {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 2},
+    ),
+    "llama, yarn, magnitudes": (
+        "Llama",
+        SMALL
+        | rope(
+            "yarn",
+            original_max_position_embeddings=240,
+            mscale=0.7,
+            mscale_all_dim=2.0,
+            truncate=False,
+        ),
+    ),
+    "phi3": ("Phi3", SMALL | {"pad_token_id": None}),
+    "phi3, half of a head, window": (
+        "Phi3",
+        SMALL
+        | {"pad_token_id": None, "num_key_value_heads": 4, "sliding_window": 6}
+        | {"rope_parameters": {"rope_theta": 100.0, "partial_rotary_factor": 0.5}},
+    ),
+    "gemma2": (
+        "Gemma2",
+        SMALL
+        | {"pad_token_id": None, "head_dim": 12, "query_pre_attn_scalar": 5, "sliding_window": 7}
+        | {"attn_logit_softcapping": 1.5, "final_logit_softcapping": 4.0},
+    ),
+    "gemma2, no caps, biases": (
+        "Gemma2",
+        SMALL
+        | {"pad_token_id": None, "head_dim": 8, "sliding_window": 300, "attention_bias": True}
+        | {"attn_logit_softcapping": None, "final_logit_softcapping": None},
+    ),
+    "gemma3": (
+        "Gemma3Text",
+        SMALL
+        | {"pad_token_id": None, "head_dim": 12, "query_pre_attn_scalar": 5, "sliding_window": 7}
+        | {
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1000.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+            },
+        },
+    ),
+    "gemma3, six in turn": (
+        "Gemma3Text",
+        SMALL
+        | {"pad_token_id": None, "head_dim": 8, "sliding_window": 4, "num_hidden_layers": 7}
+        | {"final_logit_softcapping": 4.0},
+    ),
     "gpt2": ("GPT2", GPT2),
     "gpt2, untied": ("GPT2", GPT2 | {"tie_word_embeddings": False, "n_inner": 50}),
 }
@@ -85,25 +126,14 @@ def published(tmp_path_factory):
 
     def make(name):
         if name not in made:
-            kind, fields = CONFIGS[name]
-            config = getattr(transformers, f"{kind}Config")(**fields)
-            torch.manual_seed(len(name))
-            suffix = "LMHeadModel" if kind == "GPT2" else "ForCausalLM"
-            theirs = getattr(transformers, kind + suffix)(config).eval()
-            with torch.no_grad():
-                for which, parameter in theirs.named_parameters():
-                    norm = parameter.dim() == 1 and which.endswith("weight")
-                    parameter.normal_(0.7 if norm else 0.0, 0.25)
+            kind, fields = CONFIGS_BY_LENGTH[name]
+            theirs = make_theirs(kind, fields, len(name))
             folder = tmp_path_factory.mktemp("published")
             theirs.save_pretrained(folder)
             made[name] = folder, theirs
         return made[name]
 
     return make
-
-
-def text(rows=2, length=LENGTH):
-    return torch.randint(0, WORDS, (rows, length), generator=torch.Generator().manual_seed(1))
 
 
 def copy(folder, into, **changed):
@@ -144,6 +174,81 @@ def test_logits_are_those_of_the_published_class(published, name):
     ours = model(tokens[:, :20], lengths).logits
     torch.testing.assert_close(ours[0, :9], with_padding[0, :9], **NEAR)
     torch.testing.assert_close(ours[1], with_padding[1], **NEAR)
+
+
+LONG = [1.0, 1.5, 3.0, 7.0]
+BY_LENGTH = {
+    "dynamic NTK": ("Llama", SMALL | rope("dynamic") | {"max_position_embeddings": 16}),
+    "LongRoPE": (
+        "Phi3",
+        SMALL
+        | {"pad_token_id": None, "original_max_position_embeddings": 16}
+        | {
+            "rope_parameters": {
+                "rope_type": "longrope",
+                "rope_theta": 1000.0,
+                "short_factor": [1.0, 1.1, 1.2, 1.3],
+                "long_factor": LONG,
+            }
+        },
+    ),
+    "LongRoPE, half of a head": (
+        "Phi3",
+        SMALL
+        | {"pad_token_id": None, "original_max_position_embeddings": 16}
+        | {
+            "rope_parameters": {
+                "rope_type": "longrope",
+                "partial_rotary_factor": 0.5,
+                "attention_factor": 1.3,
+                "short_factor": [1.0, 1.2],
+                "long_factor": [1.0, 5.0],
+            }
+        },
+    ),
+}
+CONFIGS_BY_LENGTH = CONFIGS | BY_LENGTH
+
+
+@pytest.mark.parametrize("name", BY_LENGTH)
+@torch.no_grad()
+def test_angles_that_depend_on_the_length_change_where_they_do(published, name):
+    """Behind 16 positions the angles are others, also for what is in a cache already: a text at
+    once, step by step and in chunks across the change differ, and each is as theirs."""
+    folder, theirs = published(name)
+    model, tokens = load_decoder(folder), text()
+    whole = theirs(tokens).logits
+    torch.testing.assert_close(model(tokens).logits, whole, **NEAR)
+    theirs(tokens[:, :1])  # theirs forgets the longer text
+    short = theirs(tokens[:, :16]).logits
+    torch.testing.assert_close(model(tokens[:, :16]).logits, short, **NEAR)
+    assert (whole[:, :16] - short).abs().max() > 0.01
+    for parts in ([1] * LENGTH, [16, 1, 20, 3], [11, 9, 20]):
+        theirs(tokens[:, :1])
+        wanted, state, start = read_by(theirs, tokens, parts), model.begin(2), 0
+        for m in parts:
+            logits, state, _ = model.read(tokens[:, start : start + m], state)
+            torch.testing.assert_close(logits, wanted[:, start : start + m], **NEAR)
+            start += m
+        assert (wanted - whole).abs().max() > 0.01
+    lengths = torch.tensor([9, 20])  # one text is short, and its angles are those of a short one
+    state = model.encode(tokens[:, :20], lengths)
+    alone = []
+    for row, n in enumerate((9, 20)):
+        theirs(tokens[:, :1])
+        alone.append(read_by(theirs, tokens[row : row + 1], [n] + [1] * 12))
+    for t in range(12):
+        logits, state, _ = model.step(tokens[[0, 1], lengths + t], state)
+        for row, n in enumerate((9, 20)):
+            torch.testing.assert_close(logits[row], alone[row][0, n + t], **NEAR)
+
+
+@torch.no_grad()
+def test_double_precision_is_kept(published):
+    folder, theirs = published("gpt2")
+    model, tokens = load_decoder(folder, dtype=torch.float64), text()
+    wanted = make_theirs("GPT2", GPT2, len("gpt2")).double()(tokens).logits
+    torch.testing.assert_close(model(tokens).logits, wanted, atol=1e-10, rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["llama 3", "mistral", "qwen3, some windows", "gpt2, untied"])
@@ -245,11 +350,42 @@ def exact_gelu(layer):
     layer.feed_forward.activation = F.gelu
 
 
+def no_norms_after(layer):
+    for around in (layer.around_attention, layer.around_feed_forward):
+        around.__class__ = PreNorm
+
+
+def norms_from_zero(layer):
+    for module in layer.modules():
+        if isinstance(module, RMSNorm):
+            module.offset = 0.0
+
+
+def no_score_cap(layer):
+    layer.attention.score = layer.attention.score.score
+
+
+def usual_scale(layer):
+    layer.attention.score.score.scale = None
+
+
+def whole_heads(layer):
+    rotary = layer.attention.rotary
+    layer.attention.rotary = RotaryPositions(rotary.d_head, base=rotary.base)
+
+
+def gate_above_value(layer):
+    ff = layer.feed_forward
+    halves = torch.cat([ff.value_projection.weight, ff.gate_projection.weight])
+    ff.gate_projection.weight, ff.value_projection.weight = map(torch.nn.Parameter, halves.chunk(2))
+
+
 def no_bias(layer):
     layer.attention.key_projection.bias.zero_()  # which the softmax does not see …
     layer.attention.value_projection.bias.zero_()  # … and this it does
 
 
+YARN = CONFIGS["llama, yarn, magnitudes"][1]["rope_parameters"]
 LLAMA3 = CONFIGS["llama 3"][1]["rope_parameters"]
 WRONG_MODELS = {
     "interleaved layout": ("llama", for_blocks(interleaved)),
@@ -264,6 +400,19 @@ WRONG_MODELS = {
     "exact GELU": ("gpt2", for_blocks(exact_gelu)),
     "no biases": ("gpt2", for_blocks(no_bias)),
     "norms of GPT-2 behind the sum": ("gpt2", for_blocks(post_norm)),
+    "biases of Qwen2 missing": ("qwen2", for_blocks(no_bias)),
+    "all of a head turned": ("phi3, half of a head, window", for_blocks(whole_heads)),
+    "gate and value of Phi-3 swapped": ("phi3", for_blocks(gate_above_value)),
+    "no norms after the sublayers": ("gemma2", for_blocks(no_norms_after)),
+    "norms that start at 1": ("gemma2", for_blocks(norms_from_zero)),
+    "no cap of scores": ("gemma2", for_blocks(no_score_cap)),
+    "no cap of logits": ("gemma2", lambda m: setattr(m.output, "cap", 1e6)),
+    "scores scaled by the width": ("gemma2", for_blocks(usual_scale)),
+    "gate of exact GELU": ("gemma3", for_blocks(lambda b: setattr(b.feed_forward, "gate", F.gelu))),
+    "one base for all blocks": (
+        "gemma3",
+        for_blocks(lambda b: setattr(b.attention, "rotary", RotaryPositions(12, base=50.0))),
+    ),
     "positions from 1": (
         "gpt2",
         lambda m: m.positions.weight.copy_(m.positions.weight.roll(-1, 0)),
@@ -288,6 +437,15 @@ WRONG_FIELDS = {
     "magnitude of YaRN ignored": (
         "llama, yarn",
         {"rope_parameters": CONFIGS["llama, yarn"][1]["rope_parameters"] | {"attention_factor": 1}},
+    ),
+    "magnitudes of YaRN ignored": (
+        "llama, yarn, magnitudes",
+        {"rope_parameters": YARN | {"mscale": None}},
+    ),
+    "ramp of YaRN cut": ("llama, yarn, magnitudes", {"rope_parameters": YARN | {"truncate": True}}),
+    "windows of Gemma in the other blocks": (
+        "gemma2",
+        {"layer_types": ["full_attention", "sliding_attention", "full_attention"]},
     ),
     "window one too long": ("mistral", {"sliding_window": 8}),
     "window one too short": ("mistral", {"sliding_window": 6}),
@@ -360,16 +518,41 @@ def test_files_of_older_versions_are_read(published, tmp_path):
     torch.testing.assert_close(load_decoder(old)(text()).logits, theirs(text()).logits, **NEAR)
 
 
+LONG_FACTORS = {
+    "rope_parameters": {"rope_type": "longrope", "short_factor": LONG, "long_factor": LONG}
+    | {"partial_rotary_factor": 0.5}
+}
 REFUSED = [
-    ("llama", {"model_type": "gemma3"}, "model_type .* llama, mistral, qwen3, gpt2, got 'gemma3'"),
+    ("llama", {"model_type": "falcon"}, "model_type .* llama, mistral, .*, gpt2, got 'falcon'"),
     ("llama", {"model_type": ["llama"]}, "model_type .* got \\['llama'\\]"),
     ("llama", {"hidden_act": "gelu"}, "hidden_act .* must be 'silu'.* got 'gelu'"),
     ("llama", {"mlp_bias": True}, "mlp_bias .* must be False.* got True"),
     ("llama", {"quantization_config": {"bits": 4}}, "quantization_config .* got {'bits': 4}"),
     ("gpt2", {"activation_function": "relu"}, "activation_function .* 'gelu_new'.* got 'relu'"),
     ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx"),
-    ("llama", rope("longrope"), "rope_type .* default, linear, llama3, yarn, got 'longrope'"),
-    ("llama", rope("dynamic"), "rope_type .* got 'dynamic'"),
+    ("llama", rope("spiral"), "rope_type .* default, linear, dynamic, yarn, .*, got 'spiral'"),
+    ("llama", rope("longrope"), "rope_parameters .* longrope, got .*'short_factor'"),
+    ("llama", rope("yarn", mscale="x"), "mscale must be a finite number .*'x'"),
+    ("llama", rope("yarn", truncate=3), "truncate must be one of True, False, got 3"),
+    ("llama", rope("linear") | {"rope_theta": 10**400}, "a number has 401 digits"),
+    ("phi3", LONG_FACTORS, "long_factor must be 2 numbers.* got 4"),
+    ("phi3", {"hidden_act": "gelu"}, "hidden_act .* 'silu'.* got 'gelu'"),
+    ("phi3", {"rope_parameters": {"partial_rotary_factor": 0.4}}, "d_rotary must be even .* got 3"),
+    (
+        "qwen2",
+        {"model_type": "llama"},
+        "no place for, got \\['model.layers.0.self_attn.k_proj.bias",
+    ),
+    ("gemma2", {"hidden_activation": "gelu"}, "hidden_activation .* got 'gelu'"),
+    ("gemma2", {"use_bidirectional_attention": True}, "use_bidirectional_attention .* got True"),
+    ("gemma2", {"attn_logit_softcapping": -1}, "attn_logit_softcapping .* > 0, got -1"),
+    ("gemma3", {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping .* must be None"),
+    ("gemma3", {"rope_parameters": {"rope_type": "linear"}}, "one object for full_attention and"),
+    ("gemma3", {"model_type": "gemma2"}, "rope_parameters .* that of default, got"),
+    ("llama", {"eos_token_id": 61}, "eos_token_id in config.json must be .* 0 to 60, got 61"),
+    ("llama", {"eos_token_id": [1, -1]}, "eos_token_id in config.json .* got -1"),
+    ("llama", {"bos_token_id": [1]}, r"bos_token_id in config.json must be one id, got \[1\]"),
+    ("llama", {"pad_token_id": "x"}, "pad_token_id in config.json .* got 'x'"),
     ("llama", rope("linear", mscale=1.0), "rope_parameters .* linear, got .*'mscale'"),
     ("llama", rope("llama3"), "rope_parameters .* llama3, got .*low_freq_factor"),
     ("llama", rope("default", partial_rotary_factor=0.5), "partial_rotary_factor .* got 0.5"),

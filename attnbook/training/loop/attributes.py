@@ -1,0 +1,33 @@
+"""What no shape tells of a model: the classes of its modules, and their numbers and texts."""
+
+from __future__ import annotations
+
+import torch
+
+
+def modules_of(model: torch.nn.Module, prefix: str = "") -> dict[str, str]:
+    """The class of each module and its numbers and texts, such as a number of heads or a dropout,
+    of which no shape speaks.
+    """
+    modules = model.named_modules(prefix=prefix)
+    classes = {name: type(module).__qualname__ for name, module in modules if name}
+    return classes | attributes_of(model, prefix)
+
+
+def attributes_of(
+    model: torch.nn.Module, prefix: str = "", *, dropout: bool = True
+) -> dict[str, str]:
+    """The numbers and texts of each module; without those of dropout, which weights that are ready
+    do not depend on, where ``dropout`` is False.
+    """
+    described = {}
+    for name, module in model.named_modules(prefix=prefix):
+        if not dropout and "Dropout" in type(module).__name__:
+            continue
+        for key, value in vars(module).items():
+            plain = value is None or isinstance(value, bool | int | float | str)
+            hidden = key == "training" or key.startswith("_")
+            hidden = hidden or ("dropout" in key and not dropout)
+            if plain and not hidden:
+                described[f"{name}.{key}".lstrip(".")] = repr(value)
+    return described

@@ -1,0 +1,118 @@
+"""Published models that go on with texts as the package transformers lets them: whatever ids end a
+text, 0 among them, and with prompts of every length.
+"""
+
+import itertools
+
+import pytest
+import torch
+from published_models import GPT2, SMALL, WORDS, make_theirs
+
+from attnbook import generate, greedy, load_decoder
+from attnbook.training import language_loss
+
+KINDS = {"GPT2": GPT2, "Llama": SMALL, "Mistral": {**SMALL, "sliding_window": 5}, "Qwen3": SMALL}
+PROMPTS = [[7], [0, 1, 2, 9, 30], [60, 3, 3], [1], [2, 2]]
+# ids that end a text, the filling of a batch, ids that are never said
+ENDS = [(0, 5, ()), ((1, 17, 40), 0, (3,)), (None, None, ()), (2, 2, (0, 1))]
+
+
+@pytest.fixture(scope="module", params=itertools.product(KINDS, range(len(ENDS))), ids=str)
+def pair(request, tmp_path_factory):
+    kind, which = request.param
+    end, padding, never = ENDS[which]
+    theirs = make_theirs(kind, KINDS[kind], seed=which, spread=0.4)
+    given = {"eos_token_id": list(end) if isinstance(end, tuple) else end}
+    given |= {"pad_token_id": padding, "suppress_tokens": list(never) or None}
+    for name, value in given.items():
+        setattr(theirs.generation_config, name, value)
+    folder = tmp_path_factory.mktemp("published")
+    theirs.save_pretrained(folder)
+    return theirs, load_decoder(folder), (end,) if isinstance(end, int) else end or (), never
+
+
+def theirs_says(theirs, prompts, ends, **options):
+    """Their new tokens up to an end, from prompts with their padding in front."""
+    longest = max(map(len, prompts))
+    rows = torch.tensor([[5] * (longest - len(p)) + p for p in prompts])
+    mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts])
+    options = {"max_new_tokens": 12, "do_sample": False, **options}
+    if theirs.generation_config.pad_token_id is None:
+        options["pad_token_id"] = 5
+    with torch.no_grad():
+        found = theirs.generate(rows, attention_mask=mask, **options)
+    said = [row[longest:].tolist() for row in found]
+    return [row[: next((k for k, t in enumerate(row) if t in ends), 12)] for row in said]
+
+
+def test_the_likeliest_text_is_theirs(pair):
+    theirs, ours, ends, _ = pair
+    wanted = theirs_says(theirs, PROMPTS, ends)
+    assert generate(ours, PROMPTS, max_new_tokens=12, temperature=0) == wanted
+    for prompt, text in zip(PROMPTS, wanted):
+        found = greedy(ours, torch.tensor([prompt]), torch.tensor([len(prompt)]), 12)
+        assert found.tokens == [text]
+        assert found.finished.item() == (len(text) < 12)
+
+
+def test_a_penalty_is_theirs(pair):
+    theirs, ours, ends, _ = pair
+    for prompt in PROMPTS:  # alone: theirs also counts the filling as said
+        wanted = theirs_says(theirs, [prompt], ends, repetition_penalty=1.7)
+        assert (
+            generate(ours, [prompt], max_new_tokens=12, temperature=0, repetition_penalty=1.7)
+            == wanted
+        )
+
+
+def test_a_text_has_the_probability_that_theirs_gives(pair):
+    """Every text of two tokens: how probable it is, and how often it is drawn."""
+    theirs, ours, ends, never = pair
+    prompt, temperature, top_k = [9, 4], 0.7, 5
+    allowed = torch.ones(WORDS).bool()
+    allowed[list(never)] = False
+
+    def distribution(text):
+        with torch.no_grad():
+            logits = theirs(torch.tensor([prompt + text])).logits[0, -1].double()
+        logits = logits.masked_fill(~allowed, -torch.inf) / temperature
+        return logits.masked_fill(logits < logits.topk(top_k).values[-1], -torch.inf).softmax(0)
+
+    wanted = {}
+    first = distribution([])
+    for one in first.nonzero()[:, 0].tolist():
+        if one in ends:
+            wanted[()] = wanted.get((), 0) + float(first[one])
+            continue
+        second = distribution([one])
+        for two in second.nonzero()[:, 0].tolist():
+            text = (one,) if two in ends else (one, two)
+            wanted[text] = wanted.get(text, 0) + float(first[one] * second[two])
+    number = 3000
+    drawn = generate(
+        ours,
+        [prompt] * number,
+        max_new_tokens=2,
+        temperature=temperature,
+        top_k=top_k,
+        generator=torch.Generator().manual_seed(0),
+    )
+    counts = {}
+    for text in map(tuple, drawn):
+        counts[text] = counts.get(text, 0) + 1
+    assert set(counts) <= set(wanted)
+    assert sum(abs(counts.get(t, 0) / number - p) for t, p in wanted.items()) / 2 < 0.05
+
+
+def test_a_text_is_scored_as_theirs_scores_it(pair):
+    theirs, ours, *_ = pair
+    texts = torch.tensor([[0, 1, 2, 9, 0, 5], [17, 2, 2, 0, 1, 60]])
+    with torch.no_grad():
+        total, count = language_loss(ours, Windows(texts[:, :-1], texts[:, 1:]))
+        wanted = theirs(texts, labels=texts).loss * 10
+    assert count == 10 and total.item() == pytest.approx(wanted.item(), rel=1e-5)
+
+
+class Windows:
+    def __init__(self, target_in, target_out):
+        self.target_in, self.target_out = target_in, target_out
