@@ -34,7 +34,7 @@ class Step(NamedTuple):
     weights: torch.Tensor | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class TokenIds:
     """The ids that are not words, as a model was trained with them.
 
@@ -56,18 +56,26 @@ class TokenIds:
         ValueError: for an id that is not an integer from 0 on.
     """
 
-    start: int | None = None
-    end: tuple[int, ...] = ()
-    padding: int | None = None
-    forbidden: tuple[int, ...] = ()
-    begin: int | None = None
+    start: int | None
+    end: tuple[int, ...]
+    padding: int | None
+    forbidden: tuple[int, ...]
+    begin: int | None
 
-    def __post_init__(self) -> None:
-        for name in ("start", "padding", "begin"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, int(check_integer(name, value, 0)))
-        for name in ("end", "forbidden"):
-            object.__setattr__(self, name, as_ids(name, getattr(self, name)))
+    def __init__(
+        self,
+        *,
+        start: int | None = None,
+        end: int | Iterable[int] | None = None,
+        padding: int | None = None,
+        forbidden: int | Iterable[int] | None = None,
+        begin: int | None = None,
+    ) -> None:
+        for name, value in (("start", start), ("padding", padding), ("begin", begin)):
+            value = None if value is None else int(check_integer(name, value, 0))
+            object.__setattr__(self, name, value)
+        for name, ids in (("end", end), ("forbidden", forbidden)):
+            object.__setattr__(self, name, as_ids(name, ids))
 
     def within(self, vocabulary_size: int) -> TokenIds:
         """The same, or a ``ValueError`` if an id is outside a vocabulary of that size."""

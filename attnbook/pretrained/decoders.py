@@ -18,7 +18,7 @@ from .config import Config, check_folder, read_json
 from .configs import config_of, settings_of
 from .state import body_of, from_published, to_published
 from .tensors import INDEX, MAX_SHARD_SIZE, SINGLE, read_tensors, write_tensors
-from .token_ids import TokenIds, read_token_ids, token_id_fields
+from .token_ids import read_token_ids, token_id_fields
 
 __all__ = ["Published", "load_decoder", "save_decoder"]
 
@@ -49,8 +49,9 @@ def load_decoder(
     >>> name = "HuggingFaceTB/SmolLM2-135M"  # or Qwen/Qwen3-0.6B, openai-community/gpt2, …
     >>> folder = snapshot_download(name, allow_patterns=["*.json", "*.jinja", "*.safetensors"])
     >>> model, tokenizer = load_decoder(folder), load_tokenizer(folder)
-    >>> text = torch.tensor([tokenizer.encode("Attention is all you")])
-    >>> tokenizer.decode([int(model(text).logits[0, -1].argmax())])
+    >>> prompt = tokenizer.encode("Attention is all you")
+    >>> (text,) = generate(model, [prompt], max_new_tokens=20, temperature=0.7)
+    >>> tokenizer.decode(text)
 
     Nothing in the folder is executed, and no memory is taken for what its files do not hold.
 
@@ -90,7 +91,7 @@ def load_decoder(
     model.load_state_dict(state, strict=False, assign=True)
     if tied:
         tie_weights(model.output, model.embedding)
-    cast(Any, model).token_ids = ids
+    model.token_ids = ids
     cast(Any, model).published = Published(fields, generation)
     return model.eval()
 
@@ -132,7 +133,7 @@ def save_decoder(
         f"model must have one dtype, float32, bfloat16, float16 or float64, got {dtypes}",
     )
     tied = model.output.weight is model.embedding.weight
-    ids = getattr(model, "token_ids", None) or TokenIds()
+    ids = model.token_ids
     kind = published.config["model_type"]
     architecture = ARCHITECTURES[kind]
     config = {k: v for k, v in published.config.items() if k != "torch_dtype"} | {

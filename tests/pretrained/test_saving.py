@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,7 +24,8 @@ from attnbook import (
     load_decoder,
     save_decoder,
 )
-from attnbook.pretrained.token_ids import TokenIds, read_token_ids
+from attnbook.decoding import TokenIds
+from attnbook.pretrained.token_ids import read_token_ids
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 GEMMA = SMALL | {"head_dim": 12, "sliding_window": 7, "pad_token_id": None}
@@ -201,8 +203,12 @@ def test_nothing_half_written_remains(tmp_path, monkeypatch, failing):
 @pytest.mark.parametrize(
     ("config", "generation", "ids"),
     [
-        ({"bos_token_id": 5, "eos_token_id": 0, "pad_token_id": 7}, None, TokenIds(5, (0,), 7)),
-        ({"eos_token_id": [4, 0, 4]}, None, TokenIds(None, (4, 0))),
+        (
+            {"bos_token_id": 5, "eos_token_id": 0, "pad_token_id": 7},
+            None,
+            TokenIds(begin=5, end=0, padding=7),
+        ),
+        ({"eos_token_id": [4, 0, 4]}, None, TokenIds(end=(4, 0))),
         ({"bos_token_id": 5, "eos_token_id": 1}, {"eos_token_id": [2, 3]}, TokenIds(end=(2, 3))),
         ({"eos_token_id": 1}, {"suppress_tokens": [8, 9]}, TokenIds(forbidden=(8, 9))),
         ({"pad_token_id": -1, "eos_token_id": None}, None, TokenIds()),
@@ -218,8 +224,7 @@ def test_token_ids_are_those_of_transformers_and_are_saved(tmp_path, config, gen
     if generation is not None:
         (tmp_path / "generation_config.json").write_text(json.dumps(generation))
     model = load_decoder(tmp_path)
-    assert tuple(model.token_ids) == tuple(ids)
-    assert tuple(read_token_ids(config, generation, WORDS)) == tuple(ids)
+    assert model.token_ids == read_token_ids(config, generation, WORDS) == ids
     if fields["pad_token_id"] != -1:
         wanted = transformers.LlamaForCausalLM.from_pretrained(tmp_path).generation_config
         end = wanted.eos_token_id
@@ -228,7 +233,7 @@ def test_token_ids_are_those_of_transformers_and_are_saved(tmp_path, config, gen
         assert model.token_ids.end == tuple(dict.fromkeys(end))
         assert model.token_ids.padding == wanted.pad_token_id
         assert list(model.token_ids.forbidden) == (wanted.suppress_tokens or [])
-    model.token_ids = model.token_ids._replace(end=(60,))
+    model.token_ids = replace(model.token_ids, end=60)
     folder = save_decoder(model, tmp_path / "saved")
     assert load_decoder(folder).token_ids == model.token_ids
     saved = transformers.LlamaForCausalLM.from_pretrained(folder)
