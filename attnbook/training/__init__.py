@@ -19,6 +19,7 @@ from .loop.checkpoints import load_model_weights, read_metadata, save_model
 from .loop.fit import fit
 from .loop.history import History, NonFiniteError
 from .losses.cross_entropy import smoothed_cross_entropy
+from .losses.language_model import language_loss, perplexity
 from .losses.token_loss import token_loss
 from .optim.recurrent_gradients import clipped_backward
 from .optim.schedules import constant, cosine_decay, inverse_sqrt, linear_decay
@@ -45,14 +46,16 @@ __all__ = [
     "fit_adversarial",
     "greedy",
     "inverse_sqrt",
+    "language_loss",
     "linear_decay",
     "load_model_weights",
-    "read_metadata",
-    "save_model",
+    "perplexity",
     "point_beam",
     "point_greedy",
     "pointing_loss",
+    "read_metadata",
     "sample_pictures",
+    "save_model",
     "score_targets",
     "smoothed_cross_entropy",
     "standing_statistics",

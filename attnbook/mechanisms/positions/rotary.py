@@ -105,7 +105,7 @@ class RotaryPositions(nn.Module):
                 f"shape {tuple(shape)}",
             )
             return self._compute(position.to(device), dtype)
-        check_integer("position", position, 0)
+        position = check_integer("position", position, 0)
         if torch.compiler.is_compiling():
             return self._compute(position + torch.arange(n, device=device), dtype)
         table = self._table

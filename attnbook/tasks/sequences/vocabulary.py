@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+__all__ = ["BOS", "EOS", "PAD", "UNK", "Vocabulary"]
+
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 

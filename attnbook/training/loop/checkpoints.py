@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+__all__ = ["load_model_weights", "read_metadata", "save_model"]
+
 _ALIASES = "attnbook.aliases"
 _CLASS = "attnbook.class"
 _RESERVED = "attnbook."

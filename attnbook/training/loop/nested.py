@@ -1,22 +1,23 @@
-"""Nested batches: tuples, named tuples, lists and dicts of tensors with the rows first."""
+"""Nested batches: tuples, named tuples, lists and mappings of tensors with the rows first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
-    """The same nest with ``function`` applied to every tensor; other values stay. What has
-    ``map_rows(function)`` says itself which of its tensors have the rows first.
+    """The same nest with ``function`` applied to every tensor; other values stay, and any mapping
+    becomes a dict. What has ``map_rows(function)`` says itself which of its tensors have the rows
+    first.
     """
     if isinstance(batch, torch.Tensor):
         return function(batch)
     if hasattr(batch, "map_rows"):
         return batch.map_rows(function)
-    if isinstance(batch, dict):
+    if isinstance(batch, Mapping):
         return {key: map_tensors(function, item) for key, item in batch.items()}
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*(map_tensors(function, item) for item in batch))
@@ -29,8 +30,8 @@ def tensors_of(batch: Any) -> Iterator[torch.Tensor]:
     """All tensors of a nest, in order."""
     if isinstance(batch, torch.Tensor):
         yield batch
-    elif isinstance(batch, dict | tuple | list):
-        for item in batch.values() if isinstance(batch, dict) else batch:
+    elif isinstance(batch, Mapping | tuple | list):
+        for item in batch.values() if isinstance(batch, Mapping) else batch:
             yield from tensors_of(item)
 
 

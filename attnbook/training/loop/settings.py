@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ...validate import plain_number, require
 from .nested import tensors_of
 from .training_loop import Run
 
@@ -22,7 +23,7 @@ def settings_of(run: Run, steps: int) -> dict[str, Any]:
     ]
     state = run.model.state_dict()
     held = set(map(id, run.parameters))
-    return {
+    settings = {
         "model": type(run.model).__qualname__,
         "shapes": {name: list(tensor.shape) for name, tensor in state.items()},
         "dtypes": sorted({str(tensor.dtype) for tensor in state.values()}),
@@ -35,6 +36,7 @@ def settings_of(run: Run, steps: int) -> dict[str, Any]:
         "loss": describe(run.loss),
         "optimizer": type(run.optimizer).__name__,
         "optimizer groups": groups,
+        "average": run.average,
         "learning_rate": run.rates,
         "schedule": {str(step): run.factor(step) for step in probes},
         "clip_norm": run.clip_norm,
@@ -46,6 +48,19 @@ def settings_of(run: Run, steps: int) -> dict[str, Any]:
         "device": run.device.type,
         "torch": torch.__version__,
     }
+    return {key: _plain(value) for key, value in settings.items()}
+
+
+def check_same_batches(run: Run) -> None:
+    """Raise a ValueError in every process unless all have the same first batch."""
+    if run.processes.count > 1:
+        digests = run.processes.gather(digest_of(run.batches.batch(0)))
+        require(
+            len(set(digests)) == 1,
+            f"batches must be the same in all {len(digests)} processes, each of which trains on "
+            "its rows of them, got other first batches: a DataLoader needs the same seed "
+            "everywhere and no DistributedSampler",
+        )
 
 
 def modules_of(model: torch.nn.Module, prefix: str = "") -> dict[str, str]:
@@ -57,10 +72,17 @@ def modules_of(model: torch.nn.Module, prefix: str = "") -> dict[str, str]:
         if name:
             described[name] = type(module).__qualname__
         for key, value in vars(module).items():
+            value = _plain(value)
             plain = value is None or isinstance(value, bool | int | float | str)
             if plain and key != "training" and not key.startswith("_"):
                 described[f"{name}.{key}".lstrip(".")] = repr(value)
     return described
+
+
+def _plain(value: Any) -> Any:
+    """A number as Python's own: a size from NumPy is the same size."""
+    number = plain_number(value)
+    return value if number is None else number
 
 
 def digest_of(batch: Any) -> str:
