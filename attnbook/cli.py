@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from .extras import extra
 from .version import __version__
@@ -72,8 +73,15 @@ def list_experiments() -> None:
 
 
 @main.command()
-@click.argument("name")
-@click.option("--seed", default=0, show_default=True, help="Seed of data, weights and order.")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option(
+    "--seed",
+    "seeds",
+    type=int,
+    default=(0,),
+    multiple=True,
+    help="Seed of data, weights and order. May be repeated, for several runs.  [default: 0]",
+)
 @click.option(
     "--out",
     default="results",
@@ -96,19 +104,27 @@ def list_experiments() -> None:
     metavar="KEY=VALUE",
     help="Change a setting; VALUE is JSON or a plain text. May be repeated.",
 )
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Run on the workers of this Dask scheduler, as tcp://127.0.0.1:8786.",
+)
 def reproduce(
-    name: str,
-    seed: int,
+    names: tuple[str, ...],
+    seeds: tuple[int, ...],
     out: str,
     device: str | None,
     commit: str | None,
     overrides: tuple[str, ...],
+    scheduler: str | None,
 ) -> None:
-    """Run the experiment NAME and record its figures in OUT/NAME.seedN.json.
+    """Run the experiment NAME, or several, each with every seed, and record the figures in
+    OUT/NAME.seedN.json.
 
     A run that was stopped goes on when the same command is given again, unless code is
-    uncommitted."""
+    uncommitted or it ran on a scheduler's workers."""
     from .experiments import reproduce as run
+    from .experiments.cluster import RunsFailed, reproduce_on
 
     settings = dict(map(_setting, overrides))
     for key in ("name", *(run.__kwdefaults__ or ())):
@@ -117,12 +133,18 @@ def reproduce(
             raise click.BadParameter(
                 f"{key} is no setting of an experiment; it is given as {given}", param_hint="--set"
             )
+    runs = [(name, seed) for name in names for seed in seeds]
+    common: dict[str, Any] = {"out": out, "device": device, "commit": commit, **settings}
     try:
-        path = run(name, seed=seed, out=out, device=device, commit=commit, resume=True, **settings)
-    except (ValueError, OSError, ImportError) as error:
+        for path in (
+            reproduce_on(scheduler, runs, **common)
+            if scheduler
+            else (run(name, seed=seed, resume=True, **common) for name, seed in runs)
+        ):
+            click.echo(path.read_text(encoding="utf-8"))
+            click.echo(f"written to {path}", err=True)
+    except (ValueError, OSError, ImportError, RunsFailed) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(path.read_text(encoding="utf-8"))
-    click.echo(f"written to {path}", err=True)
 
 
 @main.command()

@@ -4,7 +4,7 @@ inside a state, the targets that count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,15 +40,15 @@ def full_precision(logits: torch.Tensor) -> torch.Tensor:
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], nest: Any) -> Any:
-    """The same nest of tuples, NamedTuples, lists and dicts with ``function`` applied to every
-    tensor; other values stay. What has ``map_rows(function)`` says itself which of its tensors have
-    the rows first.
+    """The same nest of tuples, NamedTuples, lists and mappings with ``function`` applied to every
+    tensor; other values stay, and any mapping becomes a dict. What has ``map_rows(function)`` says
+    itself which of its tensors have the rows first.
     """
     if isinstance(nest, torch.Tensor):
         return function(nest)
     if hasattr(nest, "map_rows"):
         return nest.map_rows(function)
-    if isinstance(nest, dict):
+    if isinstance(nest, Mapping):
         return {key: map_tensors(function, item) for key, item in nest.items()}
     if isinstance(nest, tuple) and hasattr(nest, "_fields"):
         return type(nest)(*(map_tensors(function, item) for item in nest))

@@ -50,10 +50,10 @@ def setup(
     import numpy as np
     import torch
 
+    from .validate import check_integer
     from .version import __version__
 
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed must be an integer >= 0, got {seed!r}")
+    seed = check_integer("seed", seed, 0)
     if interface is not None:
         _compare_interface(interface)
     cuda = torch.cuda.is_available()
@@ -82,10 +82,10 @@ def setup(
 
 
 def _compare_interface(wanted: int) -> None:
+    from .validate import check_integer
     from .version import INTERFACE, OLDEST_INTERFACE
 
-    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-        raise ValueError(f"interface must be an integer >= 1, got {wanted!r}")
+    check_integer("interface", wanted)
     if wanted < OLDEST_INTERFACE:
         raise RuntimeError(
             f"This notebook is older than the installed attnbook: it was written for interface "

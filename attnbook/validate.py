@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ __all__ = [
     "check_integer",
     "check_number",
     "check_range",
+    "check_seed",
     "check_choice",
     "check_tensor",
     "check_value",
@@ -27,6 +29,7 @@ __all__ = [
     "describe",
     "is_transforming",
     "may_look",
+    "plain_number",
 ]
 
 
@@ -37,19 +40,22 @@ def require(condition: bool, message: str) -> None:
 
 
 def check_integer(name: str, value: object, least: int = 1, most: int | None = None) -> int:
-    """Return ``value``, an integer from ``least`` to ``most``, or raise a ``ValueError``.
+    """Return ``value``, an integer from ``least`` to ``most``, as Python's, or raise a
+    ``ValueError``.
 
-    ``True`` is no integer, and neither is ``2.0``: both are slips where a size is asked for.
+    ``np.int64(2)`` is an integer. ``True`` is none, and neither is ``2.0``: both are slips where a
+    size is asked for.
     """
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or value < least
-        or (most is not None and value > most)
-    ):
-        expected = f">= {least}" if most is None else f"from {least} to {most}"
-        raise ValueError(f"{name} must be an integer {expected}, got {value!r}")
-    return value
+    number = plain_number(value)
+    if isinstance(number, int) and number >= least and (most is None or number <= most):
+        return number
+    expected = f">= {least}" if most is None else f"from {least} to {most}"
+    raise ValueError(f"{name} must be an integer {expected}, got {value!r}")
+
+
+def check_seed(seed: object) -> int:
+    """Return ``seed``, an integer that PyTorch's generators take, or raise a ``ValueError``."""
+    return check_integer("seed", seed, -(2**63), 2**64 - 1)
 
 
 def check_number(
@@ -62,41 +68,49 @@ def check_number(
     below: float | None = None,
 ) -> float:
     """Return ``value``, a finite number within the bounds (``above`` and ``below`` are excluded),
-    or raise a ``ValueError``."""
+    as Python's, or raise a ``ValueError``. An integer beyond the range of a float is not finite."""
+    number = plain_number(value)
     bounds = [
-        (">=", least, lambda bound: value >= bound),
-        (">", above, lambda bound: value > bound),
-        ("<=", most, lambda bound: value <= bound),
-        ("<", below, lambda bound: value < bound),
+        (">=", least, lambda bound: number >= bound),
+        (">", above, lambda bound: number > bound),
+        ("<=", most, lambda bound: number <= bound),
+        ("<", below, lambda bound: number < bound),
     ]
     if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or not math.isfinite(value)
+        number is None
+        or not -sys.float_info.max <= number <= sys.float_info.max
         or not all(holds(bound) for _, bound, holds in bounds if bound is not None)
     ):
         expected = " and ".join(f"{sign} {bound}" for sign, bound, _ in bounds if bound is not None)
         raise ValueError(f"{name} must be a finite number {expected}".rstrip() + f", got {value!r}")
-    return value
+    return number
+
+
+def plain_number(value: object) -> int | float | None:
+    """A number as Python's own int or float, from NumPy or pandas, too; None for anything else,
+    ``True`` among them.
+    """
+    if type(value) is int or type(value) is float:
+        return value
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else None
 
 
 def check_range(name: str, value: object, least: int = 1) -> tuple[int, int]:
     """Return ``value`` as a pair (low, high) of integers from ``least`` on, both ends included, or
     raise a ``ValueError``. One integer k stands for (k, k).
     """
-    low, high = value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
-    if (
-        isinstance(low, bool)
-        or isinstance(high, bool)
-        or not isinstance(low, int)
-        or not isinstance(high, int)
-        or not least <= low <= high
-    ):
-        raise ValueError(
-            f"{name} must be an integer >= {least}, or (low, high) of such with low <= high, got "
-            f"{value!r}"
-        )
-    return low, high
+    pair = value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
+    low, high = map(plain_number, pair)
+    if isinstance(low, int) and isinstance(high, int) and least <= low <= high:
+        return low, high
+    raise ValueError(
+        f"{name} must be an integer >= {least}, or (low, high) of such with low <= high, got "
+        f"{value!r}"
+    )
 
 
 def check_choice(name: str, value: object, choices: Iterable) -> Any:

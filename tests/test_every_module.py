@@ -1,13 +1,16 @@
 """What holds for every public module of the library, in each of its numbers."""
 
 import copy
+import functools
 import re
 
 import catalogue
+import numpy as np
 import pytest
 import torch
 
 import attnbook
+from attnbook.training.loop.settings import modules_of
 
 NEAR = {"rtol": 1e-3, "atol": 1e-5}  # of a difference quotient
 
@@ -75,6 +78,67 @@ def test_without_it_they_are_right_or_an_error_names_it(name):
         return
     for mine, measured in zip(found, measured_curvature(entry, leaves, ways)):
         torch.testing.assert_close(mine, measured, **NEAR)
+
+
+def of_numpy(value):
+    """An integer or a fraction as NumPy and pandas give it."""
+    kind = {int: np.int64, float: np.float64}.get(type(value))
+    return value if kind is None else kind(value)
+
+
+@pytest.fixture
+def numbers_of_numpy(monkeypatch):
+    """Every module of the library is made with numbers of NumPy, whoever makes it."""
+
+    def patch(cls):
+        begin = cls.__init__
+
+        @functools.wraps(begin)
+        def with_numpy(self, *arguments, **options):
+            begin(
+                self,
+                *map(of_numpy, arguments),
+                **{name: of_numpy(value) for name, value in options.items()},
+            )
+
+        monkeypatch.setattr(cls, "__init__", with_numpy)
+
+    for name in attnbook.__all__:
+        cls = getattr(attnbook, name)
+        if isinstance(cls, type) and issubclass(cls, torch.nn.Module) and "__init__" in vars(cls):
+            patch(cls)
+    for name in ("B", "N", "D", "WORDS"):
+        monkeypatch.setattr(catalogue, name, np.int64(getattr(catalogue, name)))
+
+
+TO_PYTORCH_AS_THEY_CAME = {  # by attnbook/models/rnn/common.py, and nn.LSTM takes ints alone
+    "Bahdanau",
+    "FixedDictionary",
+    "HierarchicalAttention",
+    "LSTMLanguageModel",
+    "Luong",
+    "PointerNetwork",
+    "Seq2Seq",
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.xfail(strict=True)][name not in refused :])
+        for refused in [TO_PYTORCH_AS_THEY_CAME]
+        for name in catalogue.MAKE
+    ],
+)
+def test_sizes_and_rates_of_numpy_make_the_same_module(name, request):
+    plain = catalogue.make(name)
+    torch.manual_seed(1)
+    right = plain()
+    request.getfixturevalue("numbers_of_numpy")
+    entry = catalogue.make(name)
+    torch.manual_seed(1)
+    assert torch.equal(entry(), right)
+    assert modules_of(entry.module) == modules_of(plain.module)
 
 
 PYTORCH_TRANSFORMS = {  # what PyTorch's own transforms cannot do yet, by the words of its error

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -39,6 +41,16 @@ from attnbook.validate import (
         (lambda: check_number("rate", math.nan), "rate must be a finite number, got nan"),
         (lambda: check_number("rate", "1"), "rate must be a finite number, got '1'"),
         (lambda: check_number("rate", True), "rate must be a finite number, got True"),
+        (lambda: check_number("base", 10**400), "base must be a finite number, got 1000000"),
+        (lambda: check_number("rate", np.float32(np.inf)), "rate must be a finite number, got np"),
+        (lambda: check_number("rate", np.True_), "rate must be a finite number, got np.True_"),
+        (lambda: check_number("rate", torch.ones(())), "rate must be a finite number, got tensor"),
+        (lambda: check_integer("heads", np.int64(0)), "heads must be an integer >= 1, got np.int6"),
+        (lambda: check_integer("heads", np.True_), "heads must be an integer >= 1, got np.True_"),
+        (lambda: check_integer("heads", np.float64(2)), "heads must be an integer >= 1, got np.fl"),
+        (lambda: check_integer("heads", 2j), "heads must be an integer >= 1, got 2j"),
+        (lambda: check_range("n", (np.int64(4), 3)), "n must be an integer >= 1, or (low, high)"),
+        (lambda: check_range("n", np.arange(2, 4)), "n must be an integer >= 1, or (low, high)"),
         (
             lambda: check_maker("norm", torch.nn.Identity()),
             "norm must be a function or a class that makes modules, got the module Identity",
@@ -140,3 +152,44 @@ def test_what_is_right_comes_back():
     check_ids("ids", ids, 8)
     check_values("ids", ids, 0, 7)
     assert check_whole("ids", ids) is ids and check_lengths(ids[0], 2, "x", 0, 7).equal(ids[0])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, np.intp])
+def test_an_integer_of_numpy_is_an_integer_and_comes_back_as_pythons(kind):
+    """So that a size goes into JSON, into a checkpoint and into a message as any other."""
+    for got in (
+        check_integer("n", kind(3)),
+        *check_range("n", kind(3)),
+        *check_range("n", [kind(3), 3]),
+        check_number("n", kind(3), least=1),
+    ):
+        assert got == 3 and type(got) is int
+
+
+def test_numbers_of_numpy_and_pandas_come_back_as_pythons():
+    table = pd.DataFrame({"size": [2, 3], "rate": [0.5, 0.25]})
+    assert type(check_integer("size", table["size"].max())) is int
+    for value in (table["rate"][1], np.float32(0.25), np.float16(0.25)):
+        got = check_number("rate", value, above=0, below=1)
+        assert got == 0.25 and type(got) is float
+    assert type(check_number("n", 2)) is int and type(check_number("n", 2.0)) is float
+
+
+def test_a_size_is_guarded_by_the_compiler_as_before():
+    """A check inside a compiled function neither breaks the graph nor makes a constant of a size
+    that was seen to change.
+    """
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    @torch.compile(backend=backend, fullgraph=True)
+    def rows(x, n):
+        return x[: check_integer("n", n, 0, 100)] * check_number("factor", 2.5, above=0)
+
+    x = torch.arange(8.0)
+    for n in (2, 3, 4, 5):
+        assert torch.equal(rows(x, n), 2.5 * x[:n])
+    assert len(graphs) == 2

@@ -28,7 +28,7 @@ COLABS = ROOT / "requirements" / "colab.txt"
 CI = os.environ.get("CI", "").lower() in ("1", "true")
 OLDEST, COLAB = "--oldest" in sys.argv, "--colab" in sys.argv
 ENVIRONMENT = "--environment" in sys.argv
-EXTRAS = "book,lab,website,test,translate,text,captions,reference,dev"
+EXTRAS = "book,lab,website,test,translate,text,captions,cluster,reference,dev"
 # The library, the tool that builds the book, and the grader: one pip command for all three, since
 # the grader depends on the others.
 PROJECTS = (f".[{EXTRAS}]", "./tools", "./grader[cluster]")

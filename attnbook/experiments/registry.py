@@ -28,13 +28,15 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from .. import resources
-from ..validate import check_choice, require
+from ..validate import check_choice, check_integer, plain_number, require
 
 __all__ = [
     "Experiment",
     "NoSettings",
     "load_experiments",
+    "prepare",
     "read_setting",
+    "record_name",
     "recorded_minutes",
     "register",
     "reproduce",
@@ -143,19 +145,10 @@ def reproduce(
     from ..training.loop.processes import check_device
     from .common import resumable
 
-    experiments = load_experiments()
-    if name not in experiments:
-        close = difflib.get_close_matches(name, experiments)
-        such = f", such as {', '.join(map(repr, close))}" if close else ""
-        raise ValueError(
-            f"name must be an experiment that `attnbook experiments` lists{such}, got {name!r}"
-        )
-    experiment = experiments[name]
-    fields = [field.name for field in dataclasses.fields(experiment.settings)]
-    for key in overrides:
-        check_choice(f"setting of {name}", key, fields)
-    settings = dataclasses.replace(experiment.settings, **overrides)
-    _check_types(settings)
+    seed = check_integer("seed", seed, 0)
+    folder = Path(out)
+    overrides = {key: _plain(value) for key, value in overrides.items()}
+    experiment, settings = prepare(name, seed, folder, overrides)
     parameters = inspect.signature(experiment.run).parameters
     takes_device = "device" in parameters
     used = str(
@@ -164,16 +157,7 @@ def reproduce(
     require(
         takes_device or used.startswith("cpu"), f"device must be 'cpu' for {name}, got {used!r}"
     )
-    folder = Path(out)
     make_folder("out", folder)
-    path = folder / f"{name}.seed{seed}.json"
-    chosen = {field: getattr(settings, field) for field in fields}
-    if path.exists() and json.loads(path.read_text("utf-8")).get("settings") != json.loads(
-        json.dumps(chosen)
-    ):
-        warnings.warn(
-            f"{path} holds a run of other settings, which this one will replace", stacklevel=2
-        )
     # no TF32: a GPU computes what a CPU does
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     started = time.perf_counter()
@@ -190,7 +174,7 @@ def reproduce(
         "name": name,
         "title": experiment.title,
         "seed": seed,
-        "settings": chosen,
+        "settings": _chosen(settings),
         "figures": figures,
         "seconds": round(time.perf_counter() - started, 1),
         "device": _device_name(used),
@@ -200,7 +184,53 @@ def reproduce(
         "command": _command(name, seed, device, overrides),
     }
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    return write_atomically(path, text.encode())
+    return write_atomically(folder / record_name(name, seed), text.encode())
+
+
+def prepare(
+    name: str, seed: int, folder: Path, overrides: Mapping[str, Any]
+) -> tuple[Experiment, Any]:
+    """The experiment of that name, and its settings with the changes.
+
+    Warns if the folder has a record of other settings, and raises a ``ValueError`` for an unknown
+    name or setting and for a setting that is not of the type of its field.
+    """
+    experiments = load_experiments()
+    if name not in experiments:
+        close = difflib.get_close_matches(name, experiments)
+        such = f", such as {', '.join(map(repr, close))}" if close else ""
+        raise ValueError(
+            f"name must be an experiment that `attnbook experiments` lists{such}, got {name!r}"
+        )
+    experiment = experiments[name]
+    fields = [field.name for field in dataclasses.fields(experiment.settings)]
+    for key in overrides:
+        check_choice(f"setting of {name}", key, fields)
+    settings = dataclasses.replace(experiment.settings, **overrides)
+    _check_types(settings)
+    path = folder / record_name(name, seed)
+    if path.exists() and json.loads(path.read_text("utf-8")).get("settings") != json.loads(
+        json.dumps(_chosen(settings))
+    ):
+        warnings.warn(
+            f"{path} holds a run of other settings, which this one will replace", stacklevel=3
+        )
+    return experiment, settings
+
+
+def record_name(name: str, seed: int) -> str:
+    """The file of a run."""
+    return f"{name}.seed{seed}.json"
+
+
+def _chosen(settings: Any) -> dict[str, Any]:
+    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+
+
+def _plain(value: Any) -> Any:
+    """A number as Python's own, for the record."""
+    number = plain_number(value)
+    return value if number is None else number
 
 
 def read_setting(text: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from ..validate import check_integer
+from ..validate import check_integer, check_seed
 
 __all__ = ["EpochBatches", "GeneratedBatches", "text_generator", "torch_generator"]
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 def torch_generator(seed: int, step: int, device: torch.device | str = "cpu") -> torch.Generator:
     """The random numbers of a step: seeds differ by more steps than a run takes."""
-    return torch.Generator(device).manual_seed(1_000_003 * seed + step)
+    return torch.Generator(device).manual_seed(1_000_003 * check_seed(seed) + step)
 
 
 def text_generator(seed: int, step: int) -> random.Random:

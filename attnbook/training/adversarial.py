@@ -19,9 +19,10 @@ from torch.nn.utils import get_total_norm, parametrize
 from tqdm import tqdm
 
 from ..modules import full_precision, temporary_mode
-from ..validate import check_choice, check_integer, check_number, check_whole, require
+from ..validate import check_choice, check_integer, check_number, check_seed, check_whole, require
 from .loop.attributes import modules_of
 from .loop.autocast import autocast, usable_precision
+from .loop.averaging import update_average
 from .loop.history import NonFiniteError
 from .loop.nested import to_device
 from .loop.processes import check_device
@@ -292,7 +293,7 @@ def fit_adversarial(
             history.discriminator_losses.append(discriminator_loss)
             history.generator_losses.append(generator_loss)
             if average is not None and history.averaged is not None:
-                _average(history.averaged, generator, average)
+                update_average(history.averaged, generator, average)
             bar.set_postfix_str(f"D {discriminator_loss:.3f} G {generator_loss:.3f}", refresh=False)
             bar.update()
             if evaluate is not None and is_due(step + 1, evaluate_every, steps):
@@ -373,15 +374,6 @@ def _frozen(module: torch.nn.Module) -> Iterator[None]:
 
 
 @torch.no_grad()
-def _average(averaged: torch.nn.Module, module: torch.nn.Module, decay: float) -> None:
-    """w̄ ← decay w̄ + (1 − decay) w for the parameters; buffers are copied."""
-    for mean, now in zip(averaged.parameters(), module.parameters(), strict=True):
-        mean.lerp_(now, 1 - decay)
-    for mean, now in zip(averaged.buffers(), module.buffers(), strict=True):
-        mean.copy_(now)
-
-
-@torch.no_grad()
 def standing_statistics(
     generator: torch.nn.Module, labels: torch.Tensor | None = None, *, seed: int = 0
 ) -> torch.nn.Module:
@@ -417,7 +409,7 @@ def standing_statistics(
     ]
     momenta = [part.momentum for part in norms]
     buffers = [(buffer, buffer.clone()) for buffer in generator.buffers()]
-    g = torch.Generator().manual_seed(seed)
+    g = torch.Generator().manual_seed(check_seed(seed))
     try:
         with temporary_mode(generator, True):
             for part in norms:
@@ -465,7 +457,7 @@ def sample_pictures(
     count = check_integer("number", number) if labels is None else len(labels)
     check_integer("batch_size", batch_size)
     parameter = next(generator.parameters())
-    g = torch.Generator().manual_seed(seed)
+    g = torch.Generator().manual_seed(check_seed(seed))
     noise = torch.randn(count, _noise_width(generator), generator=g).to(parameter)
     with temporary_mode(generator, False):
         parts = [

@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from training_doubles import CopyBatches, make_model
+from torch.utils.data import DataLoader
+from training_doubles import Batch, CopyBatches, make_model
 
 from attnbook.training import NonFiniteError, fit, token_loss
 
@@ -33,6 +34,14 @@ def start(seed, dtype):
     return model
 
 
+def loader(rows, seed):
+    """Pairs of one length in an order of that seed."""
+    examples = CopyBatches(30).batch(0)
+    pairs = [Batch(*(tensor[k] for tensor in examples)) for k in range(30)]
+    generator = torch.Generator().manual_seed(seed)
+    return DataLoader(pairs, rows, shuffle=True, generator=generator)
+
+
 def run(name, directory, rank=0):
     """The state of the model, and the history, of one case.
 
@@ -52,6 +61,8 @@ def run(name, directory, rank=0):
         return token_loss(model, batch)
 
     options = dict(OPTIONS, micro_batch=2 if name == "parts" else None)
+    options["average"] = 0.6 if name == "averaged" else None
+    batches = loader(rows, seed=1) if name == "loader" else CopyBatches(rows)
     if name == "checkpoints":
         options.update(
             checkpoint_dir=directory,
@@ -66,8 +77,9 @@ def run(name, directory, rank=0):
             **{**options, "steps": 3, "evaluate_every": None, "evaluate": None},
         )
         model = start(rank + 5, dtype)
-    history = fit(model, CopyBatches(rows), loss, **options)
-    return {"weights": model.state_dict(), "history": vars(history)}
+    history = fit(model, batches, loss, **options)
+    trained = model if history.averaged is None else history.averaged
+    return {"weights": trained.state_dict(), "history": vars(history) | {"averaged": None}}
 
 
 def errors(directory, rank):
@@ -94,6 +106,10 @@ def errors(directory, rank):
         fit(make_model(), CopyBatches(), poisoned, **OPTIONS)
     except NonFiniteError as error:
         raised["nan"] = str(error)
+    try:
+        fit(make_model(), loader(6, seed=rank), token_loss, **OPTIONS)
+    except ValueError as error:
+        raised["other batches"] = str(error)
     return raised
 
 
@@ -103,6 +119,8 @@ CASES = (
     "uneven rows",
     "one row",
     "parts",
+    "averaged",
+    "loader",
     "checkpoints",
     "running statistics",
 )

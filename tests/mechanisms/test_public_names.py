@@ -25,6 +25,14 @@ MODELS = """
     TransformerEncoderModel TransformerLM alternating attention_scales dcgan_pair paper_parts
     sagan_pair
 """
+TASKS = """
+    BOS Batch CharacterWindows EOS PAD Pair SequenceBatches Task UNK Vocabulary Window
+    character_vocabulary collate encode_text make_task split_text to_text
+"""
+TRAINING = """
+    History NonFiniteError average_checkpoints beam_search fit fit_adversarial greedy language_loss
+    load_model_weights perplexity save_model token_loss
+"""
 
 
 @pytest.mark.parametrize(
@@ -32,6 +40,8 @@ MODELS = """
     [
         ("attnbook.mechanisms", MECHANISMS),
         ("attnbook.models", MODELS),
+        ("attnbook.tasks", TASKS),
+        ("attnbook.training", TRAINING),
         ("attnbook", MECHANISMS + MODELS + "__version__ setup"),
     ],
 )

@@ -15,6 +15,7 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # installed with --no-deps. Extras are imported inside the function that needs them (ruff, TID253).
 COLAB = "torch numpy matplotlib tqdm scipy pandas pooch accelerate safetensors click IPython"
 COLAB += " matplotlib_inline requests PIL sklearn sacrebleu tokenizers jinja2 pycocoevalcap triton"
+COLAB += " distributed"
 
 
 def lint(folder: Path) -> subprocess.CompletedProcess:

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,30 @@ def test_a_package_can_be_imported_whole(name):
     space = {}
     exec(f"from {name} import *", space)
     assert set(getattr(importlib.import_module(name), "__all__", [])) <= set(space)
+
+
+def pages_of_the_api() -> set[str]:
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "api").glob("*.md")]
+    return set(re.findall(r"package-api:: (\S+)", "\n".join(texts)))
+
+
+WITHOUT_A_LIST = ("attnbook.training.decoding.", "attnbook.training.losses.token_loss")
+
+
+@pytest.mark.parametrize("part", ["tasks", "training"])
+def test_what_a_package_exports_is_on_a_page_of_the_api(part):
+    """A page shows what a module of its package lists in ``__all__``."""
+    package, missing = importlib.import_module(f"attnbook.{part}"), []
+    for name in package.__all__:
+        value = getattr(package, name)
+        home = getattr(value, "__module__", "")
+        if (inspect.isclass(value) or inspect.isfunction(value)) and not (
+            home.startswith(WITHOUT_A_LIST)
+        ):
+            listed = name in getattr(importlib.import_module(home), "__all__", ())
+            on_a_page = {home, home.rpartition(".")[0]} & pages_of_the_api()
+            missing += [] if listed and on_a_page else [f"{home}.{name}"]
+    assert not missing
 
 
 def test_the_package_can_be_imported_whole_by_a_new_interpreter():

@@ -12,7 +12,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from attnbook.training import adversarial, fit_adversarial, sample_pictures, standing_statistics
-from attnbook.training.adversarial import ADVERSARIAL_LOSSES, AdversarialLoss, _average, hinge_loss
+from attnbook.training.adversarial import ADVERSARIAL_LOSSES, AdversarialLoss, hinge_loss
+from attnbook.training.loop.averaging import update_average
 from attnbook.training.loop.history import NonFiniteError
 
 
@@ -300,7 +301,7 @@ def test_the_average_of_many_steps_equals_the_sum_over_them():
             for p in net.parameters():
                 p.add_(torch.randn_like(p))
         path.append(weights(net))
-        _average(mean, net, 0.7)
+        update_average(mean, net, 0.7)
     expected = {
         name: 0.7**5 * path[0][name]
         + sum(0.3 * 0.7 ** (5 - k) * path[k][name] for k in range(1, 6))

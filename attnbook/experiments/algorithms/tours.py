@@ -79,7 +79,7 @@ class TourBatches:
         self.teacher, self.warm_up = teacher, warm_up
 
     def size(self, step: int, generator: torch.Generator) -> int:
-        least, most = (None, self.n) if isinstance(self.n, int) else self.n
+        least, most = self.n if isinstance(self.n, tuple | list) else (None, self.n)
         if self.warm_up and step < self.warm_up[1]:
             first, steps = self.warm_up
             most = first + (most - first) * step // steps

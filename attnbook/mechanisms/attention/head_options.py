@@ -32,16 +32,19 @@ def check_heads(
     rotary: Rotary | None,
     window: int | None,
     sinks: int,
-) -> None:
-    """Raise ``ValueError`` unless these options of a multi-head layer fit one another."""
+) -> tuple[int, int | None, int]:
+    """Return num_kv_heads, window and sinks, or raise ``ValueError`` unless these options of a
+    multi-head layer fit one another.
+    """
     for name in ("query_width", "key_width"):
         width = getattr(score, name)
         require(
             width in (None, d_head),
             f"score must be made for the width of a head, {d_head}; its {name} is {width}",
         )
+    num_kv_heads = check_integer("num_kv_heads", num_kv_heads)
     require(
-        num_heads % check_integer("num_kv_heads", num_kv_heads) == 0,
+        num_heads % num_kv_heads == 0,
         f"num_kv_heads must divide num_heads = {num_heads}, got {num_kv_heads}",
     )
     require(
@@ -49,15 +52,16 @@ def check_heads(
         f"rotary must be RotaryPositions for the width of a head, {d_head}, got {rotary!r}",
     )
     if window is not None:
-        check_integer("window", window)
+        window = check_integer("window", window)
         require(
             not score.counts_positions,
             f"window needs a score that counts no positions, got {type(score).__name__}",
         )
+    sinks = check_integer("sinks", sinks, 0)
     require(
-        check_integer("sinks", sinks, 0) == 0 or window is not None,
-        f"sinks need a window, got sinks = {sinks} and no window",
+        sinks == 0 or window is not None, f"sinks need a window, got sinks = {sinks} and no window"
     )
+    return num_kv_heads, window, sinks
 
 
 def place_heads(

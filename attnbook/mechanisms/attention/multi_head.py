@@ -144,8 +144,10 @@ class MultiHeadAttention(nn.Module):
                 self.check_option(name)
         self.sink = nn.Parameter(torch.zeros(num_heads)) if learned_sink else None
         heads = num_heads if num_kv_heads is None else num_kv_heads
-        check_heads(num_heads, heads, self.d_head, self.score, rotary, window, sinks)
-        self.num_kv_heads, self.rotary, self.window, self.sinks = heads, rotary, window, sinks
+        heads, self.window, self.sinks = check_heads(
+            num_heads, heads, self.d_head, self.score, rotary, window, sinks
+        )
+        self.num_kv_heads, self.rotary = heads, rotary
         if normalise is not None:
             check_maker("normalise", normalise)
         self.query_norm = None if normalise is None else normalise(self.d_head)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from ...validate import check_integer, check_mask, describe, require
+from ...validate import check_integer, check_mask, check_seed, describe, require
 
 __all__ = ["bigbird_mask", "receptive_field"]
 
@@ -61,7 +61,7 @@ def bigbird_mask(
     number = torch.arange(blocks, device="cpu")
     seen = (number - number[:, None]).abs() <= window_blocks // 2
     seen[:, :global_blocks] = True
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_seed(seed))
     order = torch.rand(blocks, blocks, generator=generator, device="cpu").masked_fill(seen, 2.0)
     drawn = order.argsort(dim=-1)[:, :random_blocks]  # those that are seen anyway come last
     seen.scatter_(-1, drawn, True)

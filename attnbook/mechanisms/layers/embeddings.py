@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_number, check_values, require
+from ...validate import check_integer, check_number, check_values, plain_number, require
 
 __all__ = [
     "AdaptiveEmbedding",
@@ -115,7 +115,7 @@ class FactorisedOutput(nn.Module):
 
 
 def _bands(size: int, cutoffs: Sequence[int], factor: float) -> list[tuple[int, int]]:
-    edges = [0, *cutoffs, check_integer("size", size)]
+    edges = [0, *map(plain_number, cutoffs), check_integer("size", size)]
     require(
         len(cutoffs) > 0 and all(isinstance(c, int) and a < c for a, c in zip(edges, edges[1:])),
         f"cutoffs must be whole numbers that rise from above 0 to below size = {size}, got "

@@ -122,7 +122,7 @@ class RotaryPositions(nn.Module):
                 f"shape {tuple(shape)}",
             )
             return self._compute(position.to(device), dtype)
-        check_integer("position", position, 0)
+        position = check_integer("position", position, 0)
         longer = self._limit is not None and position + n > self._limit
         if longer or torch.compiler.is_compiling():
             return self._compute(position + torch.arange(n, device=device), dtype)

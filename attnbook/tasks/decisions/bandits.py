@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from ...validate import check_integer, check_number
+from ...validate import check_integer, check_number, check_seed
 from .environments import Environments, Step, check_actions, select_rows
 
 __all__ = ["Bandits", "EpsilonGreedy", "Indexed", "BestArm", "RandomPolicy", "Thompson", "UCB1"]
@@ -38,7 +38,7 @@ class Bandits:
 
     def reset(self, seed: int, worlds: int = 1) -> torch.Tensor:
         """New bandits from the seed; returns the first inputs, zeros ``(worlds, arms + 1)``."""
-        self._generator = torch.Generator(self.device).manual_seed(seed)
+        self._generator = torch.Generator(self.device).manual_seed(check_seed(seed))
         # p
         self.chances = torch.rand(
             worlds, self.num_actions, generator=self._generator, device=self.device

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer
+from ...validate import check_integer, check_seed
 from .environments import Step, check_actions, select_rows
 
 __all__ = ["DecisionProcesses", "OptimalPlanner", "Plan", "value_iteration"]
@@ -69,7 +69,7 @@ class DecisionProcesses:
 
     def reset(self, seed: int, worlds: int = 1) -> torch.Tensor:
         """New worlds from the seed; returns the first inputs ``(worlds, A + S + 2)``."""
-        generator = self._generator = torch.Generator(self.device).manual_seed(seed)
+        generator = self._generator = torch.Generator(self.device).manual_seed(check_seed(seed))
         table = (1 if self.alike else worlds, self.states, self.num_actions)
         # Exponentials divided by their sum are a flat Dirichlet.
         waits = torch.empty(*table, self.states, device=self.device).exponential_(

@@ -12,6 +12,8 @@ from typing import NamedTuple, Protocol
 
 import torch
 
+from ...validate import check_seed
+
 # Added to the seed of the environments: with the same seed a policy that draws would see their
 # chances. The CPU's generator takes the last 32 bits alone.
 _POLICY_SEED_OFFSET = 1_000_000_007
@@ -105,7 +107,7 @@ def play(
         count: how many environments.
         keep_inputs: whether to record the inputs; else ``inputs`` has no steps.
     """
-    generator = torch.Generator(worlds.device).manual_seed(seed + _POLICY_SEED_OFFSET)
+    generator = torch.Generator(worlds.device).manual_seed(check_seed(seed) + _POLICY_SEED_OFFSET)
     with torch.no_grad():
         input = worlds.reset(seed, count)
         policy.start(worlds, count, generator)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer
+from ...validate import check_integer, check_seed
 from .labelled import Labelled
 
 __all__ = [
@@ -163,7 +163,7 @@ def far_parts(count: int, *, seed: int, size: int = 32, agree: bool = True) -> F
             chance. For comparison only.
     """
     check_integer("count", count)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_seed(seed))
     shapes = torch.randint(len(SHAPES), (count,), generator=generator)
     colours = torch.randint(len(COLOURS), (count, 2), generator=generator)
     if agree:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer
+from ...validate import check_integer, check_seed
 from ..endless_batches import torch_generator
 
 __all__ = ["Labelled", "LabelledBatch", "LabelledBatches", "to_floats", "to_pixels"]
@@ -88,7 +88,8 @@ class Labelled:
 
     def shuffled(self, seed: int) -> Labelled:
         """The same pictures in a random order."""
-        return self.take(torch.randperm(len(self), generator=torch.Generator().manual_seed(seed)))
+        generator = torch.Generator().manual_seed(check_seed(seed))
+        return self.take(torch.randperm(len(self), generator=generator))
 
     def halves(self, seed: int = 0) -> tuple[Labelled, Labelled]:
         """Two random halves that share no picture: real data beside real data.

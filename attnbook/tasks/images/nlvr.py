@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_choice
+from ...validate import check_choice, check_seed
 from .. import datasets
 from ..sequences.vocabulary import Vocabulary
 from .captioned_pictures import Box, Captioned
@@ -123,7 +123,7 @@ def split(statements: Iterable[Statement], shares: tuple[float, float] = (0.1, 0
     for s in statements:
         groups.setdefault(root(("identifier", s.identifier)), []).append(s)
     order = [groups[key] for key in sorted(groups)]
-    random.Random(seed).shuffle(order)
+    random.Random(check_seed(seed)).shuffle(order)
     train, valid, test = [], [], []
     for group in order:
         for part, share in ((valid, shares[0]), (test, shares[1])):

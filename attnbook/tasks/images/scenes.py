@@ -15,7 +15,7 @@ from itertools import permutations, product
 
 import torch
 
-from ...validate import check_choice, check_integer, check_number, check_range
+from ...validate import check_choice, check_integer, check_number, check_range, check_seed
 from ..sequences.vocabulary import Vocabulary
 from .captioned_pictures import Box, Captioned
 
@@ -94,7 +94,8 @@ def held_out(share: float = 0.2, seed: int = 0) -> frozenset[tuple[int, int]]:
     """
     check_number("share", share, above=0, below=1)
     pairs = list(permutations(range(len(KINDS)), 2))
-    order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed)).tolist()
+    generator = torch.Generator().manual_seed(check_seed(seed))
+    order = torch.randperm(len(pairs), generator=generator).tolist()
     return frozenset(pairs[i] for i in order[: round(share * len(pairs))])
 
 
@@ -152,7 +153,7 @@ def scenes(
     (rows, columns), most = GRID, high + 2
     if most > rows * columns // 2:
         raise ValueError(f"small must be at most {rows * columns // 2 - 2}, got {small!r}")
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_seed(seed))
 
     def integers(top: int, *shape: int) -> torch.Tensor:
         return torch.randint(top, shape, generator=generator)

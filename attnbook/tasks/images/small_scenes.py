@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_choice, check_integer, describe, require
+from ...validate import check_choice, check_integer, check_seed, describe, require
 from .labelled import Labelled, to_floats
 from .scenes import CELL, GRID, KINDS, LARGE, SMALL, caption, draw, held_out, vocabulary
 
@@ -39,7 +39,7 @@ def one_large(count: int, *, seed: int, small: int = 6, cells: int = 6) -> Label
     check_integer("count", count)
     size = CELL * check_integer("cells", cells, 1, min(GRID))
     check_integer("small", small, 0, cells * cells - 1)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_seed(seed))
     pictures, labels = [], []
     for start in range(0, count, 1000):
         n = min(1000, count - start)
@@ -89,7 +89,7 @@ def two_objects(count: int, *, seed: int, part: str = "train") -> Described:
     """
     check_choice("part", part, ("train", "test"))
     check_integer("count", count)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_seed(seed))
     unseen = held_out()
     pairs = torch.tensor(
         sorted(p for p in permutations(range(len(KINDS)), 2) if (p in unseen) == (part == "test"))

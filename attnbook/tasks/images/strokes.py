@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from ...validate import check_integer
+from ...validate import check_integer, check_seed
 from .few_shot_episodes import Classes
 
 __all__ = ["SIZE", "alphabet", "alphabets", "render"]
@@ -90,7 +90,7 @@ def alphabet(letters: int, examples: int = 20, *, seed: int, name: str | None = 
     """
     check_integer("letters", letters)
     check_integer("examples", examples)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_seed(seed))
     points, curved, there = _letters(letters, generator)
 
     def normal(*shape: int) -> torch.Tensor:

@@ -11,6 +11,8 @@ from ..endless_batches import EpochBatches
 from .pairs import Pair
 from .vocabulary import BOS, EOS, PAD, Vocabulary
 
+__all__ = ["Batch", "SequenceBatches", "collate"]
+
 
 class Batch(NamedTuple):
     """B pairs as CPU tensors of int64, batch first, padded with PAD=0.

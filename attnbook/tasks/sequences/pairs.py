@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from ...validate import check_integer
+from ...validate import check_integer, check_seed
+
+__all__ = ["Pair"]
 
 NOTHING: frozenset[int] = frozenset()
 
@@ -40,13 +42,13 @@ def span(start: int, stop: int) -> frozenset[int]:
 
 def take(draw: Callable[[random.Random], Pair], count: int, seed: int) -> list[Pair]:
     """`count` draws from one generator of random numbers; sources may repeat."""
-    generator = random.Random(seed)
+    generator = random.Random(check_seed(seed))
     return [draw(generator) for _ in range(check_integer("count", count, 0))]
 
 
 def stream(draw: Callable[[random.Random], Pair], seed: int) -> Iterator[Pair]:
     """Draws without end."""
-    generator = random.Random(seed)
+    generator = random.Random(check_seed(seed))
     while True:
         yield draw(generator)
 

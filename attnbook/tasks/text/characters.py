@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
-from ...validate import check_integer, check_number
+from ...validate import check_integer, check_number, check_whole, describe
 from .. import datasets
 from ..endless_batches import GeneratedBatches
 from ..sequences.vocabulary import SPECIAL, Vocabulary
@@ -64,7 +66,8 @@ class CharacterWindows(GeneratedBatches[Window]):
     """Endless batches of windows of a text that begin at random places.
 
     Args:
-        ids: ``(characters,)`` of :func:`encode_text`.
+        ids: ``(characters,)`` of :func:`encode_text`, or any other ids of a text, as a tensor, an
+            array or a list.
         length: characters per window.
         batch_size: windows per batch.
         seed: of the places.
@@ -73,17 +76,30 @@ class CharacterWindows(GeneratedBatches[Window]):
             once (the rest that fills no window is left out).
 
     Raises:
-        ValueError: for a text that is not longer than a window, or sizes below 1.
+        ValueError: for ids that are no whole numbers in a row, a text that is not longer than a
+            window, or sizes below 1.
     """
 
     def __init__(
-        self, ids: torch.Tensor, length: int, batch_size: int, seed: int = 0, *, cover: bool = False
+        self,
+        ids: torch.Tensor | Sequence[int],
+        length: int,
+        batch_size: int,
+        seed: int = 0,
+        *,
+        cover: bool = False,
     ) -> None:
-        if len(ids) <= check_integer("length", length):
+        if not isinstance(ids, torch.Tensor) and (array := np.asarray(ids)).dtype.kind in "iu":
+            ids = torch.from_numpy(array.astype(np.int64))
+        row = check_whole("ids", ids).long()
+        if row.dim() != 1:
+            raise ValueError(f"ids must be those of one text, in a row, got {describe(ids)}")
+        length = check_integer("length", length)
+        if len(row) <= length:
             raise ValueError(
-                f"ids must hold more than length = {length} characters, got {len(ids)}"
+                f"ids must hold more than length = {length} characters, got {len(row)}"
             )
-        self.ids, self.length, self.cover = ids, length, cover
+        self.ids, self.length, self.cover = row, length, cover
         super().__init__(self._random, batch_size, seed)
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_range
+from ...validate import check_integer, check_range, check_seed, plain_number
 from .. import datasets
 from ..endless_batches import EpochBatches
 from ..sequences.vocabulary import PAD, Vocabulary
@@ -92,7 +92,7 @@ def generate(
             f"one about the film and "
             f"{others[0]} others: at most {len(FACTS) + 1 + others[0]}, got {sentences!r}"
         )
-    generator = random.Random(seed)
+    generator = random.Random(check_seed(seed))
     return [_document(generator, sentences, others) for _ in range(count)]
 
 
@@ -170,14 +170,12 @@ def split(
     Raises:
         ValueError: a size is odd, or a class has too few documents.
     """
-    if any(
-        isinstance(size, bool) or not isinstance(size, int) or size < 0 or size % 2
-        for size in sizes
-    ):
+    whole = [plain_number(size) for size in sizes]
+    if any(not isinstance(size, int) or size < 0 or size % 2 for size in whole):
         raise ValueError(
             f"sizes must be even numbers >= 0, half for each class, got {list(sizes)!r}"
         )
-    generator = random.Random(seed)
+    generator = random.Random(check_seed(seed))
     parts: list[list[Document]] = [[] for _ in sizes]
     for label in range(len(CLASSES)):
         chosen = [document for document in documents if document.label == label]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...extras import extra
+from ...validate import check_integer
 from ..sequences.pairs import Pair
 from ..sequences.vocabulary import SPECIAL, Vocabulary, write_atomically
 
@@ -48,8 +49,7 @@ class Subwords:
         sentences.
         """
         library = _tokenizers()
-        if not isinstance(size, int) or size <= len(SPECIAL):
-            raise ValueError(f"size must be an integer above {len(SPECIAL)}, got {size!r}")
+        size = check_integer("size", size, len(SPECIAL) + 1)
         sentences = list(sentences)
         if not any(sentences):
             raise ValueError("sentences must hold some text, got none")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_range
+from ...validate import check_integer, check_range, check_seed
 from ..endless_batches import GeneratedBatches, text_generator
 from ..sequences.vocabulary import PAD, Vocabulary
 from ..translation import phrases
@@ -159,7 +159,7 @@ def treebank(
     adjectives: tuple[int, int] | int = (0, 2),
 ) -> list[Tree]:
     """``count`` sentences drawn from one seed; they may repeat. Options as in :func:`sentence`."""
-    generator = random.Random(seed)
+    generator = random.Random(check_seed(seed))
     return [
         sentence(generator, insertions=insertions, adjectives=adjectives)
         for _ in range(check_integer("count", count, 0))

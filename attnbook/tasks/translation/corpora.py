@@ -9,7 +9,7 @@ import unicodedata
 import zipfile
 from typing import NamedTuple
 
-from ...validate import check_choice, check_integer
+from ...validate import check_choice, check_integer, check_seed
 from .. import datasets
 from ..sequences.pairs import Pair
 from ..sequences.task import Task, corpus_task
@@ -217,7 +217,7 @@ def tatoeba_task(
         if 0 < len(pair.source) <= max_words and 0 < len(pair.target) <= max_words:
             groups.setdefault(_key(pair.source if source == "en" else pair.target), []).append(pair)
     keys = sorted(groups)
-    random.Random(seed).shuffle(keys)
+    random.Random(check_seed(seed)).shuffle(keys)
 
     sizes = {"test": test, "valid": valid, "train": train}
     kept: dict[str, list[Pair]] = {name: [] for name in sizes}

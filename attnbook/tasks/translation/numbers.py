@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from ...validate import check_range
+from ...validate import check_integer, check_range
 from ..sequences.pairs import NOTHING, Pair, take
 from ..sequences.task import generated_task
 
@@ -146,8 +146,7 @@ def pair(value: int, language: str = "en", *, british: bool = False) -> Pair:
         british: English only: "three hundred and two", not "three hundred two"
     """
     speak, zero = _speaker(language)
-    if not isinstance(value, int) or not 0 <= value <= LARGEST:
-        raise ValueError(f"value must be an integer in 0..{LARGEST}, got {value!r}")
+    value = check_integer("value", value, 0, LARGEST)
     digits = str(value)
     if value == 0:
         return Pair((zero,), ("0",), (frozenset((0,)),), (True,))

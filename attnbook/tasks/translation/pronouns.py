@@ -26,7 +26,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from ...validate import check_integer
+from ...validate import check_integer, check_seed
 from ..sequences.pairs import Pair, span
 from ..sequences.task import Task, generated_task, make_task
 from . import phrases
@@ -249,7 +249,7 @@ def minimal_pairs(
         without: sources, tuples of words, that no sentence may have, as those of the training.
     """
     check_described(described)
-    generator, accepted, seen = random.Random(seed), [], set(without)
+    generator, accepted, seen = random.Random(check_seed(seed)), [], set(without)
     for _ in range(100 * check_integer("count", count, 0) + 1000):
         if len(accepted) == count:
             return accepted

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
+from ...validate import check_seed
+
 __all__ = ["curvatures", "loss_surface", "random_directions"]
 
 
@@ -31,7 +33,7 @@ def random_directions(model: torch.nn.Module, seed: int) -> list[dict[str, torch
 
     Source: Li et al. 2018, section 4.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_seed(seed))
     directions = []
     for _ in range(2):
         direction = {}

@@ -8,6 +8,16 @@ from typing import NamedTuple
 
 from ...extras import extra
 
+__all__ = [
+    "Bleu",
+    "bleu",
+    "cider",
+    "edit_distance",
+    "exact_match",
+    "token_accuracy",
+    "token_error_rate",
+]
+
 _CLASSES = {  # of packages that Colab lacks: module, class, extra
     "bleu": ("sacrebleu.metrics.bleu", "BLEU", "translate"),
     "cider": ("pycocoevalcap.cider.cider", "Cider", "captions"),
@@ -34,7 +44,7 @@ def exact_match(predictions: Sequence[Sequence], references: Sequence[Sequence])
 
 
 def token_accuracy(predictions: Sequence[Sequence], references: Sequence[Sequence]) -> float:
-    """Σ_i |{t : p_it = r_it}| / Σ_i max(|p_i|, |r_i|): equal tokens at equal places, in [0, 1].
+    """``Σ_i |{t : p_it = r_it}| / Σ_i max(|p_i|, |r_i|)``: equal tokens at equal places, in [0, 1].
 
     The denominator counts the longer of the two, so surplus tokens cost as much as missing ones.
 
@@ -63,7 +73,7 @@ def edit_distance(prediction: Sequence, reference: Sequence) -> int:
 
 
 def token_error_rate(predictions: Sequence[Sequence], references: Sequence[Sequence]) -> float:
-    """Σ_i edit_distance(p_i, r_i) / Σ_i |r_i|: 0 is perfect, above 1 is possible.
+    """``Σ_i edit_distance(p_i, r_i) / Σ_i |r_i|``: 0 is perfect, above 1 is possible.
 
     Raises:
         ValueError: when the lists are empty, differ in length, or the references hold no token.

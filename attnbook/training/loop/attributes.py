@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+
+from ...validate import plain_number
 
 
 def modules_of(model: torch.nn.Module, prefix: str = "") -> dict[str, str]:
@@ -12,6 +16,12 @@ def modules_of(model: torch.nn.Module, prefix: str = "") -> dict[str, str]:
     modules = model.named_modules(prefix=prefix)
     classes = {name: type(module).__qualname__ for name, module in modules if name}
     return classes | attributes_of(model, prefix)
+
+
+def python_value(value: Any) -> Any:
+    """A number as Python's own: a size from NumPy is the same size."""
+    number = plain_number(value)
+    return value if number is None else number
 
 
 def attributes_of(
@@ -25,6 +35,7 @@ def attributes_of(
         if not dropout and "Dropout" in type(module).__name__:
             continue
         for key, value in vars(module).items():
+            value = python_value(value)
             plain = value is None or isinstance(value, bool | int | float | str)
             hidden = key == "training" or key.startswith("_")
             hidden = hidden or ("dropout" in key and not dropout)

@@ -1,4 +1,6 @@
-"""One model from the last checkpoints of a run."""
+"""One model from those of several steps of a run: the mean of its last checkpoints, or a moving
+average.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,23 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from ...validate import require
 from . import resume
 from .checkpoints import check_fit, read_weights
 
 __all__ = ["average_checkpoints"]
+
+
+@torch.no_grad()
+def update_average(averaged: torch.nn.Module, model: torch.nn.Module, decay: float) -> None:
+    """w̄ ← decay w̄ + (1 − decay) w for the parameters; buffers are copied."""
+    means: list[torch.Tensor] = list(averaged.parameters())
+    weights: list[torch.Tensor] = list(model.parameters())
+    get_ema_multi_avg_fn(decay)(means, weights, None)
+    for mean, now in zip(averaged.buffers(), model.buffers(), strict=True):
+        mean.copy_(now)
 
 
 def average_checkpoints(

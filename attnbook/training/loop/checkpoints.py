@@ -14,6 +14,8 @@ import torch
 
 from .attributes import attributes_of
 
+__all__ = ["load_model_weights", "read_metadata", "save_model"]
+
 _ALIASES = "attnbook.aliases"
 _ATTRIBUTES = "attnbook.attributes"
 _CLASS = "attnbook.class"

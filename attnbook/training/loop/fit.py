@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from ...modules import temporary_mode
@@ -18,11 +19,14 @@ from ...validate import check_choice, check_integer, check_number
 from ..optim.schedules import make_schedule
 from .autocast import usable_precision
 from .history import History
+from .loader_batches import LoaderBatches, unknown_order
 from .processes import join_processes
 from .resume import is_due, sole_writer
-from .settings import settings_of
+from .settings import check_same_batches, settings_of
 from .temporary_state import temporary_seed
 from .training_loop import Run
+
+__all__ = ["fit"]
 
 
 def fit(
@@ -33,10 +37,13 @@ def fit(
     steps: int,
     learning_rate: float = 1e-3,
     optimizer: str | Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer] = "adam",
+    weight_decay: float | None = None,
     schedule: str | Callable[[int], float] | None = None,
+    warmup_steps: int | None = None,
     clip_norm: float | None = 1.0,
     micro_batch: int | None = None,
     reduction: str = "mean",
+    average: float | None = None,
     seed: int = 0,
     precision: str = "no",
     device: torch.device | str | None = None,
@@ -53,9 +60,13 @@ def fit(
     step at learning_rate · schedule(step), for step = 0, 1, …; the sums run over the processes p.
     With reduction="sequence" the number of rows takes the place of the counts.
 
-    Several processes are started by `accelerate launch --multi_gpu --num_processes P script.py` or
-    by `torchrun`; without a GPU they are joined by gloo. (`accelerate launch --cpu` starts one
-    process only where there is no MPI.)
+    Several processes, one for each GPU, are started by
+
+        ``torchrun --nproc_per_node 2 train.py``
+
+    or by `accelerate launch --multi_gpu --num_processes 2 train.py`; the script is the same as for
+    one process, and so are the weights, up to rounding. Without a GPU the processes are joined by
+    gloo. (`accelerate launch --cpu` starts one process only where there is no MPI.)
 
     The global random generators of Python, NumPy and PyTorch are seeded with ``seed`` (plus the
     index of the process) for the training and have their former state when the call returns: the
@@ -66,12 +77,24 @@ def fit(
         model: is moved to the device, stays there, and is never wrapped.
         batches: has ``batch(step)``, a pure function of the step, that returns a nest (tuple,
             NamedTuple, dict) of tensors with the rows first. Of P processes, number p trains on
-            rows p::P.
+            rows p::P. Or a `torch.utils.data.DataLoader`, whose epochs follow one another. Where it
+            shuffles by a ``generator`` of its own, the batches are those of a plain loop over it,
+            in every call; otherwise their order depends on ``seed``. With a checkpoint_dir its
+            order must be that of a sampler of PyTorch or of a list, and what is random in an
+            example must come from the global generators: a run that goes on reads its last epoch
+            again up to where it was. (With ``persistent_workers`` only what does not draw random
+            numbers in a worker is then the same.)
         loss: ``loss(model, batch) -> (total, count)``: the summed loss and the number of its terms.
-        optimizer: "adam", "adamw", "sgd", "adadelta", or a function from the parameters to an
-            optimizer, which then sets its own learning rates.
+        optimizer: "adam", "adamw", "sgd", "adadelta", in letters of any case, or a function from
+            the parameters to an optimizer, which then sets its own learning rates.
+        weight_decay: PyTorch's, of all trained parameters, for an optimizer that has a name:
+            "adamw" shrinks each weight by learning_rate · weight_decay of itself at every step, the
+            others add weight_decay · w to its gradient, after the clipping. None for their
+            defaults, 0.01 for "adamw" and 0 for the others.
         schedule: "constant" (None), "linear", "cosine", "inverse_sqrt", or a function from step to
             factor.
+        warmup_steps: over which the rate first rises, in a straight line, for a schedule that has
+            a name. None for none, for "inverse_sqrt" a tenth of the steps.
         clip_norm: largest norm of the gradient; None for no clipping.
         micro_batch: rows that go through the model at a time: the gradient is that of the whole
             batch, in less memory. None: all. (The same up to rounding and dropout, unless rows
@@ -81,6 +104,10 @@ def fit(
             row. Adam does not notice, but ``clip_norm``, the rate of SGD and the constants of an
             optimizer belong to one of the two: settings from a paper that sums its loss over a
             sequence need the second. The losses in the history are means over terms either way.
+        average: decay ρ of an exponential moving average of the weights, w̄ ← ρ w̄ + (1 − ρ) w
+            after each step, beginning with the first weights; about 1 / (1 − ρ) steps count. The
+            model with w̄ is ``averaged`` of the history, and is what ``evaluate`` gets; its buffers
+            are copies of the model's. None for no averaging.
         precision: "no", "bf16" or "fp16" (autocast; the weights keep their dtype; fp16 needs a
             GPU, and takes the place of bf16 on one that has none).
         device: None for the GPU if there is one, else the CPU.
@@ -99,21 +126,27 @@ def fit(
             process calls it; the value of the main one is recorded.
 
     Returns:
-        The losses, gradient norms and evaluations of the run.
+        The losses, gradient norms and evaluations of the run, and the averaged model.
 
     Raises:
         ValueError: for arguments out of range, for a checkpoint of another run, naming what
-            differs, and while another process trains with this checkpoint_dir.
+            differs, for a checkpoint_dir with a `DataLoader` whose order no seed gives, for
+            processes with different batches, and while another process trains with this
+            checkpoint_dir.
         NonFiniteError: a ValueError, for a loss or gradient that is not finite, before the weights
             change.
         OSError: when a checkpoint cannot be written.
     """
     _check_arguments(locals())
-    factor = make_schedule(schedule, steps)
+    steps, seed = int(steps), int(seed)  # Python's, not NumPy's: they go into checkpoints
+    factor = make_schedule(schedule, steps, warmup_steps)
     processes = join_processes(device)
     precision = usable_precision(precision, processes.device)
     directory = None if checkpoint_dir is None else Path(checkpoint_dir)
     with temporary_seed(seed + processes.index), temporary_mode(model, True), ExitStack() as stack:
+        if isinstance(batches, DataLoader):
+            batches = LoaderBatches(batches, seed)
+            stack.callback(batches.close)
         run = Run(
             processes,
             model,
@@ -121,13 +154,16 @@ def fit(
             loss,
             optimizer=optimizer,
             learning_rate=learning_rate,
+            weight_decay=weight_decay,
             factor=factor,
             clip_norm=clip_norm,
             micro_batch=micro_batch,
             reduction=reduction,
             precision=precision,
+            average=average,
             seed=seed,
         )
+        check_same_batches(run)
         settings = {} if directory is None else settings_of(run, steps)
         if directory is not None:
             run.resume(directory, settings, steps)
@@ -162,9 +198,18 @@ def fit(
 def _check_arguments(given: dict[str, Any]) -> None:
     if not isinstance(given["model"], torch.nn.Module):
         raise ValueError(f"model must be a torch.nn.Module, got {type(given['model']).__name__}")
-    if not callable(getattr(given["batches"], "batch", None)):
+    batches = given["batches"]
+    if isinstance(batches, DataLoader):
+        order = unknown_order(batches)
+        if order is not None and given["checkpoint_dir"] is not None:
+            raise ValueError(
+                "checkpoint_dir must be None for a DataLoader whose order no seed gives, since its "
+                f"batches cannot be found again when the run goes on; the order is that of {order}"
+            )
+    elif not callable(getattr(batches, "batch", None)):
         raise ValueError(
-            f"batches must have a method batch(step), got {type(given['batches']).__name__}"
+            "batches must have a method batch(step) or be a DataLoader, got "
+            f"{type(batches).__name__}"
         )
     for name in ("loss", "evaluate"):
         if not callable(given[name]) and (name == "loss" or given[name] is not None):
@@ -176,6 +221,8 @@ def _check_arguments(given: dict[str, Any]) -> None:
         if given[name] is not None:
             check_integer(name, given[name])
     check_choice("reduction", given["reduction"], ("mean", "sequence"))
+    if given["average"] is not None:
+        check_number("average", given["average"], least=0, below=1)
     if given["clip_norm"] is not None:
         check_number("clip_norm", given["clip_norm"], above=0)
     for name, needed in (("save_every", "checkpoint_dir"), ("evaluate_every", "evaluate")):

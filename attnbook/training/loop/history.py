@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
+__all__ = ["History", "NonFiniteError"]
+
 
 class NonFiniteError(ValueError):
     """A loss or a gradient that is NaN or infinite; the weights are those before the step.
@@ -39,6 +43,7 @@ class History:
         seconds: time in the loop, including that of the runs that were resumed.
         steps: updates in all.
         resumed_from: updates found in the checkpoint, 0 for a new run.
+        averaged: the model with averaged weights, in evaluation mode, or None.
     """
 
     losses: list[float] = field(default_factory=list)
@@ -47,3 +52,4 @@ class History:
     seconds: float = 0.0
     steps: int = 0
     resumed_from: int = 0
+    averaged: torch.nn.Module | None = None

@@ -1,8 +1,8 @@
-"""Nested batches: tuples, named tuples, lists and dicts of tensors with the rows first."""
+"""Nested batches: tuples, named tuples, lists and mappings of tensors with the rows first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -14,8 +14,8 @@ def tensors_of(batch: Any) -> Iterator[torch.Tensor]:
     """All tensors of a nest, in order."""
     if isinstance(batch, torch.Tensor):
         yield batch
-    elif isinstance(batch, dict | tuple | list):
-        for item in batch.values() if isinstance(batch, dict) else batch:
+    elif isinstance(batch, Mapping | tuple | list):
+        for item in batch.values() if isinstance(batch, Mapping) else batch:
             yield from tensors_of(item)
 
 

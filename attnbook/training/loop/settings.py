@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from .attributes import modules_of
+from ...validate import require
+from .attributes import modules_of, python_value
 from .nested import tensors_of
 from .training_loop import Run
 
@@ -23,7 +24,7 @@ def settings_of(run: Run, steps: int) -> dict[str, Any]:
     ]
     state = run.model.state_dict()
     held = set(map(id, run.parameters))
-    return {
+    settings = {
         "model": type(run.model).__qualname__,
         "shapes": {name: list(tensor.shape) for name, tensor in state.items()},
         "dtypes": sorted({str(tensor.dtype) for tensor in state.values()}),
@@ -36,6 +37,7 @@ def settings_of(run: Run, steps: int) -> dict[str, Any]:
         "loss": describe(run.loss),
         "optimizer": type(run.optimizer).__name__,
         "optimizer groups": groups,
+        "average": run.average,
         "learning_rate": run.rates,
         "schedule": {str(step): run.factor(step) for step in probes},
         "clip_norm": run.clip_norm,
@@ -47,6 +49,19 @@ def settings_of(run: Run, steps: int) -> dict[str, Any]:
         "device": run.device.type,
         "torch": torch.__version__,
     }
+    return {key: python_value(value) for key, value in settings.items()}
+
+
+def check_same_batches(run: Run) -> None:
+    """Raise a ValueError in every process unless all have the same first batch."""
+    if run.processes.count > 1:
+        digests = run.processes.gather(digest_of(run.batches.batch(0)))
+        require(
+            len(set(digests)) == 1,
+            f"batches must be the same in all {len(digests)} processes, each of which trains on "
+            "its rows of them, got other first batches: a DataLoader needs the same seed "
+            "everywhere and no DistributedSampler",
+        )
 
 
 def digest_of(batch: Any) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from ...validate import require
 from ..optim.optimizers import make_optimizer
 from . import nested, resume, temporary_state
 from .autocast import autocast
+from .averaging import update_average
 from .history import History, NonFiniteError
+from .loader_batches import LoaderBatches
 from .processes import Processes
 
 _LARGEST_RUN_OF_OVERFLOWS = 20
@@ -34,17 +36,20 @@ class Run:
         *,
         optimizer,
         learning_rate: float,
+        weight_decay: float | None,
         factor: Callable[[int], float],
         clip_norm: float | None,
         micro_batch: int | None,
         reduction: str,
         precision: str,
+        average: float | None,
         seed: int,
     ):
         self.processes, self.device = processes, processes.device
         self.model, self.batches, self.loss, self.factor = model, batches, loss, factor
         self.clip_norm, self.micro_batch = clip_norm, micro_batch
         self.reduction, self.precision, self.seed = reduction, precision, seed
+        self.average = average
         model.to(self.device)
         # The processes may have made their models from different seeds: the main one's is trained.
         # The model is not wrapped in DistributedDataParallel: the loss may call any of its methods,
@@ -57,7 +62,7 @@ class Run:
             f"model must have a parameter that requires a gradient, got {type(model).__name__} "
             "without one",
         )
-        self.optimizer = make_optimizer(optimizer, self.parameters, learning_rate)
+        self.optimizer = make_optimizer(optimizer, self.parameters, learning_rate, weight_decay)
         # An optimizer may hold some alone. The gradients of the others are never cleared: they have
         # no part in the norm.
         held = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
@@ -67,6 +72,8 @@ class Run:
         # Apple's GPUs have no float64.
         self.wide = torch.float32 if self.device.type == "mps" else torch.float64
         self.history = History()
+        if average is not None:
+            self.history.averaged = copy.deepcopy(model).requires_grad_(False).eval()
         self.overflows = 0
 
     def load(self, step: int):
@@ -97,6 +104,8 @@ class Run:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.processes.copy_from_main(self.buffers)
+        if self.average is not None and self.history.averaged is not None:
+            update_average(self.history.averaged, self.model, self.average)
         self.history.losses.append(total / count)
         self.history.grad_norms.append(norm_value)
         self.history.steps += 1
@@ -189,13 +198,14 @@ class Run:
         raise NonFiniteError("gradient", step, norm, f" (first in {names[0]})" if names else "")
 
     def evaluate(self, evaluate: Callable[[torch.nn.Module], Any]) -> None:
-        step = self.history.steps
+        step, averaged = self.history.steps, self.history.averaged
+        model = self.model if averaged is None else averaged
         with (
             temporary_state.temporary_seed(self.seed + step),
-            temporary_mode(self.model, False),
+            temporary_mode(model, False),
             torch.no_grad(),
         ):
-            value = plain_value(evaluate(self.model))
+            value = plain_value(evaluate(model))
         self.history.evaluations.append((step, self.processes.on_main(lambda: value)))
 
     def save(self, directory: Path, settings: dict[str, Any], keep: int) -> None:
@@ -206,9 +216,13 @@ class Run:
                 "model": self.model.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "scaler": self.scaler.state_dict(),
-                "history": asdict(self.history),
+                "history": {**vars(self.history), "averaged": None},
                 "random": random_states,
             }
+            if self.history.averaged is not None:
+                state["averaged"] = self.history.averaged.state_dict()
+            if isinstance(self.batches, LoaderBatches):
+                state["batches"] = self.batches.state()
             resume.write_checkpoint(directory, self.history.steps, state, settings, keep)
 
         self.processes.on_main(write)
@@ -217,7 +231,7 @@ class Run:
         state = self.processes.on_main(lambda: resume.read_newest(directory, settings))
         if state is None:
             return
-        history = History(**state["history"])
+        history = History(**{**state["history"], "averaged": self.history.averaged})
         require(
             history.steps <= steps,
             f"steps must be at least the {history.steps} of the run in checkpoint_dir, got {steps}",
@@ -226,6 +240,15 @@ class Run:
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scaler.is_enabled():
             self.scaler.load_state_dict(state["scaler"])
+        if history.averaged is not None:
+            require(
+                "averaged" in state,
+                f"average must be None for a checkpoint without averaged weights, got "
+                f"{self.average}",
+            )
+            history.averaged.load_state_dict(state["averaged"])
+        if isinstance(self.batches, LoaderBatches) and "batches" in state:
+            self.batches.load(state["batches"])
         history.evaluations = [(step, value) for step, value in history.evaluations]
         history.resumed_from = history.steps
         self.history = history

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 
 from ...validate import check_choice, check_number, require
 
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
     "sgd": torch.optim.SGD,
     # The constants of Bahdanau et al. 2015, appendix B.2, not PyTorch's (0.9 and 1e-6); pair it
     # with learning_rate=1.
-    "adadelta": lambda parameters, lr: torch.optim.Adadelta(parameters, lr=lr, rho=0.95, eps=1e-6),
+    "adadelta": partial(torch.optim.Adadelta, rho=0.95, eps=1e-6),
 }
 
 
@@ -22,26 +24,36 @@ def make_optimizer(
     optimizer: str | Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer],
     parameters: list[torch.nn.Parameter],
     learning_rate: float,
+    weight_decay: float | None = None,
 ) -> torch.optim.Optimizer:
     """The optimizer of that name over ``parameters``, or what the function makes of them.
 
     Args:
-        optimizer: "adam", "adamw", "sgd", "adadelta", or a function from the parameters to an
-            optimizer, which sets its own learning rates.
+        optimizer: "adam", "adamw", "sgd", "adadelta", in letters of any case, or a function from
+            the parameters to an optimizer, which sets its own learning rates.
         parameters: what is trained.
         learning_rate: for the optimizers that have a name.
+        weight_decay: for them, too; None for their own: 0.01 for "adamw", else 0.
 
     Raises:
         ValueError: for another name, a function that returns no optimizer or LBFGS, which wants
-            several losses in one step, and a learning rate that is not positive.
+            several losses in one step, a learning rate that is not positive, a weight decay that
+            is negative or comes with a function.
     """
-    check_number("learning_rate", learning_rate, above=0)
+    options: dict[str, Any] = {"lr": check_number("learning_rate", learning_rate, above=0)}
+    if weight_decay is not None:
+        options["weight_decay"] = check_number("weight_decay", weight_decay, least=0)
     if isinstance(optimizer, torch.optim.Optimizer):
         raise ValueError(
             "optimizer must be a name or a function from the parameters to an optimizer, which is "
             f"called after the model has moved to its device, got {type(optimizer).__name__}"
         )
     if callable(optimizer):
+        require(
+            weight_decay is None,
+            "weight_decay must be None where a function makes the optimizer, which sets its own, "
+            f"got {weight_decay}",
+        )
         result = optimizer(parameters)
         if not isinstance(result, torch.optim.Optimizer):
             raise ValueError(
@@ -52,6 +64,5 @@ def make_optimizer(
             "optimizer must make its step without a closure, got LBFGS",
         )
         return result
-    return OPTIMIZERS[check_choice("optimizer", optimizer, OPTIMIZERS)](
-        parameters, lr=learning_rate
-    )
+    name = optimizer.lower() if isinstance(optimizer, str) else optimizer
+    return OPTIMIZERS[check_choice("optimizer", name, OPTIMIZERS)](parameters, **options)

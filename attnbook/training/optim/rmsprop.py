@@ -30,9 +30,9 @@ class GravesRMSProp(torch.optim.Optimizer):
     """
 
     def __init__(self, params, lr: float = 1e-4, *, clip: float | None = 10.0) -> None:
-        check_number("lr", lr, above=0)
+        lr = check_number("lr", lr, above=0)
         if clip is not None:
-            check_number("clip", clip, above=0)
+            clip = check_number("clip", clip, above=0)
         super().__init__(params, dict(lr=lr, clip=clip))
 
     @torch.no_grad()

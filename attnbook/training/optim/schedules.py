@@ -9,12 +9,14 @@ from collections.abc import Callable
 
 from ...validate import check_integer, require
 
+__all__ = ["constant", "cosine_decay", "inverse_sqrt", "linear_decay"]
+
 Schedule = Callable[[int], float]
 
 
 def constant(warmup_steps: int = 0) -> Schedule:
     """factor(k) = min(1, (k + 1) / warmup_steps): a linear warm-up, then 1."""
-    check_integer("warmup_steps", warmup_steps, 0)
+    warmup_steps = check_integer("warmup_steps", warmup_steps, 0)
     return lambda step: _warmup(step, warmup_steps)
 
 
@@ -23,8 +25,8 @@ def linear_decay(steps: int, warmup_steps: int = 0) -> Schedule:
 
     Where ``warmup_steps`` is not below ``steps``, a run of ``steps`` steps is all warm-up.
     """
-    check_integer("warmup_steps", warmup_steps, 0)
-    check_integer("steps", steps)
+    warmup_steps = check_integer("warmup_steps", warmup_steps, 0)
+    steps = check_integer("steps", steps)
     return lambda step: _warmup(step, warmup_steps) * (1 - _progress(step, warmup_steps, steps))
 
 
@@ -35,8 +37,8 @@ def cosine_decay(steps: int, warmup_steps: int = 0) -> Schedule:
 
     Source: Loshchilov and Hutter 2017.
     """
-    check_integer("warmup_steps", warmup_steps, 0)
-    check_integer("steps", steps)
+    warmup_steps = check_integer("warmup_steps", warmup_steps, 0)
+    steps = check_integer("steps", steps)
 
     def factor(step: int) -> float:
         cosine = (1 + math.cos(math.pi * _progress(step, warmup_steps, steps))) / 2
@@ -54,32 +56,42 @@ def inverse_sqrt(warmup_steps: int) -> Schedule:
 
     Source: Vaswani et al. 2017, section 5.3.
     """
-    check_integer("warmup_steps", warmup_steps)
+    warmup_steps = check_integer("warmup_steps", warmup_steps)
     return lambda step: min((step + 1) / warmup_steps, math.sqrt(warmup_steps / (step + 1)))
 
 
 SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
 
 
-def make_schedule(schedule: str | Schedule | None, steps: int) -> Schedule:
+def make_schedule(
+    schedule: str | Schedule | None, steps: int, warmup_steps: int | None = None
+) -> Schedule:
     """The schedule of that name for a run of ``steps`` steps.
 
-    "constant" (None), "linear" and "cosine" have no warm-up, the last two end at 0; "inverse_sqrt"
-    warms up for a tenth of the steps. A function from step to factor is used as it is.
+    "constant" (None), "linear" and "cosine" begin with a warm-up of ``warmup_steps``, by default
+    none; the last two end at 0. "inverse_sqrt" needs one, by default of a tenth of the steps. A
+    function from step to factor is used as it is.
 
     Raises:
-        ValueError: for another name; when called, for a factor that is not finite or below 0.
+        ValueError: for another name, a warm-up beside a function, or one that is negative; when
+            called, for a factor that is not finite or below 0.
     """
     if callable(schedule):
+        require(
+            warmup_steps is None,
+            "warmup_steps must be None where the schedule is a function, which has its own, got "
+            f"{warmup_steps}",
+        )
         return lambda step: _factor(schedule(step), step)
-    if schedule is None or schedule == "constant":
-        return constant()
-    if schedule == "linear":
-        return linear_decay(steps)
-    if schedule == "cosine":
-        return cosine_decay(steps)
     if schedule == "inverse_sqrt":
-        return inverse_sqrt(max(1, steps // 10))
+        return inverse_sqrt(max(1, steps // 10) if warmup_steps is None else warmup_steps)
+    warmup_steps = 0 if warmup_steps is None else warmup_steps
+    if schedule is None or schedule == "constant":
+        return constant(warmup_steps)
+    if schedule == "linear":
+        return linear_decay(steps, warmup_steps)
+    if schedule == "cosine":
+        return cosine_decay(steps, warmup_steps)
     raise ValueError(
         f"schedule must be one of {', '.join(map(repr, SCHEDULES))} or a function of the step, got "
         f"{schedule!r}"

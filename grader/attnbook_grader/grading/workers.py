@@ -15,6 +15,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TypeVar, cast
 
+from attnbook.scheduler import connect
+
 from ..sandbox.session import ATTEMPTS
 from .check_fingerprint import CHECKS
 from .judging import Job, Outcome, judge_notebook
@@ -24,7 +26,6 @@ __all__ = ["judge_all"]
 _LOCK = threading.Lock()
 _LOST = "the notebook ended the process that graded it"
 _GRACE = 60
-_CONNECT = 30
 
 
 Key = TypeVar("Key")
@@ -158,15 +159,9 @@ def _alarm(job):
 
 
 def _on_cluster(jobs, address):
-    try:
-        from distributed import Client, KilledWorker
-    except ImportError as error:
-        raise ImportError("--scheduler needs Dask: pip install distributed") from error
-    try:
-        client = Client(address, timeout=_CONNECT)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"scheduler: no Dask scheduler answers at {address!r} ({error})") from None
-    with client:
+    with connect(address) as client:
+        from distributed import KilledWorker
+
         threads = cast("dict[str, int]", client.nthreads())  # of a client that is not asynchronous
         width = 2 * max(1, sum(threads.values()))
         submit, suspects = (

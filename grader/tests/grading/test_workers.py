@@ -65,7 +65,7 @@ def test_a_cluster_gives_the_same_marks(small, course, scheduler):
 
 
 def test_an_address_without_a_scheduler(monkeypatch):
-    monkeypatch.setattr(workers, "_CONNECT", 1)
+    monkeypatch.setattr("attnbook.scheduler._TIMEOUT", 1)
     with pytest.raises(
         ValueError, match="scheduler: no Dask scheduler answers at 'tcp://127.0.0.1:1'"
     ):

@@ -2,6 +2,8 @@
 
 import os
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -56,6 +58,20 @@ def test_covering_windows_score_each_character_once():
 
 
 @pytest.mark.parametrize(
+    "kind",
+    [list, np.array, lambda ids: np.array(ids, np.uint16), lambda ids: pd.Series(ids[::-1])[::-1]],
+)
+def test_ids_may_come_from_elsewhere(kind):
+    ids = list(range(4, 30))
+    (got, target), expected = CharacterWindows(kind(ids), 5, 3, 1).batch(2), None
+    expected = CharacterWindows(torch.tensor(ids), 5, 3, 1).batch(2)
+    assert torch.equal(got, expected.target_in) and torch.equal(target, expected.target_out)
+    assert got.dtype == torch.int64
+    vocabulary = character_vocabulary("abcdefghijklmnopqrstuvwxyz")
+    assert to_text(kind(ids), vocabulary) == "".join(vocabulary.decode(kind(ids)))
+
+
+@pytest.mark.parametrize(
     "call, words",
     [
         (
@@ -63,6 +79,13 @@ def test_covering_windows_score_each_character_once():
             "ids must hold more than length = 5 characters, got 5",
         ),
         (lambda: CharacterWindows(torch.arange(9), 0, 2), "^length must"),
+        (
+            lambda: CharacterWindows("to be", 2, 2),
+            "^ids must be a tensor of whole numbers, got str",
+        ),
+        (lambda: CharacterWindows(np.ones(9), 2, 2), "^ids must be .* whole numbers, got ndarray"),
+        (lambda: CharacterWindows(torch.ones(9), 2, 2), "^ids must be .* numbers, got torch.float"),
+        (lambda: CharacterWindows([[4, 5], [6, 7]], 1, 2), r"^ids .* in a row, got shape \(2, 2\)"),
         (lambda: split_text("abc", 1.0), "^held must"),
     ],
 )

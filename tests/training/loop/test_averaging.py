@@ -1,4 +1,8 @@
-"""The mean of checkpoints, from files and from the folders of a run."""
+"""The mean of checkpoints, from files and from the folders of a run, and the moving average of
+`fit`.
+"""
+
+import json
 
 import pytest
 import torch
@@ -134,3 +138,98 @@ def test_what_does_not_fit_is_named_and_changes_nothing(tmp_path):
         torch.equal(a, b) for a, b in zip(before.values(), weights(model).values(), strict=True)
     )
     load_model_weights(model, good)
+
+
+def averaged_run(steps=6, average=0.7, **options):
+    """The weights before each step, the averaged ones after it, the model and the history."""
+    model, path, means = make_model(dropout=0.3), [], []
+
+    def loss(model, batch):
+        path.append(weights(model))
+        return token_loss(model, batch)
+
+    def evaluate(model):
+        assert not model.training
+        means.append(weights(model))
+        return model.readout.bias[0]
+
+    options = {"learning_rate": 0.05, "device": "cpu", "progress": False, **options}
+    history = fit(
+        model,
+        CopyBatches(),
+        loss,
+        steps=steps,
+        average=average,
+        evaluate=evaluate,
+        evaluate_every=1,
+        **options,
+    )
+    return [*path, weights(model)], means, model, history
+
+
+def test_a_moving_average_is_the_sum_over_the_steps_and_what_is_evaluated():
+    path, means, model, history = averaged_run()
+    for step, mean in enumerate(means, 1):
+        for name in mean:
+            shares = [0.7**step, *(0.3 * 0.7 ** (step - k) for k in range(1, step + 1))]
+            expected = sum(share * w[name].double() for share, w in zip(shares, path))
+            torch.testing.assert_close(mean[name], expected.float(), atol=1e-6, rtol=1e-5)
+    for name, mean in weights(history.averaged).items():
+        assert torch.equal(mean, means[-1][name]) and not torch.equal(mean, path[-1][name])
+    assert [value for _, value in history.evaluations] == [m["readout.bias"][0] for m in means]
+    assert not history.averaged.training and model.training
+    assert not any(parameter.requires_grad for parameter in history.averaged.parameters())
+
+
+def test_an_average_does_not_change_the_training():
+    (path, _, _, _), (other, _, _, history) = averaged_run(), averaged_run(average=None)
+    assert all(torch.equal(a[name], b[name]) for a, b in zip(path, other) for name in a)
+    assert history.averaged is None
+
+
+def test_the_buffers_of_an_average_are_those_of_the_model_and_tied_weights_stay_tied():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.norm, self.outer = nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 3)
+            self.outer.weight = self.inner.weight
+
+        def forward(self, x):
+            return self.outer(self.norm(self.inner(x)))
+
+    class Noise:
+        def batch(self, step):
+            return torch.randn(8, 3, generator=torch.Generator().manual_seed(step))
+
+    def loss(model, batch):
+        return model(batch).square().sum(), len(batch)
+
+    torch.manual_seed(0)
+    model = Tied()
+    history = fit(model, Noise(), loss, steps=3, average=0.5, progress=False, device="cpu")
+    averaged = history.averaged
+    assert torch.equal(averaged.norm.running_mean, model.norm.running_mean)
+    assert averaged.norm.num_batches_tracked == 3
+    assert averaged.outer.weight is averaged.inner.weight is not model.inner.weight
+
+
+def test_a_run_that_goes_on_has_the_same_average(tmp_path):
+    _, _, _, whole = averaged_run(checkpoint_dir=tmp_path / "whole")
+    averaged_run(steps=4, checkpoint_dir=tmp_path / "parts")
+    _, _, _, resumed = averaged_run(checkpoint_dir=tmp_path / "parts")
+    assert resumed.resumed_from == 4 and resumed.evaluations == whole.evaluations
+    for name, mean in weights(whole.averaged).items():
+        assert torch.equal(mean, weights(resumed.averaged)[name])
+    for average, came in ((0.9, "0.9"), (None, "None")):
+        with pytest.raises(ValueError, match=f"average: 0.7 in the checkpoint, {came} in this"):
+            averaged_run(average=average, checkpoint_dir=tmp_path / "parts")
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_average(tmp_path):
+    averaged_run(steps=2, average=None, checkpoint_dir=tmp_path)
+    manifest = tmp_path / "step_000002" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    del content["settings"]["average"]
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="average must be None for a checkpoint without"):
+        averaged_run(checkpoint_dir=tmp_path)

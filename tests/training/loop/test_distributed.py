@@ -64,7 +64,8 @@ def largest_difference(first, second):
 
 
 @pytest.mark.parametrize(
-    "name", ["float64", "float32", "uneven rows", "one row", "parts", "checkpoints"]
+    "name",
+    ["float64", "float32", "uneven rows", "one row", "parts", "averaged", "loader", "checkpoints"],
 )
 def test_two_processes_equal_one(ranks, name, tmp_path):
     tolerance = 1e-5 if name == "float32" else 1e-10
@@ -141,6 +142,7 @@ def test_an_error_in_one_process_is_raised_in_both(ranks):
             and "No space left" in rank["errors"]["full disk"]
         )
         assert "loss must be finite, got nan at step 0" in rank["errors"]["nan"]
+        assert "batches must be the same in all 2 processes" in rank["errors"]["other batches"]
     assert list((ranks[1] / "full").iterdir()) == []
 
 

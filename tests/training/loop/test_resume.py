@@ -390,6 +390,34 @@ def test_numbers_of_numpy_do_not_spoil_a_checkpoint(tmp_path):
         assert torch.equal(a, b), name
 
 
+def test_numbers_of_numpy_are_the_same_settings(tmp_path):
+    """A size from a table, or a rate from a grid, is in a checkpoint as if it had been typed."""
+    numbers = {
+        "steps": 8,
+        "seed": 3,
+        "micro_batch": 4,
+        "save_every": 4,
+        "keep_checkpoints": 1,
+        "evaluate_every": 2,
+        "learning_rate": 0.25,
+        "clip_norm": 0.5,
+        "weight_decay": 0.125,
+        "warmup_steps": 2,
+        "average": 0.5,
+    }
+    of_numpy = {
+        name: (np.int64 if isinstance(value, int) else np.float32)(value)
+        for name, value in numbers.items()
+    }
+    whole = train(tmp_path / "a", **numbers)
+    assert_equal_runs(train(tmp_path / "b", **of_numpy), whole)
+    assert train(tmp_path / "b", **numbers)[1].resumed_from == 8
+    assert train(tmp_path / "a", **of_numpy)[1].resumed_from == 8
+    model = make_model(dropout=0.4)
+    model.dropout.p, model.sharpness = np.float64(0.4), np.float32(1)
+    assert train(tmp_path / "a", model=model, **of_numpy)[1].resumed_from == 8
+
+
 class Penalised:
     """A loss with a number of its own; `repr` of it holds an address."""
 

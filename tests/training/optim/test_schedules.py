@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from attnbook.training import constant, cosine_decay, inverse_sqrt, linear_decay
@@ -59,11 +60,36 @@ def test_by_name():
     assert make_schedule(lambda step: step + 2.0, 10)(3) == 5
 
 
+def test_warmup_by_name():
+    """A straight line to 1 over four of twenty steps, then the decay over what is left: from there
+    on the factors are those of `transformers.get_scheduler`, whose inverse root is one step late.
+    """
+    rest = range(4, 20)
+    decays = {
+        "constant": [1 for k in rest],
+        "linear": [(20 - k) / 16 for k in rest],
+        "cosine": [(1 + math.cos(math.pi * (k - 4) / 16)) / 2 for k in rest],
+        "inverse_sqrt": [math.sqrt(4 / (k + 1)) for k in rest],
+    }
+    for name, decay in decays.items():
+        factor = make_schedule(name, 20, 4)
+        assert [factor(k) for k in range(20)] == pytest.approx([0.25, 0.5, 0.75, 1, *decay])
+        # a factor of NumPy's would go into checkpoints
+        of_numpy = make_schedule(name, np.int64(20), np.int64(4))
+        assert [type(of_numpy(k)) for k in (1, 10)] == [float, float]
+    assert make_schedule(None, 20, 4)(0) == 0.25
+    assert make_schedule("inverse_sqrt", 20)(1) == 1  # a tenth, unasked
+
+
 def test_bad_schedules():
     for message, call in (
         ("^schedule must", lambda: make_schedule("step", 10)),
         ("warmup_steps must be", lambda: inverse_sqrt(0)),
         ("steps must be", lambda: linear_decay(0)),
+        ("warmup_steps must be", lambda: make_schedule("cosine", 10, -1)),
+        ("warmup_steps must be", lambda: make_schedule("inverse_sqrt", 10, 0)),
+        ("warmup_steps must be", lambda: make_schedule("linear", 10, 2.5)),
+        ("warmup_steps must be None where", lambda: make_schedule(constant(), 10, 2)),
     ):
         with pytest.raises(ValueError, match=message):
             call()
