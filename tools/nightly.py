@@ -46,6 +46,7 @@ STEPS = {
         "tests/test_every_module.py",
         "tests/models",
     ],
+    "pretrained": [*TESTS[:-1], "load", "-m", "nightly", "tests/pretrained"],
     "barriers": [*TESTS[:-1], "load", "-m", "nightly", "tests/site", f"--ignore={PAPER}"],
     "paper": [PY, "-m", "pytest", "-m", "nightly", PAPER],
 }
