@@ -47,6 +47,7 @@ STEPS = {
         "tests/models",
     ],
     "alone": [PY, "-m", "pytest", "-m", "nightly", "tests/test_programs.py"],
+    "pretrained": [*TESTS[:-1], "load", "-m", "nightly", "tests/pretrained"],
     "barriers": [*TESTS[:-1], "load", "-m", "nightly", "tests/site", f"--ignore={PAPER}"],
     "paper": [PY, "-m", "pytest", "-m", "nightly", PAPER],
 }

@@ -518,6 +518,29 @@ def test_files_of_older_versions_are_read(published, tmp_path):
     torch.testing.assert_close(load_decoder(old)(text()).logits, theirs(text()).logits, **NEAR)
 
 
+@torch.no_grad()
+def test_older_files_of_gemma_and_phi_are_read(published, tmp_path):
+    """No layer_types, two bases in two fields; the limit of LongRoPE outside its object."""
+    rotation = {"rope_theta": 1e6, "rope_local_base_freq": 1e4, "rope_scaling": None}
+    short, long = (
+        BY_LENGTH["LongRoPE"][1]["rope_parameters"][k] for k in ("short_factor", "long_factor")
+    )
+    for name, changed in {
+        "gemma2, no caps, biases": {"rope_theta": 10_000.0, "sliding_window": 5},
+        "gemma3, six in turn": rotation | {"sliding_window_pattern": 6},
+        "LongRoPE": {
+            "rope_theta": 1000.0,
+            "rope_scaling": {"type": "longrope", "short_factor": short, "long_factor": long},
+        },
+    }.items():
+        folder, theirs = published(name)
+        (tmp_path / name).mkdir()
+        gone = {"layer_types": None, "rope_parameters": None, "pad_token_id": 0}
+        old = copy(folder, tmp_path / name, **gone, **changed)
+        theirs = type(theirs).from_pretrained(old).eval()
+        torch.testing.assert_close(load_decoder(old)(text()).logits, theirs(text()).logits, **NEAR)
+
+
 LONG_FACTORS = {
     "rope_parameters": {"rope_type": "longrope", "short_factor": LONG, "long_factor": LONG}
     | {"partial_rotary_factor": 0.5}

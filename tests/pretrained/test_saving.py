@@ -157,7 +157,11 @@ def test_wrong_arguments_are_named(tmp_path):
     for device in ("cuda:77", "toaster", 3.5):
         with pytest.raises(ValueError, match="device must be one that this PyTorch can use, got "):
             load_decoder(tmp_path / "folder", device=device)
-    assert load_decoder(tmp_path / "folder", device="cpu").output.weight.device.type == "cpu"
+    for device in ("cpu", torch.device("meta")):
+        model = load_decoder(tmp_path / "folder", device=device)
+        assert {p.device for p in model.parameters()} == {torch.device(device)}
+    with torch.device("meta"):  # the default device
+        assert load_decoder(tmp_path / "folder").output.weight.device.type == "meta"
 
 
 @pytest.mark.parametrize("name", ["openai-community/gpt2", "gpt2"])

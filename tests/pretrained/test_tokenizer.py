@@ -25,7 +25,7 @@ CHATML = """
 {{ bos_token }}{% endif %}
     {%- if message.content is not defined %}{% continue %}{% endif %}
     {{- '<|start|>' + message['role'] + '\n' + message['content'] | trim + '<|end|>' + '\n' }}
-    {%- generation %}{{ message.name or 'nobody' }}{% endgeneration %}
+    {%- generation %}{{ message.name | default('nobody') }}{% endgeneration %}
 {%- endfor %}
 {%- if tools %}{{ tools | tojson }}{% endif %}
 {%- if add_generation_prompt %}
@@ -40,7 +40,9 @@ STRICT = """
     {{- raise_exception('roles must take turns') }}
   {%- endif %}
   {%- set counted.n = counted.n + 1 %}
+    {% if message.content %}
     {{ message.content }}{{ eos_token }} {{ counted.n }}
+    {% endif %}
 {% endfor %}
 Today is {{ strftime_now('%Y') }}.
 """

@@ -136,7 +136,8 @@ class LongRoPE(RotaryScaling):
     ``ω_k / short_k`` for a text of up to L positions, ``ω_k / long_k`` for a longer one; and
     queries and keys are multiplied by ``√(1 + ln s / ln L)``, whatever the length. The length is
     counted as in :class:`DynamicNTK`, and a text that is read step by step changes its set on the
-    way, as there.
+    way, as there. (What generates with Phi-3 in ``transformers`` reads the text so far once more
+    when it passes L.)
 
     Attributes:
         short_factor, long_factor: numbers above 0, ``d_head / 2`` of each.

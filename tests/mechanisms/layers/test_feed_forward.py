@@ -280,6 +280,22 @@ def test_norms_under_autocast_are_computed_in_float32():
     torch.testing.assert_close(low.float(), LayerNorm(64)(x), atol=1e-5, rtol=1e-5)
 
 
+def test_an_offset_is_added_to_the_weight_in_float32():
+    """g = 1 + w, where bfloat16 has no number between 1 and 1.0078."""
+    made = RMSNorm(64, offset=1.0)
+    assert torch.equal(made.weight, torch.zeros(64))
+    torch.manual_seed(0)
+    x = torch.randn(5, 64)
+    torch.testing.assert_close(made(x), RMSNorm(64)(x), atol=1e-6, rtol=0)
+    with torch.no_grad():
+        made.weight.fill_(0.0025)
+    low = made.bfloat16()
+    wanted = 1.0025 * RMSNorm(64)(x.bfloat16().float())
+    half_a_step = torch.finfo(torch.bfloat16).eps / 2
+    error = (low(x.bfloat16()).float() / wanted - 1).abs().max()
+    assert low(x.bfloat16()).dtype == torch.bfloat16 and error < 1.01 * half_a_step + 1e-4
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -293,6 +309,7 @@ def test_norms_under_autocast_are_computed_in_float32():
         (lambda: LayerNorm(4, eps=-1.0), "^eps must"),
         (lambda: LayerNorm(4)(torch.zeros(2, 5)), "^x must"),
         (lambda: RMSNorm(4)(torch.zeros(2, 5)), "^x must"),
+        (lambda: RMSNorm(4, offset="1"), "^offset must"),
     ],
 )
 def test_bad_input_is_named(call, words):

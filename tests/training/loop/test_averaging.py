@@ -41,6 +41,7 @@ def test_the_mean_of_three_files(tmp_path):
 def test_the_last_folders_of_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNBOOK_PROGRESS", "0")
     model = make_model()
+    model.num_heads = 2
     fit(
         model,
         CopyBatches(),
@@ -65,6 +66,9 @@ def test_the_last_folders_of_a_run(tmp_path, monkeypatch):
             tensor, (sum(state[name].double() for state in saved) / 3).float(), atol=1e-7, rtol=0
         )
     assert any(not torch.allclose(averaged.state_dict()[name], last[name]) for name in last)
+    averaged.num_heads = 4
+    with pytest.raises(ValueError, match="num_heads is 2 in the file and 4 in the model"):
+        average_checkpoints(averaged, tmp_path)
 
 
 def test_tied_weights_stay_tied_counters_and_dtypes_stay_what_they_are(tmp_path):
