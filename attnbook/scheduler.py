@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .extras import extra
+
 if TYPE_CHECKING:
     from distributed import Client
 
@@ -19,13 +21,8 @@ def connect(address: str) -> Client:
         ImportError: without Dask.
         ValueError: when no scheduler answers there.
     """
-    try:
+    with extra("cluster", "a Dask scheduler"):
         from distributed import Client
-    except ImportError as error:
-        raise ImportError(
-            '--scheduler needs Dask, which comes with the extra "cluster": '
-            "pip install 'attnbook[cluster]'"
-        ) from error
     try:
         return Client(address, timeout=_TIMEOUT)
     except (OSError, ValueError) as error:

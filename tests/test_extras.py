@@ -50,11 +50,13 @@ MISSING = {
     ),
     "training.bleu(['a'], ['a'])": ("bleu needs sacrebleu", "translate"),
     "subwords.Subwords.train(['a'])": ("byte-pair encoding needs tokenizers", "translate"),
+    "pretrained.load_tokenizer('.')": ("load_tokenizer needs tokenizers", "text"),
+    "scheduler.connect('tcp://127.0.0.1:1')": ("a Dask scheduler needs distributed", "cluster"),
 }
 
 CALLS = """
 import json, os, torch
-from attnbook import training
+from attnbook import pretrained, scheduler, training
 from attnbook.tasks import datasets
 from attnbook.tasks.geometry import triangulations
 from attnbook.tasks.images import digits

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..extras import extra
 from ..validate import require
 from .config import check_folder, read_json
 
@@ -127,12 +128,8 @@ def load_tokenizer(folder: str | os.PathLike) -> Tokenizer:
         FileNotFoundError: where there is no ``tokenizer.json``.
         ImportError: without the package ``tokenizers``.
     """
-    try:
+    with extra("text", "load_tokenizer"):
         from tokenizers import Tokenizer as Words
-    except ImportError:
-        raise ImportError(
-            "load_tokenizer needs the package tokenizers: pip install 'attnbook[text]'"
-        ) from None
     folder = check_folder(folder)
     path = folder / "tokenizer.json"
     if not path.is_file():
@@ -195,12 +192,10 @@ def _template(folder: Path, config: dict[str, Any]) -> str | None:
 
 def _compile(template: str) -> Any:
     """A template as ``transformers`` reads it: its options, filters and functions."""
-    try:
+    with extra("text", "a chat template"):
         import jinja2
         from jinja2.ext import Extension
         from jinja2.sandbox import ImmutableSandboxedEnvironment
-    except ImportError:
-        raise ImportError("chat needs the package jinja2: pip install 'attnbook[text]'") from None
 
     class Generation(Extension):
         """``{% generation %}`` marks what a model is trained on; here it is read as it stands."""

@@ -78,7 +78,7 @@ def test_without_dask_the_extra_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "distributed", None)
     command = ["reproduce", "length-seq2seq", "--scheduler", "tcp://127.0.0.1:1"]
     done = CliRunner().invoke(main, [*command, "--out", str(tmp_path)])
-    assert done.exit_code == 1 and "pip install 'attnbook[cluster]'" in done.output
+    assert done.exit_code == 1 and 'pip install "attnbook[cluster]"' in done.output
 
 
 def test_a_worker_with_other_code_does_not_run(monkeypatch):
