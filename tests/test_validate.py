@@ -173,23 +173,3 @@ def test_numbers_of_numpy_and_pandas_come_back_as_pythons():
         got = check_number("rate", value, above=0, below=1)
         assert got == 0.25 and type(got) is float
     assert type(check_number("n", 2)) is int and type(check_number("n", 2.0)) is float
-
-
-def test_a_size_is_guarded_by_the_compiler_as_before():
-    """A check inside a compiled function neither breaks the graph nor makes a constant of a size
-    that was seen to change.
-    """
-    graphs = []
-
-    def backend(graph, inputs):
-        graphs.append(graph)
-        return graph.forward
-
-    @torch.compile(backend=backend, fullgraph=True)
-    def rows(x, n):
-        return x[: check_integer("n", n, 0, 100)] * check_number("factor", 2.5, above=0)
-
-    x = torch.arange(8.0)
-    for n in (2, 3, 4, 5):
-        assert torch.equal(rows(x, n), 2.5 * x[:n])
-    assert len(graphs) == 2

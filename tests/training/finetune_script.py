@@ -1,7 +1,7 @@
 """Run by test_finetuning.py under `torchrun`: a published decoder learns a text.
 
 It is what one would write for a single process, but for its last lines, where each process saves
-its own.
+its own: for each folder that is given.
 """
 
 import os
@@ -37,6 +37,8 @@ def train(folder):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    trained, losses = train(sys.argv[1])
-    rank = os.environ["RANK"]
-    save_model(trained, Path(sys.argv[2]) / f"rank_{rank}.safetensors", losses=repr(losses))
+    for folder in map(Path, sys.argv[1:]):
+        trained, losses = train(folder)
+        path = folder / f"rank_{os.environ['RANK']}" / "trained.safetensors"
+        path.parent.mkdir()
+        save_model(trained, path, losses=repr(losses))

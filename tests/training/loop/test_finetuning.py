@@ -16,31 +16,32 @@ from attnbook.training import load_model_weights
 transformers = pytest.importorskip("transformers", minversion="5.0")
 
 
-@pytest.fixture(scope="module", params=["GPT2", "Llama"])
-def folder(request, tmp_path_factory):
-    sizes = {
-        "GPT2": {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32},
-        "Llama": {
-            "hidden_size": 16,
-            "intermediate_size": 24,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 1,
-        },
-    }[request.param]
-    config = getattr(transformers, f"{request.param}Config")(
-        vocab_size=40, bos_token_id=None, eos_token_id=None, **sizes
-    )
-    head = "LMHeadModel" if request.param == "GPT2" else "ForCausalLM"
-    torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp(request.param)
-    getattr(transformers, request.param + head)(config).save_pretrained(folder)
-    return folder
+SIZES = {
+    "GPT2": {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32},
+    "Llama": {
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+    },
+}
 
 
-def test_two_processes_of_torchrun_train_a_decoder_as_one_does(folder, tmp_path):
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Published decoders with random weights, each with what two processes made of it."""
+    made = {}
+    for name, sizes in SIZES.items():
+        config = getattr(transformers, f"{name}Config")(
+            vocab_size=40, bos_token_id=None, eos_token_id=None, **sizes
+        )
+        kind = getattr(transformers, name + ("LMHeadModel" if name == "GPT2" else "ForCausalLM"))
+        torch.manual_seed(0)
+        made[name] = tmp_path_factory.mktemp(name)
+        kind(config).save_pretrained(made[name])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc_per_node", "2", finetune_script.__file__, str(folder), str(tmp_path)]
+    command += ["--nproc_per_node", "2", finetune_script.__file__, *map(str, made.values())]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path]),
@@ -48,11 +49,17 @@ def test_two_processes_of_torchrun_train_a_decoder_as_one_does(folder, tmp_path)
     }
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stdout + done.stderr
+    return made
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_two_processes_of_torchrun_train_a_decoder_as_one_does(folders, name):
+    folder = folders[name]
     alone, losses = finetune_script.train(folder)
     start, ranks = load_decoder(folder).double().state_dict(), []
     for rank in range(2):
         model = load_decoder(folder).double()
-        metadata = load_model_weights(model, tmp_path / f"rank_{rank}.safetensors")
+        metadata = load_model_weights(model, folder / f"rank_{rank}" / "trained.safetensors")
         assert ast.literal_eval(metadata["losses"]) == pytest.approx(losses, abs=1e-10)
         ranks.append(model.state_dict())
     for name, weight in alone.state_dict().items():
