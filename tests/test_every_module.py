@@ -111,25 +111,7 @@ def numbers_of_numpy(monkeypatch):
         monkeypatch.setattr(catalogue, name, np.int64(getattr(catalogue, name)))
 
 
-TO_PYTORCH_AS_THEY_CAME = {  # by attnbook/models/rnn/common.py, and nn.LSTM takes ints alone
-    "Bahdanau",
-    "FixedDictionary",
-    "HierarchicalAttention",
-    "LSTMLanguageModel",
-    "Luong",
-    "PointerNetwork",
-    "Seq2Seq",
-}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.xfail(strict=True)][name not in refused :])
-        for refused in [TO_PYTORCH_AS_THEY_CAME]
-        for name in catalogue.MAKE
-    ],
-)
+@pytest.mark.parametrize("name", catalogue.MAKE)
 def test_sizes_and_rates_of_numpy_make_the_same_module(name, request):
     plain = catalogue.make(name)
     torch.manual_seed(1)

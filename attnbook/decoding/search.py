@@ -15,6 +15,8 @@ from ..modules import counted_targets, device_of, full_precision, map_tensors, t
 from ..validate import check_integer, check_lengths, check_number, describe, require
 from .step import TokenIds, token_ids_of
 
+__all__ = ["Decoding", "Hypothesis", "beam_search", "greedy", "score_targets"]
+
 NOTHING = -1  # in the place of a token, after the end of a row
 
 
@@ -41,7 +43,7 @@ class Hypothesis(NamedTuple):
     Attributes:
         tokens: ids, without those that begin and end the target.
         log_prob: log p(tokens, end | source); without the end when not finished.
-        score: log_prob / length^length_penalty, the length with the end; hypotheses are ordered by
+        score: ``log_prob / length^length_penalty``, the length with the end; hypotheses are ordered by
             it.
         finished: whether an end came within max_length.
     """
@@ -63,7 +65,7 @@ def greedy(
 ) -> Decoding:
     """The most probable token at each step, until one that ends the target.
 
-    y_t = argmax_v p(v | y_<t, x) over all v that are not forbidden.
+    ``y_t = argmax_v p(v | y_<t, x)`` over all v that are not forbidden.
 
     The model decodes in evaluation mode and without gradients.
 
@@ -146,7 +148,7 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """The best targets found by keeping `beam_size` hypotheses of each sentence at every step.
 
-    score(y) = log p(y | x) / |y|^α,   |y| counts the end, α = length_penalty.
+    ``score(y) = log p(y | x) / |y|^α``, where ``|y|`` counts the end, α = length_penalty.
 
     At each step every unfinished hypothesis is extended by every token that is not forbidden, a
     finished one remains unchanged, once, and the `beam_size` best by score are kept.
@@ -164,8 +166,8 @@ def beam_search(
         ValueError: as `greedy`; also for beam_size < 1, α < 0 and an α for which max_length^α is
             beyond the range of the scores.
 
-    Source: Graves 2012, section 2.5; Boulanger-Lewandowski et al. 2013; the penalty |y|^α as in Wu
-    et al. 2016, section 7, without their constants (5 + |y|)^α / 6^α.
+    Source: Graves 2012, section 2.5; Boulanger-Lewandowski et al. 2013; the penalty ``|y|^α`` as in Wu
+    et al. 2016, section 7, without their constants ``(5 + |y|)^α / 6^α``.
     """
     source, lengths = check_inputs(model, source, lengths, max_length)
     check_integer("beam_size", beam_size)

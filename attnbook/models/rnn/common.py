@@ -86,9 +86,9 @@ def make_recurrent(
     It has gradients in evaluation mode on a GPU, too.
     """
     kind, _ = _unit(unit)
-    check_integer("num_layers", num_layers)
+    num_layers = check_integer("num_layers", num_layers)
     return kind(
-        input_size,
+        check_integer("input_size", input_size),
         check_integer("hidden_size", hidden_size),
         num_layers=num_layers,
         batch_first=True,
@@ -100,7 +100,7 @@ def make_recurrent(
 def make_cell(unit: str, input_size: int, hidden_size: int) -> nn.RNNCellBase:
     """Make the cell of one step of a unit named in :data:`UNITS`."""
     _, kind = _unit(unit)
-    return kind(input_size, check_integer("hidden_size", hidden_size))
+    return kind(check_integer("input_size", input_size), check_integer("hidden_size", hidden_size))
 
 
 def check_source(source: torch.Tensor, lengths: torch.Tensor, vocabulary_size: int) -> None:
