@@ -43,8 +43,8 @@ class Hypothesis(NamedTuple):
     Attributes:
         tokens: ids, without those that begin and end the target.
         log_prob: log p(tokens, end | source); without the end when not finished.
-        score: ``log_prob / length^length_penalty``, the length with the end; hypotheses are ordered by
-            it.
+        score: ``log_prob / length^length_penalty``, the length with the end; hypotheses are ordered
+            by it.
         finished: whether an end came within max_length.
     """
 
@@ -166,8 +166,8 @@ def beam_search(
         ValueError: as `greedy`; also for beam_size < 1, α < 0 and an α for which max_length^α is
             beyond the range of the scores.
 
-    Source: Graves 2012, section 2.5; Boulanger-Lewandowski et al. 2013; the penalty ``|y|^α`` as in Wu
-    et al. 2016, section 7, without their constants ``(5 + |y|)^α / 6^α``.
+    Source: Graves 2012, section 2.5; Boulanger-Lewandowski et al. 2013; the penalty ``|y|^α`` as in
+    Wu et al. 2016, section 7, without their constants ``(5 + |y|)^α / 6^α``.
     """
     source, lengths = check_inputs(model, source, lengths, max_length)
     check_integer("beam_size", beam_size)
