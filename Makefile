@@ -52,8 +52,8 @@ test-oldest:  ## the tests of the library in .venv-oldest, with the oldest versi
 	@CI= $(PYTHON) tools/setup_env.py .venv-oldest --oldest
 	.venv-oldest/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(LIBRARY) $(ARGS)
 
-test-colab:  ## the notebooks, their install line and the library in .venv-colab, with the versions of Google Colab
-	@CI= $(PYTHON) tools/setup_env.py .venv-colab --colab
+test-colab:  ## the notebooks, their install line and the library in .venv-colab, with the versions of Google Colab (and its Python, 3.13, where there is one)
+	@CI= $(or $(shell command -v python3.13),$(PYTHON)) tools/setup_env.py .venv-colab --colab
 	.venv-colab/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(LIBRARY) chapters $(ARGS)
 	.venv-colab/bin/python -m pytest tests/chapters/test_install.py
 

@@ -1,7 +1,8 @@
 """What takes hours and need not run for every change: python tools/nightly.py [STEP ...].
 
-Each step is a command that anybody can type; its status, time and last lines go into
-results/nightly.md, which is committed. Steps that are not named keep their last report.
+Each step is a command that anybody can type; its status, time and last line go into
+results/nightly.md, which is committed, and all that it said into build/nightly/STEP.log. Steps that
+are not named keep their last report.
 """
 
 from __future__ import annotations
@@ -52,17 +53,20 @@ STEPS = {
     "paper": [PY, "-m", "pytest", "-m", "nightly", PAPER],
 }
 REPORT = ROOT / "results" / "nightly.md"
+LOGS = ROOT / "build" / "nightly"
 COLUMNS = ("status", "minutes", "date", "last")
 
 
 def run(name: str) -> dict:
     """The outcome of one step."""
+    log = LOGS / f"{name}.log"
+    LOGS.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
-    done = subprocess.run(
-        STEPS[name], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    with log.open("w", encoding="utf-8") as file:
+        done = subprocess.run(STEPS[name], cwd=ROOT, stdout=file, stderr=subprocess.STDOUT)
     minutes = (time.monotonic() - begin) / 60
-    last = [line for line in done.stdout.splitlines() if line.strip()][-1:]
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    last = [line for line in lines if line.strip()][-1:]
     return {
         "status": "passed" if done.returncode == 0 else f"failed ({done.returncode})",
         "minutes": round(minutes, 1),
