@@ -29,7 +29,7 @@ from attnbook import (
     paper_parts,
     token_distribution,
 )
-from attnbook.decoding import TokenIds, point_greedy, speculative_sample
+from attnbook.decoding import TokenIds, point_greedy, score_targets, speculative_sample
 from attnbook.mechanisms import LayerNorm, RotaryPositions
 from attnbook.tasks import TOKEN_IDS, Pair, SequenceBatches, Vocabulary, collate, make_task
 from attnbook.training import (
@@ -194,6 +194,14 @@ CALLS = {
             translator(token_ids=TOKEN_IDS), IDS, LENGTHS, beam_size=0, max_length=3
         ),
         r"^beam_size must .*got 0",
+    ),
+    "a translator for a language model": (
+        lambda: generate(translator(token_ids=TOKEN_IDS), [[3]], max_new_tokens=3),
+        r"^model must be a language model.*got Transformer: greedy",
+    ),
+    "a language model for a translator": (
+        lambda: score_targets(lm(), collate([Pair(("a",), ("b",))], WORDS, WORDS)),
+        r"^model must read a source and a target, got .*TransformerLM: language_loss",
     ),
     "text for ids": (lambda: generate(lm(), ["a b"], max_new_tokens=3), r"^prompts\[0\] must"),
     "an empty prompt": (lambda: generate(lm(), [[]], max_new_tokens=3), r"^prompts\[0\] must"),

@@ -287,8 +287,14 @@ def score_targets(model, batch, *, ignore_index: int = -100) -> torch.Tensor:
     """log p(y|x) = Σ_t log p(y_t | y_<t, x) of each given target, (B,), in nats.
 
     `batch` holds source, lengths, target_in and target_out as for `token_loss`, which also says
-    what counts. Evaluation mode, no gradients. Source: Sutskever et al. 2014, equation 1.
+    what counts. Evaluation mode, no gradients. The texts of a language model, which has no source,
+    are scored by `language_loss`. Source: Sutskever et al. 2014, equation 1.
     """
+    require(
+        not hasattr(model, "begin"),
+        "model must read a source and a target, got the language model "
+        f"{type(model).__name__}: language_loss scores its texts",
+    )
     device = device_of(model)
     counted = counted_targets(batch, ignore_index).to(device)
     target = batch.target_out.to(device).masked_fill(~counted, 0)
@@ -320,6 +326,11 @@ def without_forbidden(logits: torch.Tensor, ids: TokenIds) -> torch.Tensor:
 
 def read_prompts(model, prompts: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, Any]:
     """The last token of each prompt (B,), and the state before it."""
+    require(
+        hasattr(model, "begin"),
+        "model must be a language model, with begin, encode, start and step, got "
+        f"{type(model).__name__}: greedy and beam_search write what it says to a source",
+    )
     last = prompts.gather(1, (lengths.long() - 1)[:, None])[:, 0]
     before = lengths - 1
     if int(before.max()) == 0:
