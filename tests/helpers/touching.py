@@ -5,7 +5,7 @@ from matplotlib import pyplot as plt
 
 from attnbook import figures
 from attnbook.decoding import Step
-from attnbook.tasks import Vocabulary
+from attnbook.tasks import TOKEN_IDS, Vocabulary
 from attnbook.tasks.geometry import tours
 
 END = "<eos>"
@@ -30,6 +30,8 @@ def following(words):
 
 class Table(torch.nn.Module):
     """The same decoder, as those of the library are called; its state is what it has read."""
+
+    token_ids = TOKEN_IDS
 
     def encode(self, source, lengths):
         return None

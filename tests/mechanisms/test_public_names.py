@@ -26,13 +26,18 @@ MODELS = """
     sagan_pair
 """
 TASKS = """
-    BOS Batch CharacterWindows EOS PAD Pair SequenceBatches Task UNK Vocabulary Window
+    BOS Batch CharacterWindows EOS PAD Pair SequenceBatches TOKEN_IDS Task UNK Vocabulary Window
     character_vocabulary collate encode_text make_task split_text to_text
 """
 TRAINING = """
-    History NonFiniteError average_checkpoints beam_search fit fit_adversarial greedy language_loss
-    load_model_weights perplexity save_model token_loss
+    History NonFiniteError average_checkpoints fit fit_adversarial language_loss load_model_weights
+    perplexity pointing_loss save_model token_loss
 """
+DECODING = """
+    Decoded Decoding Hypothesis Step TokenIds beam_search generate greedy point_beam point_greedy
+    sample score_targets speculative_sample token_distribution
+"""
+PRETRAINED = "Tokenizer load_decoder load_tokenizer save_decoder"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +47,9 @@ TRAINING = """
         ("attnbook.models", MODELS),
         ("attnbook.tasks", TASKS),
         ("attnbook.training", TRAINING),
-        ("attnbook", MECHANISMS + MODELS + "__version__ setup"),
+        ("attnbook.decoding", DECODING),
+        ("attnbook.pretrained", PRETRAINED),
+        ("attnbook", MECHANISMS + MODELS + DECODING + PRETRAINED + " __version__ setup"),
     ],
 )
 def test_public_names_stay_where_they_are(package, names):

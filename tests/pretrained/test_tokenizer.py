@@ -223,5 +223,5 @@ def test_what_is_not_installed_is_named(pair, monkeypatch, missing):
 
     folder, ours, _ = pair
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(ImportError, match=rf"{missing}: pip install 'attnbook\[text\]'"):
+    with pytest.raises(ImportError, match=rf'needs {missing}: pip install "attnbook\[text\]"'):
         load_tokenizer(folder).chat(MESSAGES)

@@ -137,10 +137,11 @@ def gemma_parts(
     √d_model, a gate of GELU, and scores and logits that may be kept within bounds.
 
     Args:
-        d_model, num_heads, d_feed_forward, num_kv_heads, d_head, rotary, normalise, window, bias,
-            eps: as for :func:`decoder_parts`; Gemma 3 has norms of heads, Gemma 2 has not. Every
-            second block of Gemma 2 has a window, and five of six of Gemma 3, whose other blocks
-            have a rotary base of their own.
+        d_model, num_heads, d_feed_forward: as for :func:`decoder_parts`.
+        num_kv_heads, d_head, rotary, bias, eps: as there; the whole blocks of Gemma 3 have a rotary
+            base of their own.
+        normalise: as there; Gemma 3 has norms of heads, Gemma 2 has not.
+        window: as there, in every second block of Gemma 2 and in five of six of Gemma 3.
         scale: of the scores, instead of 1 / √d_head.
         score_cap, logit_cap: bounds of scores and of logits, 50 and 30 in Gemma 2.
 

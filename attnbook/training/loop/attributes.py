@@ -25,20 +25,21 @@ def python_value(value: Any) -> Any:
 
 
 def attributes_of(
-    model: torch.nn.Module, prefix: str = "", *, dropout: bool = True
+    model: torch.nn.Module, prefix: str = "", *, in_training: bool = True
 ) -> dict[str, str]:
-    """The numbers and texts of each module; without those of dropout, which weights that are ready
-    do not depend on, where ``dropout`` is False.
+    """The numbers and texts of each module; without those that count in training alone, of dropout
+    and of the row of an embedding that does not learn, where ``in_training`` is False.
     """
     described = {}
     for name, module in model.named_modules(prefix=prefix):
-        if not dropout and "Dropout" in type(module).__name__:
+        if not in_training and "Dropout" in type(module).__name__:
             continue
         for key, value in vars(module).items():
             value = python_value(value)
             plain = value is None or isinstance(value, bool | int | float | str)
             hidden = key == "training" or key.startswith("_")
-            hidden = hidden or ("dropout" in key and not dropout)
+            training_alone = "dropout" in key or key == "padding_idx"
+            hidden = hidden or (training_alone and not in_training)
             if plain and not hidden:
                 described[f"{name}.{key}".lstrip(".")] = repr(value)
     return described

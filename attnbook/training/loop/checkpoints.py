@@ -56,7 +56,7 @@ def save_model(
     stored = {
         name: _prepared(name, tensor, half) for name, tensor in state.items() if name not in aliases
     }
-    attributes = attributes_of(model, dropout=False)
+    attributes = attributes_of(model, in_training=False)
     header = {
         **metadata,
         _CLASS: type(model).__name__,
@@ -137,7 +137,7 @@ def check_fit(
         ]
         or [
             f"{name} is {attributes[name]} in the file and {value} in the model"
-            for name, value in attributes_of(model, dropout=False).items()
+            for name, value in attributes_of(model, in_training=False).items()
             if attributes.get(name, value) != value
         ]
     )
