@@ -64,7 +64,7 @@ def write_index(app, exception):
             if sig.get("id") and said:
                 name = sig.get("id").rpartition(".")[2]
                 # what it is, and its formula; arguments and errors are not what one types
-                length = 0 if "method" in described.get("class") else 150
+                length = 0 if "method" in described.get("class") else 110
                 entries.append([here, sig.get("id"), name, said[:length]])
             described.drop_tree()  # what is in it is not said again of the section around it
         length = 400 if pages[here][0].startswith("api/") else None  # what the modules are for
