@@ -1,6 +1,7 @@
 # Every target is one or two commands that a person could type; contributing/commands.md gives them for machines without make.
 PYTHON ?= python3
 VENV   ?= .venv
+COLAB_PYTHON ?= $(or $(shell python3.13 -c 'print("python3.13")' 2>/dev/null),$(PYTHON))
 WORKERS ?= 2
 PY     := $(VENV)/bin/python
 QUICK  := tests/structure tests/mechanisms tests/models tests/test_validate.py
@@ -53,7 +54,7 @@ test-oldest:  ## the tests of the library in .venv-oldest, with the oldest versi
 	.venv-oldest/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(LIBRARY) $(ARGS)
 
 test-colab:  ## the notebooks, their install line and the library in .venv-colab, with the versions of Google Colab (and its Python, 3.13, where there is one)
-	@CI= $(or $(shell command -v python3.13),$(PYTHON)) tools/setup_env.py .venv-colab --colab
+	@CI= $(COLAB_PYTHON) tools/setup_env.py .venv-colab --colab
 	.venv-colab/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(LIBRARY) chapters $(ARGS)
 	.venv-colab/bin/python -m pytest tests/chapters/test_install.py
 
