@@ -23,6 +23,10 @@ __all__ += mechanisms.__all__
 __all__ += models.__all__
 
 
+def __dir__():
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name):
     # setup needs matplotlib and IPython, the decoders' files safetensors; the mechanisms need
     # neither: a plain `import attnbook` stays light.

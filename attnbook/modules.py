@@ -6,11 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-__all__ = ["counted_targets", "device_of", "full_precision", "map_tensors", "temporary_mode"]
+__all__ = [
+    "counted_targets",
+    "device_of",
+    "fields_of",
+    "full_precision",
+    "map_tensors",
+    "temporary_mode",
+]
 
 
 def device_of(model: torch.nn.Module) -> torch.device:
@@ -55,6 +63,21 @@ def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], nest: Any) -> 
     if isinstance(nest, tuple | list):
         return type(nest)(map_tensors(function, item) for item in nest)
     return nest
+
+
+def fields_of(batch: Any, *names: str) -> Any:
+    """A batch with these attributes: the batch itself, or its items where it is a mapping, as those
+    of a ``DataLoader`` often are; else a ``ValueError``.
+    """
+    if isinstance(batch, Mapping):
+        batch = SimpleNamespace(**batch)
+    missing = [name for name in names if not hasattr(batch, name)]
+    if missing:
+        raise ValueError(
+            f"batch must have {', '.join(names)}, as a NamedTuple or a mapping, got "
+            f"{type(batch).__name__} without {', '.join(missing)}"
+        )
+    return batch
 
 
 def counted_targets(batch: Any, ignore_index: int = -100) -> torch.Tensor:

@@ -36,6 +36,7 @@ from attnbook.training import (
     bleu,
     exact_match,
     fit,
+    language_loss,
     load_model_weights,
     perplexity,
     smoothed_cross_entropy,
@@ -271,6 +272,36 @@ CALLS = {
         lambda: smoothed_cross_entropy(torch.zeros(3, 4), torch.zeros(2).long()),
         r"^logits and target must .*got \(3, 4\) and \(2,\)",
     ),
+    "ids for a batch": (
+        lambda: language_loss(lm(), IDS),
+        r"^batch must have target_in, target_out, as a NamedTuple or a mapping, got Tensor",
+    ),
+    "a batch without targets": (
+        lambda: token_loss(translator(), {"source": IDS, "lengths": LENGTHS}),
+        r"^batch must have source.*got SimpleNamespace without target_in, target_out|got dict",
+    ),
+    "ids for batches": (
+        lambda: perplexity(lm(), IDS),
+        r"^batches must have a length and a method batch\(k\).*got Tensor",
+    ),
+    "a seed for a generator": (
+        lambda: generate(lm(), [[1]], max_new_tokens=1, generator=0),
+        r"^generator must be a torch.Generator, got 0",
+    ),
+    "a width for heads that do not divide it": (
+        lambda: decoder_parts(18, 4, 32),
+        r"^d_model must be a multiple of num_heads.*got 18 and 4",
+    ),
+    "nothing that may be written": (
+        lambda: generate(
+            TransformerLM(
+                3, paper_parts(8, 2, 16), num_layers=1, token_ids=TokenIds(forbidden=range(3))
+            ),
+            [[1]],
+            max_new_tokens=1,
+        ),
+        r"^token_ids must leave a token that may be written, got all 3 forbidden",
+    ),
     "weights from nowhere": (
         lambda: load_model_weights(lm(), "nowhere.safetensors"),
         r"nowhere.safetensors",
@@ -285,6 +316,9 @@ CALLS = {
 
 
 class _Nothing:
+    def batch(self, step):
+        raise AssertionError("there is none")
+
     def __len__(self):
         return 0
 

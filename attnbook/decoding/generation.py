@@ -54,7 +54,7 @@ def generate(
             prompt and those drawn; 1 for none.
         end: the id or the ids that end a text; those of ``model.token_ids`` when not given, ``()``
             for none. An id that is given is never forbidden.
-        stop: sequences of ids; a text ends where one of them is complete.
+        stop: sequences of ids; a text ends where one of them is complete, all of it drawn.
         stream: called with ``(row, id)`` for each token of the result, as soon as it is certain to
             be in it: what may be the beginning of a sequence in ``stop`` waits.
         generator: on the CPU; the global one when not given. A text depends on those before it.
@@ -84,6 +84,18 @@ def generate(
     )
     padded, lengths = _as_tensor(prompts, mask, size)
     padded, lengths = check_inputs(model, padded, lengths, max_new_tokens, "prompts")
+    require(
+        generator is None or isinstance(generator, torch.Generator),
+        f"generator must be a torch.Generator, got {generator!r}",
+    )
+    places = getattr(getattr(model, "positions", None), "max_length", None)
+    longest = int(lengths.max()) + max_new_tokens - 1  # the last token is not read
+    require(
+        places is None or longest <= places,
+        f"max_new_tokens must leave a text within the {places} positions of the model, at most "
+        f"{(places or 0) - int(lengths.max()) + 1} after a prompt of {int(lengths.max())}, got "
+        f"{max_new_tokens}",
+    )
     check_number("repetition_penalty", repetition_penalty, above=0)
     texts = [_Text(row, _sequences(stop), stream) for row in range(len(padded))]
     seen: torch.Tensor | None = None
@@ -184,13 +196,15 @@ class _Text:
 
 
 def _sequences(stop: Sequence[Sequence[int]]) -> list[list[int]]:
+    listed = isinstance(stop, Sequence) and not isinstance(stop, str)
+    rows: list[Any] = [
+        getattr(row, "tolist", lambda row=row: row)() for row in (stop if listed else [None])
+    ]
     require(
-        isinstance(stop, Sequence)
-        and not isinstance(stop, str)
-        and all(isinstance(s, (list, tuple)) and len(s) > 0 for s in stop),
+        all(isinstance(row, (list, tuple)) and len(row) > 0 for row in rows),
         f"stop must be a list of lists of ids, none of them empty, got {stop!r}",
     )
-    return [[int(check_integer("stop", i, 0)) for i in sequence] for sequence in stop]
+    return [[int(check_integer("stop", i, 0)) for i in row] for row in rows]
 
 
 def _held(padded: torch.Tensor, lengths: torch.Tensor, size: int) -> torch.Tensor:

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..modules import counted_targets, device_of, full_precision, map_tensors, temporary_mode
+from ..modules import (
+    counted_targets,
+    device_of,
+    fields_of,
+    full_precision,
+    map_tensors,
+    temporary_mode,
+)
 from ..validate import check_integer, check_lengths, check_number, describe, require
 from .step import TokenIds, token_ids_of
 
@@ -296,6 +303,7 @@ def score_targets(model, batch, *, ignore_index: int = -100) -> torch.Tensor:
         f"{type(model).__name__}: language_loss scores its texts",
     )
     device = device_of(model)
+    batch = fields_of(batch, "source", "lengths", "target_in", "target_out")
     counted = counted_targets(batch, ignore_index).to(device)
     target = batch.target_out.to(device).masked_fill(~counted, 0)
     with torch.no_grad(), temporary_mode(model, False):
@@ -319,6 +327,10 @@ def without_forbidden(logits: torch.Tensor, ids: TokenIds) -> torch.Tensor:
     if not ids.forbidden:
         return logits
     ids.within(logits.shape[-1])
+    require(
+        len(ids.forbidden) < logits.shape[-1],
+        f"token_ids must leave a token that may be written, got all {logits.shape[-1]} forbidden",
+    )
     never = torch.zeros(logits.shape[-1], dtype=torch.bool, device=logits.device)
     never[list(ids.forbidden)] = True
     return logits.masked_fill(never, -math.inf)

@@ -98,7 +98,9 @@ def speculative_sample(
     The draft draws γ tokens one by one; the large model reads them at once, which costs it little
     more than one token, and :func:`keep_or_replace` decides. What a model has read of tokens that
     did not stay is taken out of its cache. One text at a time: those of a batch would keep
-    different numbers of tokens.
+    different numbers of tokens. Where positions depend on how long the text is (dynamic NTK,
+    LongRoPE), tokens that are read together are turned as the last of them, and near that length
+    the texts may differ from those of ``sample``.
 
     Args:
         model: the large one, with ``begin``, ``encode``, ``start``, ``read``, which reads several

@@ -94,9 +94,10 @@ def as_ids(name: str, ids: int | Iterable[int] | None) -> tuple[int, ...]:
     """One id, several or None as a tuple without repetitions, or a ``ValueError``."""
     if ids is None:
         return ()
-    several = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else [ids]
     if isinstance(ids, torch.Tensor):
         several = ids.flatten().tolist()
+    else:
+        several = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else [ids]
     return tuple(dict.fromkeys(int(check_integer(name, i, 0)) for i in several))
 
 

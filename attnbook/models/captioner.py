@@ -375,7 +375,7 @@ def caption_loss(
 
     ``batch`` holds pictures, target_in, target_out and target_lengths as
     :class:`attnbook.tasks.images.captioned_pictures.PictureBatch`."""
-    pictures, target_in, target = (t.to(model.output.weight.device) for t in batch)
+    pictures, target_in, target = (t.to(model.output.weight.device) for t in batch[:3])
     hard = isinstance(model.attention, HardAttention) and model.training
     expected = torch.rand(len(target), device=target.device) < expected_share if hard else None
     out = model(pictures, target_in, expected=expected)

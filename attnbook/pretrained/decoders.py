@@ -53,6 +53,11 @@ def load_decoder(
     >>> (text,) = generate(model, [prompt], max_new_tokens=20, temperature=0.7)
     >>> tokenizer.decode(text)
 
+    Of the settings of generation the folder gives the special ids alone: temperature, filters and
+    penalties are arguments of :func:`~attnbook.decoding.generation.generate`. Where a class of
+    ``transformers`` reads a text again when it exceeds a length, this is what it computes step by
+    step.
+
     Nothing in the folder is executed, and no memory is taken for what its files do not hold.
 
     Args:
@@ -87,6 +92,14 @@ def load_decoder(
     if tied:
         del shapes["output.weight"]
     state = from_published(architecture, tensors, shapes, folder)
+    head = tensors.get("lm_head.weight") if tied else None
+    if head is not None and not torch.equal(head, state["embedding.weight"]):
+        require(  # the published classes take the stored one, too
+            head.shape == state["embedding.weight"].shape and head.is_floating_point(),
+            f"lm_head.weight in {folder} must be floating point numbers of shape "
+            f"{tuple(state['embedding.weight'].shape)}, got {describe(head)}",
+        )
+        tied, state = False, {**state, "output.weight": head}
     state = {name: t.to(device, dtype, copy=True) for name, t in state.items()}
     model.load_state_dict(state, strict=False, assign=True)
     if tied:

@@ -17,10 +17,10 @@ def read_token_ids(
     generation_config.json alone where there is one, as ``transformers`` does.
 
     Fields: ``bos_token_id``, ``eos_token_id``, one or a list, ``pad_token_id``, where −1 means
-    none, and ``suppress_tokens``, a list.
+    none, ``suppress_tokens``, a list, and ``bad_words_ids`` of one id each.
 
     Raises:
-        ValueError: for an id outside the vocabulary.
+        ValueError: for an id outside the vocabulary, and for what forbids ids in another way.
     """
     name = "config.json" if generation_config is None else "generation_config.json"
     fields = config if generation_config is None else generation_config
@@ -40,11 +40,19 @@ def read_token_ids(
     require(
         not isinstance(begin, list | dict), f"bos_token_id in {name} must be one id, got {begin!r}"
     )
+    bad = fields.get("bad_words_ids") or []
+    require(
+        all(isinstance(words, list) and len(words) == 1 for words in bad)
+        and not fields.get("begin_suppress_tokens"),
+        f"{name} must forbid single ids, which is all that this decoder can, got bad_words_ids "
+        f"{bad!r:.80} and begin_suppress_tokens {fields.get('begin_suppress_tokens')!r:.80}",
+    )
+    never = *several("suppress_tokens"), *(one("bad_words_ids", words[0]) for words in bad)
     return TokenIds(
         begin=None if begin is None else one("bos_token_id", begin),
         end=several("eos_token_id"),
         padding=None if padding is None or padding == -1 else one("pad_token_id", padding),
-        forbidden=several("suppress_tokens"),
+        forbidden=never,
     )
 
 

@@ -170,6 +170,8 @@ def test_a_sequence_stops_a_text_and_what_is_streamed_is_what_comes_back():
     )
     assert found == [by_hand(model, p, 12, stop=stop) for p in PROMPTS]
     assert list(told.values()) == found
+    arrays = [np.array(stop[0]), torch.tensor(stop[1])]
+    assert generate(model, PROMPTS, max_new_tokens=12, temperature=0, stop=arrays) == found
     assert len(found[0]) <= 3 and len(found[1]) <= 2
 
 

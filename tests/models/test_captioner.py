@@ -25,11 +25,8 @@ EXACT = {"atol": 1e-10, "rtol": 0}
 
 
 def batch_of(model_pictures, target=TARGET):
-    return PictureBatch(
-        model_pictures,
-        target,
-        torch.cat([target[:, 1:], torch.zeros(len(target), 1, dtype=torch.long)], 1),
-    )
+    out = torch.cat([target[:, 1:], torch.zeros(len(target), 1, dtype=torch.long)], 1)
+    return PictureBatch(model_pictures, target, out, (out != 0).sum(1))
 
 
 @pytest.mark.parametrize("attention", ["soft", "hard", "none"])
@@ -326,7 +323,9 @@ def test_the_penalty_leaves_out_padded_steps():
     )
     model, batch = build("soft"), batch_of(pictures())
     longer = PictureBatch(
-        batch.pictures, *(torch.cat([t, t.new_zeros(3, 2)], 1) for t in batch[1:])
+        batch.pictures,
+        *(torch.cat([t, t.new_zeros(3, 2)], 1) for t in batch[1:3]),
+        batch.target_lengths,
     )
     torch.testing.assert_close(
         caption_loss(model, batch, coverage=1.0), caption_loss(model, longer, coverage=1.0), **EXACT

@@ -3,10 +3,13 @@ text, 0 among them, and with prompts of every length.
 """
 
 import itertools
+import json
 
 import pytest
 import torch
 from published_models import GPT2, SMALL, WORDS, make_theirs
+from safetensors.torch import load_file, save_file
+from transformers import LlamaForCausalLM
 
 from attnbook import generate, greedy, load_decoder
 from attnbook.training import language_loss
@@ -116,3 +119,45 @@ def test_a_text_is_scored_as_theirs_scores_it(pair):
 class Windows:
     def __init__(self, target_in, target_out):
         self.target_in, self.target_out = target_in, target_out
+
+
+def test_a_text_that_would_leave_the_positions_is_refused_before_it_begins(tmp_path):
+    make_theirs("GPT2", GPT2 | {"n_positions": 8}, seed=0).save_pretrained(tmp_path)
+    model = load_decoder(tmp_path)
+    assert len(generate(model, [[1, 2, 3]], max_new_tokens=6, temperature=0, end=())[0]) == 6
+    with pytest.raises(ValueError, match="within the 8 positions .* at most 6 after .* 3, got 7"):
+        generate(model, [[1, 2, 3]], max_new_tokens=7)
+    with pytest.raises(ValueError, match="^generator must be a torch.Generator, got 5"):
+        generate(model, [[1]], max_new_tokens=1, generator=5)
+
+
+def test_words_that_are_bad_are_forbidden_and_what_is_not_supported_is_named(tmp_path):
+    theirs = make_theirs("Llama", SMALL, seed=3, spread=0.4)
+    theirs.generation_config.suppress_tokens = [4]
+    theirs.save_pretrained(tmp_path)
+    (first,) = generate(load_decoder(tmp_path), [[9]], max_new_tokens=1, temperature=0)
+    path = tmp_path / "generation_config.json"
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps(fields | {"bad_words_ids": [first, [7]]}))
+    model = load_decoder(tmp_path)
+    assert model.token_ids.forbidden == (4, *first, 7)
+    back = LlamaForCausalLM.from_pretrained(tmp_path)
+    assert generate(model, [[9]], max_new_tokens=12, temperature=0) == theirs_says(back, [[9]], ())
+    path.write_text(json.dumps(fields | {"bad_words_ids": [[1, 2]]}))
+    with pytest.raises(ValueError, match="must forbid single ids.*bad_words_ids"):
+        load_decoder(tmp_path)
+
+
+def test_a_head_that_is_stored_beside_a_tied_embedding_counts(tmp_path):
+    theirs = make_theirs("Llama", SMALL | {"tie_word_embeddings": True}, seed=1)
+    theirs.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    tokens = torch.tensor([[3, 1, 60, 0]])
+    for head in (tensors["model.embed_tokens.weight"].clone(), torch.randn(WORDS, 32)):
+        save_file(tensors | {"lm_head.weight": head}, file, metadata={"format": "pt"})
+        wanted = LlamaForCausalLM.from_pretrained(tmp_path)(tokens).logits
+        model = load_decoder(tmp_path)
+        torch.testing.assert_close(model(tokens).logits, wanted, atol=1e-5, rtol=1e-5)
+        same = torch.equal(head, tensors["model.embed_tokens.weight"])
+        assert (model.output.weight is model.embedding.weight) == same

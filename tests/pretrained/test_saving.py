@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from published_models import GPT2, SMALL, WORDS, make_theirs, text, transformers
@@ -285,3 +286,12 @@ def test_the_text_part_of_a_model_that_sees(tmp_path):
         torch.testing.assert_close(model(text()).logits, theirs(text()).logits, **CLOSE)
     back = type(theirs).from_pretrained(save_decoder(model, tmp_path / "text"))
     torch.testing.assert_close(back(text()).logits, theirs(text()).logits, **CLOSE)
+
+
+def test_sizes_from_numpy_are_saved(tmp_path):
+    parts = decoder_parts(np.int64(16), np.int64(2), np.int64(32))
+    model = TransformerLM(np.int64(20), parts, num_layers=np.int64(1)).eval()
+    tokens = torch.tensor([[1, 2, 3]])
+    with torch.no_grad():
+        found = load_decoder(save_decoder(model, tmp_path / "folder"))(tokens).logits
+        assert torch.equal(found, model(tokens).logits)

@@ -15,6 +15,7 @@ from torch import nn
 from ...mechanisms.layers.residual import PreNorm
 from ...models.transformer.encoder_decoder import HeadWeights, Transformer
 from ...models.transformer.parts import paper_parts
+from ...modules import map_tensors
 from ...tasks import TOKEN_IDS
 from ...tasks.sequences.batches import Batch, collate
 from ...tasks.sequences.pairs import Pair
@@ -109,7 +110,7 @@ def pronoun_queries(
     written = [s.pair.target[s.written] for s in sentences]
     step = numbers(s.written for s in sentences)
     return PronounQueries(
-        Batch(*(part.to(device) for part in batch)),
+        map_tensors(lambda part: part.to(device), batch),
         {"encoder": numbers(s.pronoun for s in sentences), "decoder": step, "cross": step},
         nouns("antecedent"),
         nouns("other"),

@@ -112,7 +112,7 @@ class GatedFeedForward(nn.Module):
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
         self.gate = _named("gate", gate, GATES)
-        check_integer("d_hidden", d_hidden)
+        d_hidden = check_integer("d_hidden", d_hidden)
         self.gate_projection = Linear(d_model, d_hidden, bias=False)  # W
         self.value_projection = Linear(d_model, d_hidden, bias=False)  # V
         self.output = Linear(d_hidden, d_model, bias=False)  # W_2

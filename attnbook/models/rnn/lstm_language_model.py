@@ -32,8 +32,8 @@ class LSTMLanguageModel(nn.Module):
         d_embed: width of the embeddings.
         hidden_size: width of h and c.
         dropout: on the embeddings and before the output.
-        token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
-            Without it every id is a word.
+        token_ids: the ids that are no words, as a rule ``vocabulary.token_ids``; the vector of the
+            padding is zero. Without it every id is a word.
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits
     ``(batch, n, vocabulary_size)``, weights None. Logits at the padding are those of a zero state.

@@ -177,8 +177,8 @@ class LSTMN(nn.Module):
         hidden_size: width of the hidden and of the memory tape.
         d_attention: width of the hidden layer of the score; ``hidden_size`` when not given.
         dropout: on the embeddings and before the output.
-        token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
-            Without it every id is a word.
+        token_ids: the ids that are no words, as a rule ``vocabulary.token_ids``; the vector of the
+            padding is zero. Without it every id is a word.
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)`` → logits ``(batch, n, vocabulary_size)``;
     weights ``(batch, n, n)``, row t over the tokens before t, so that the first row is 0. Logits at

@@ -30,7 +30,7 @@ from ...mechanisms.positions.absolute import LearnedPositions, NoPositions
 from ...mechanisms.positions.rotary import RotaryPositions
 from ...mechanisms.scores.functions import ScaledDotScore
 from ...mechanisms.scores.soft_cap import SoftCappedScore, soft_cap
-from ...validate import check_integer, check_number
+from ...validate import check_integer, check_number, require
 from .parts import Parts, paper_parts
 
 __all__ = ["decoder_parts", "gemma_parts", "gpt2_parts"]
@@ -74,8 +74,13 @@ def decoder_parts(
     al. 2023 (Mistral), norms of heads as in the Qwen3 report (2025).
     """
     norm = partial(RMSNorm, eps=eps)
-    width = check_integer("d_model", d_model) // check_integer("num_heads", num_heads)
-    width = width if d_head is None else d_head
+    check_integer("d_model", d_model)
+    require(
+        d_head is not None or d_model % check_integer("num_heads", num_heads) == 0,
+        f"d_model must be a multiple of num_heads where there is no d_head, got {d_model} and "
+        f"{num_heads}",
+    )
+    width = d_model // num_heads if d_head is None else d_head
     return replace(
         paper_parts(d_model, num_heads, dropout=0.0, residual=PreNorm, norm=norm),
         attention=partial(

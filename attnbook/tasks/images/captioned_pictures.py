@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..sequences.batches import SequenceBatches, lengths_of
+from ..sequences.batches import SequenceBatches
 from ..sequences.pairs import Pair
 from ..sequences.vocabulary import Vocabulary
 
@@ -97,16 +97,13 @@ class PictureBatch(NamedTuple):
         pictures: (B, 3, H, W) uint8
         target_in: (B, m) BOS, then the caption
         target_out: (B, m) the caption, then EOS
-        target_lengths: (B,) how many tokens of target_out are real
+        target_lengths: (B,) how many tokens of target_out are real; None where all are
     """
 
     pictures: torch.Tensor
     target_in: torch.Tensor
     target_out: torch.Tensor
-
-    @property
-    def target_lengths(self) -> torch.Tensor:
-        return lengths_of(self.target_out)
+    target_lengths: torch.Tensor | None = None
 
 
 class PictureBatches:
@@ -126,4 +123,4 @@ class PictureBatches:
         """The batch of a step, counted from 0 over all epochs."""
         text = self._text.batch(step)
         pictures = self.data.pictures[self._text.indices(step)]
-        return PictureBatch(pictures, text.target_in, text.target_out)
+        return PictureBatch(pictures, *text[2:])

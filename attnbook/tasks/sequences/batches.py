@@ -15,29 +15,23 @@ __all__ = ["Batch", "SequenceBatches", "collate"]
 
 
 class Batch(NamedTuple):
-    """B pairs as CPU tensors of int64, batch first, padded with PAD=0.
+    """B pairs as CPU tensors of int64, batch first; what lies behind the lengths is padding, in the
+    batches of this package PAD=0.
 
     Attributes:
         source: (B, n) source tokens, without BOS or EOS: column i is token i of the source
         lengths: (B,) how many tokens of each source are real, at least 1
         target_in: (B, m) BOS, then the target: what the decoder reads
         target_out: (B, m) the target, then EOS: what it predicts
-        target_lengths: (B,) how many tokens of target_out are real, its EOS among them
+        target_lengths: (B,) how many tokens of target_out are real, its EOS among them; None where
+            all are
     """
 
     source: torch.Tensor
     lengths: torch.Tensor
     target_in: torch.Tensor
     target_out: torch.Tensor
-
-    @property
-    def target_lengths(self) -> torch.Tensor:
-        return lengths_of(self.target_out)
-
-
-def lengths_of(rows: torch.Tensor) -> torch.Tensor:
-    """How many ids of each row ``(B, m)`` are no padding, which in a vocabulary's ids is PAD."""
-    return (rows != PAD).sum(1)
+    target_lengths: torch.Tensor | None = None
 
 
 def collate(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocabulary) -> Batch:
@@ -70,6 +64,7 @@ def _pad(sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Batch:
         torch.tensor([len(ids) for ids in sources]),
         torch.tensor([[BOS, *ids] + [PAD] * (m - 1 - len(ids)) for ids in targets]),
         torch.tensor([[*ids, EOS] + [PAD] * (m - 1 - len(ids)) for ids in targets]),
+        torch.tensor([len(ids) + 1 for ids in targets]),
     )
 
 

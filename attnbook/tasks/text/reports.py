@@ -158,6 +158,7 @@ def as_batch(reports: Reports) -> Batch:
         torch.full((b,), n),
         torch.cat([edge[0], reports.target], 1),
         torch.cat([reports.target, edge[1]], 1),
+        torch.full((b,), reports.target.shape[1] + 1),
     )
 
 

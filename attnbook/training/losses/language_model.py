@@ -4,10 +4,11 @@ token."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import torch
 
-from ...modules import counted_targets, device_of, temporary_mode
+from ...modules import counted_targets, device_of, fields_of, temporary_mode
 from .token_loss import IGNORED, summed_cross_entropy
 
 __all__ = ["language_loss", "perplexity"]
@@ -22,9 +23,10 @@ def language_loss(
 
     Args:
         model: maps tokens and their lengths to logits (B, n, V).
-        batch: with target_in (B, n), the words that are read, and target_out (B, n), the word after
-            each of them. Where it has target_lengths (B,), as :class:`~attnbook.tasks.Batch` has,
-            only what lies within them is read and counts; otherwise all of it is.
+        batch: a NamedTuple, or a mapping as a DataLoader gives, with target_in (B, n), the words
+            that are read, and target_out (B, n), the word after each of them. Where it has
+            target_lengths (B,), as :class:`~attnbook.tasks.Batch` may have, only what lies within
+            them is read and counts; otherwise all of it is.
         ignore_index: a target that does not count.
 
     Returns:
@@ -35,7 +37,7 @@ def language_loss(
 
     Source: Bengio et al. 2003, section 2.
     """
-    device = device_of(model)
+    device, batch = device_of(model), fields_of(batch, "target_in", "target_out")
     counted = counted_targets(batch, ignore_index).to(device)
     lengths = getattr(batch, "target_lengths", None)
     if lengths is None:
@@ -49,12 +51,22 @@ def perplexity(model, batches, *, ignore_index: int = IGNORED) -> float:
     """exp of the mean :func:`language_loss` per word over one epoch of `batches` (an end counts as
     a word), without gradients or dropout.
 
+    `batches` has a length, the number of batches in an epoch, and ``batch(k)``, as
+    :class:`~attnbook.tasks.CharacterWindows` and :class:`~attnbook.tasks.SequenceBatches` have, or
+    is a ``DataLoader`` or a list of batches.
     Infinite where exp is beyond a float. Raises ValueError for batches without a word.
     """
+    if hasattr(batches, "batch") and hasattr(batches, "__len__"):
+        batches = map(batches.batch, range(len(batches)))
+    elif isinstance(batches, torch.Tensor) or not isinstance(batches, Iterable):
+        raise ValueError(
+            "batches must have a length and a method batch(k), or be a DataLoader or a list of "
+            f"batches, got {type(batches).__name__}"
+        )
     total, count = 0.0, 0
     with torch.no_grad(), temporary_mode(model, False):
-        for k in range(len(batches)):
-            summed, terms = language_loss(model, batches.batch(k), ignore_index=ignore_index)
+        for batch in batches:
+            summed, terms = language_loss(model, batch, ignore_index=ignore_index)
             total, count = total + float(summed), count + int(terms)
     if count == 0:
         raise ValueError("batches must have at least one word in an epoch, got none")

@@ -39,7 +39,7 @@ def one_text(batch, *, ignore_index: int = IGNORED) -> OneText:
     separates them. What counts of a target is as for
     :func:`~attnbook.training.token_loss`.
     """
-    source, lengths, target_in, target_out = batch
+    source, lengths, target_in, target_out = batch[:4]
     n, m = source.shape[1], target_in.shape[1]
     counted = counted_targets(batch, ignore_index).to(source.device)
     target_lengths = getattr(batch, "target_lengths", None)

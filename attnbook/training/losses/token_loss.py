@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from ...modules import counted_targets, device_of, full_precision
+from ...modules import counted_targets, device_of, fields_of, full_precision
 from ...validate import check_number
 from .cross_entropy import smoothed_cross_entropy
 
@@ -42,6 +42,7 @@ def token_loss(
     """
     check_number("label_smoothing", label_smoothing, least=0, below=1)
     device = device_of(model)
+    batch = fields_of(batch, "source", "lengths", "target_in", "target_out")
     counted = counted_targets(batch, ignore_index).to(device)
     logits = model(
         batch.source.to(device), batch.lengths.to(device), batch.target_in.to(device)

@@ -3,7 +3,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnbook.tasks import BOS, EOS, PAD, Pair, SequenceBatches, Vocabulary, collate, make_task
+from attnbook.modules import counted_targets
+from attnbook.tasks import (
+    BOS,
+    EOS,
+    PAD,
+    Batch,
+    Pair,
+    SequenceBatches,
+    Vocabulary,
+    collate,
+    make_task,
+)
 
 LETTERS = Vocabulary(list("abcdefghij"))
 
@@ -21,7 +32,8 @@ def test_collate_by_hand():
     assert batch.target_in.tolist() == [[BOS, 7, PAD], [BOS, 9, 10]]
     assert batch.target_out.tolist() == [[7, EOS, PAD], [9, 10, EOS]]
     assert {t.dtype for t in batch} == {torch.int64}
-    assert batch._fields == ("source", "lengths", "target_in", "target_out")
+    assert batch._fields == ("source", "lengths", "target_in", "target_out", "target_lengths")
+    assert batch.target_lengths.tolist() == [2, 3]
 
 
 @given(
@@ -99,3 +111,11 @@ def test_buckets_save_padding_and_still_mix():
     lengths = [int(b.lengths.max()) for b in shown]
     # short and long follow one another
     assert sum(a > b for a, b in zip(lengths, lengths[1:])) > len(lengths) / 4
+
+
+def test_a_target_may_hold_any_id_where_its_length_is_given():
+    """In ids of one's own 0 may be a word; the batch does not look for it."""
+    batch = Batch(*(torch.ones(2, 3).long() for _ in range(3)), torch.tensor([[0, 1, 0]] * 2))
+    assert batch.target_lengths is None and counted_targets(batch).all()
+    shorter = batch._replace(target_lengths=torch.tensor([1, 3]))
+    assert counted_targets(shorter).tolist() == [[True, False, False], [True] * 3]

@@ -74,7 +74,7 @@ def test_facts_stand_anywhere_and_all_values_come_up():
 def test_a_batch_is_that_of_a_sequence_to_sequence_task():
     batches = ReportBatches(5, 7, seed=3)
     assert torch.equal(batches.batch(2).source, batches.reports(2).source)
-    source, lengths, target_in, target_out = batches.batch(0)
+    source, lengths, target_in, target_out, target_lengths = batches.batch(0)
     assert (
         source.shape == (7, 30)
         and (lengths == 30).all()

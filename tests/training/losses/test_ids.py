@@ -119,3 +119,16 @@ def test_a_target_that_is_ignored_does_not_count(kind, ignored):
         assert total.item() == pytest.approx(-sum(wanted), abs=1e-10) and terms == count
     scores = score_targets(model, given, ignore_index=ignored)
     assert scores.tolist() == pytest.approx(wanted, abs=1e-10)
+
+
+def test_a_batch_may_be_a_mapping_and_batches_a_loader_or_a_list():
+    model, given = Table(), batch(Batch)
+    wanted = language_loss(model, given)
+    mapping = {"target_in": given.target_in, "target_out": given.target_out}
+    assert language_loss(model, mapping)[0] == wanted[0] and token_loss(
+        model, given._asdict()
+    ) == token_loss(model, given)
+    rows = [{name: tensor[k] for name, tensor in mapping.items()} for k in range(3)]
+    loader = torch.utils.data.DataLoader(rows, batch_size=2)
+    for batches in (loader, [mapping], [given]):
+        assert perplexity(model, batches) == pytest.approx(perplexity(model, Once(given)), abs=1e-9)

@@ -14,6 +14,7 @@ BATCH = Batch(
     torch.tensor([3, 1, 2]),
     torch.tensor([[BOS, 4, 6], [BOS, 0, 0], [BOS, 7, 0]]),
     torch.tensor([[4, 6, EOS], [EOS, 0, 0], [7, EOS, 0]]),
+    torch.tensor([3, 1, 2]),
 )
 V = 10
 
