@@ -69,13 +69,14 @@ def fields_of(batch: Any, *names: str) -> Any:
     """A batch with these attributes: the batch itself, or its items where it is a mapping, as those
     of a ``DataLoader`` often are; else a ``ValueError``.
     """
+    kind = type(batch).__name__
     if isinstance(batch, Mapping):
         batch = SimpleNamespace(**batch)
     missing = [name for name in names if not hasattr(batch, name)]
     if missing:
         raise ValueError(
             f"batch must have {', '.join(names)}, as a NamedTuple or a mapping, got "
-            f"{type(batch).__name__} without {', '.join(missing)}"
+            f"{kind} without {', '.join(missing)}"
         )
     return batch
 

@@ -5,19 +5,11 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from small_models import TINY_RUN as TINY
 
 from attnbook.cli import main
 from attnbook.experiments import cluster, registry, reproduce
 from attnbook.experiments.cluster import RunsFailed, reproduce_on
-
-TINY = {
-    "train_pairs": 200,
-    "test_pairs": 200,
-    "steps": 3,
-    "d_embed": 8,
-    "hidden_size": 8,
-    "batch_size": 8,
-}
 
 
 @pytest.fixture(scope="module")

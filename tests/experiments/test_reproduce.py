@@ -16,6 +16,7 @@ from typing import Any, get_type_hints
 
 import pytest
 from click.testing import CliRunner
+from small_models import TINY_RUN as TINY
 
 import attnbook.experiments
 from attnbook import resources
@@ -31,14 +32,6 @@ DRIFTED = {
 }
 """Settings that were changed after the record, and that its figures do not depend on: the entropy
 is a term of hard attention alone."""
-TINY = {
-    "train_pairs": 200,
-    "test_pairs": 200,
-    "steps": 3,
-    "d_embed": 8,
-    "hidden_size": 8,
-    "batch_size": 8,
-}
 
 
 def test_a_record_says_what_made_it(tmp_path):

@@ -1,4 +1,6 @@
-"""Small models to decode and to train, and pictures for a pair that trains against each other."""
+"""Small models to decode and to train, pictures for a pair that trains against each other, and
+settings of a short run.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import torch
 import attnbook
 from attnbook.tasks import TOKEN_IDS
 
-__all__ = ["TRANSLATORS", "WORDS", "Pictures"]
+__all__ = ["TINY_RUN", "TRANSLATORS", "WORDS", "Pictures"]
 
 WORDS = 40
 
@@ -42,3 +44,14 @@ TRANSLATORS = {
 class Pictures:
     def batch(self, step):
         return torch.ones(2, 3, 16, 16), torch.tensor([0, 1])
+
+
+TINY_RUN = {
+    "train_pairs": 200,
+    "test_pairs": 200,
+    "steps": 3,
+    "d_embed": 8,
+    "hidden_size": 8,
+    "batch_size": 8,
+}
+"""Settings with which a recorded run of translation takes seconds."""

@@ -101,8 +101,11 @@ def test_another_number_of_heads_is_refused(tmp_path, load):
 def test_files_that_do_not_speak_of_heads_are_read(tmp_path):
     from safetensors.torch import save_file
 
-    save_file(Heads(2).state_dict(), tmp_path / "old.safetensors", {"attnbook.class": "Heads"})
-    load_model_weights(Heads(4), tmp_path / "old.safetensors")
+    stored, model = Heads(2), Heads(4)
+    save_file(stored.state_dict(), tmp_path / "old.safetensors", {"attnbook.class": "Heads"})
+    assert not same(model, stored)
+    load_model_weights(model, tmp_path / "old.safetensors")
+    assert same(model, stored)
 
 
 def test_fractions_are_not_loaded_into_a_counter(tmp_path):
