@@ -3,6 +3,7 @@ solutions) -> chapters/CHAPTER/NAME.ipynb.
 
     python tools/build_notebooks.py [PATH ...]              run these (without PATH all)
     python tools/build_notebooks.py --texts [PATH ...]      only the texts changed: keep the outputs
+    python tools/build_notebooks.py --renamed OLD=NEW [PATH ...]    the same, and a name in the code
     python tools/build_notebooks.py --check [PATH ...]      only compare, with sources and rules
     python tools/build_notebooks.py --instructor DIR [PATH ...]    with solutions, run, into DIR
     python tools/build_notebooks.py --measure [PATH ...]    run the .ipynb, record time and memory
@@ -21,7 +22,7 @@ from pathlib import Path
 import nbformat
 
 import make_interface
-from bookbuild import execute, folds, measure, promise, publish, rules, setup_cell, source
+from bookbuild import execute, measure, promise, publish, renaming, rules, source
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -72,27 +73,23 @@ def build(path: Path) -> dict:
     return took
 
 
-def runs(cell: nbformat.NotebookNode) -> str:
-    """What of a code cell can change its output: not the title on its fold, nor the address that
-    the set-up cell installs from.
-    """
-    return "" if setup_cell.is_setup(cell.source) else folds.untitled(cell.source)
-
-
-def rewrite(path: Path) -> None:
+def rewrite(path: Path, renamed: dict[str, str] | None = None) -> None:
     """Write the notebook of a source in which only texts have changed, with the outputs that are
-    stored. Titles of folds and the set-up cell are texts.
+    stored. Titles of folds, comments and the set-up cell are texts.
+
+    renamed: names of the library before and after, which may have changed as well.
 
     Raises:
-        ValueError: a code cell has changed too.
+        ValueError: the code has changed in another way too.
     """
     nb, pair = reader_notebook(path), source.notebook_of(path)
-    code, old = (
-        [cell for cell in one.cells if cell.cell_type == "code"]
-        for one in (nb, nbformat.read(pair, as_version=4))
-    )
-    if [runs(cell) for cell in code] != [runs(cell) for cell in old]:
-        raise ValueError("its code changed too: make it without --texts")
+    stored = nbformat.read(pair, as_version=4)
+    code, old = ([c for c in one.cells if c.cell_type == "code"] for one in (nb, stored))
+    changed = [c.source for c in code] != [c.source for c in old]
+    if renamed and changed and (why := renaming.clash(stored, renamed)):
+        raise ValueError(why)
+    if list(map(renaming.what_runs, code)) != [renaming.what_runs(c, renamed) for c in old]:
+        raise ValueError("its code changed too: make it without --texts and --renamed")
     for cell, one in zip(code, old):
         cell.outputs, cell.execution_count = one.outputs, one.execution_count
     _write(nb, pair)
@@ -126,6 +123,13 @@ def instructor(path: Path, folder: Path) -> None:
     nbformat.write(nb, target)
 
 
+def _renaming(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not (old and new):
+        raise argparse.ArgumentTypeError(f"expected OLD=NEW, got {text!r}")
+    return old, new
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -133,6 +137,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("paths", nargs="*", metavar="PATH")
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--texts", action="store_true", help="keep the outputs that are stored")
+    way.add_argument(
+        "--renamed",
+        metavar="OLD=NEW",
+        action="append",
+        type=_renaming,
+        default=[],
+        help="keep the outputs where this new name, too, explains a changed cell; repeatable",
+    )
     way.add_argument("--check", action="store_true", help="compare only; exit 1 if they differ")
     way.add_argument("--instructor", metavar="DIR", help="write versions with solutions into DIR")
     way.add_argument("--measure", action="store_true", help="record time and memory")
@@ -157,8 +169,8 @@ def main(argv: list[str] | None = None) -> int:
                 print("done")
                 problems = []
             else:
-                if options.texts:
-                    rewrite(path)
+                if options.texts or options.renamed:
+                    rewrite(path, dict(options.renamed))
                     print("done")
                 else:
                     took = build(path)

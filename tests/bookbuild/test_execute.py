@@ -187,8 +187,13 @@ def test_the_builder_checks_pairs_and_rules(made, tmp_path, capsys, monkeypatch)
     (tmp_path / "small.md").write_text(changed, encoding="utf-8")
     assert build_notebooks.main(["--texts", str(tmp_path / "small.md")]) == 1
     assert "its code changed too" in capsys.readouterr().out and "+ 1" not in notebook.read_text()
+    renamed = small.SOURCE.replace("total", "whole")
+    (tmp_path / "small.md").write_text(renamed, encoding="utf-8")
+    assert build_notebooks.main(["--renamed", "total=whole", str(tmp_path / "small.md")]) == 0
+    assert "print(whole)" in notebook.read_text()
+    assert notebook.read_text().count('"output_type"') == outputs
     (tmp_path / "small.md").write_text(small.SOURCE, encoding="utf-8")
-    build_notebooks.main(["--texts", str(tmp_path / "small.md")])
+    build_notebooks.main(["--renamed", "whole=total", str(tmp_path / "small.md")])
     nb = json.loads(notebook.read_text())
     cell = next(c for c in nb["cells"] if "print(total)" in "".join(c["source"]))
     cell["outputs"] = [

@@ -135,16 +135,16 @@ def test_a_figure_has_its_caption_below_and_its_words(book):
     assert caption.metadata.tags == [publish.CAPTION]
 
 
-def test_exercises_are_numbered_through_the_chapter(book):
+def test_exercises_are_numbered_in_their_section(book):
     asked = "(ex-{})=\n### Exercise: A {}\n"
     for name, exercises in {"first": "bc", "second": "a"}.items():
         with (book / f"{name}.md").open("a") as file:
             file.write("\n" + "\n".join(asked.format(one, one) for one in exercises))
-    assert made(book / "first.md").cells[-2].source.count("### Exercise 0.2: A c") == 1
+    assert made(book / "first.md").cells[-2].source.count("### Exercise 0.1.2: A c") == 1
     second = made(book / "second.md")
-    assert "### Exercise 0.3: A a" in second.cells[-2].source
+    assert "### Exercise 0.2.1: A a" in second.cells[-2].source
     page = publish.with_outputs(source.read_source(book / "second.md"), second, book / "second.md")
-    assert "(ex-a)=\n### Exercise 0.3: A a" in page.cells[-1].source
+    assert "(ex-a)=\n### Exercise 0.2.1: A a" in page.cells[-1].source
 
 
 def test_the_website_gets_the_roles_and_the_outputs(book):

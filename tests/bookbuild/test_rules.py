@@ -286,7 +286,7 @@ def section(*texts):
 
 
 def test_what_a_prediction_is_about_stays_folded():
-    statement = "### Exercise 0.3: Predict: the outcome\n\nSay what comes."
+    statement = "### Exercise 0.1.3: Predict: the outcome\n\nSay what comes."
     marked = {"nbgrader": {"grade": False, "grade_id": "x", "solution": False}}
     nb = section(statement, ("def guess(): ...", ["exercise"]), ("print(outcome)", []))
     nb.cells[1].metadata.update(marked)

@@ -94,7 +94,7 @@ HINTS = {
 def test_the_statement_says_what_the_registry_says(tasks, id):
     entry, text = exercises()[id], tasks[id][1].statement.source
     dots = "●" * entry.difficulty + "○" * (4 - entry.difficulty)
-    heading = rf"### Exercise {int(id[:2])}\.\d+: {re.escape(entry.title)}\n"
+    heading = rf"### Exercise {int(id[:2])}\.\d+\.\d+: {re.escape(entry.title)}\n"
     kind = next((kind for kind in HINTS if entry.title.startswith(kind)), "")
     line = f"*{dots} · {entry.minutes} minutes*"
     assert re.match(heading, text), f"the statement must begin with {heading!r}, got {text[:80]!r}"

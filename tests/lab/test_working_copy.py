@@ -80,7 +80,7 @@ def root(tmp_path):
         "# 0.1 Begin\n\n[on](go_on.ipynb) [two](../01_two/part_m.ipynb#a-closer-look-why)",
         "[sum](https://book.example/chapters/00_one/summary.html) `[code](go_on.ipynb)`",
         "[file](../../LICENSE) [web](https://example.org/) ![x](https://example.org/x.png)",
-        "### Exercise 0.1: One\n\n### Exercise 0.2: Two",
+        "### Exercise 0.1.1: One\n\n### Exercise 0.1.2: Two",
     )
     write(
         folder / "chapters/00_one/go_on.ipynb",

@@ -49,7 +49,7 @@ class Book:
     """What the roles of all sections refer to.
 
     Attributes:
-        numbers: of each formula, figure and exercise by label, such as "6.38"
+        numbers: of each formula and figure by label, such as "6.38", and of each exercise, "6.2.4"
         pages: the source that each other label stands in
         papers: by key: authors in short, year, address
         titles: of each numbered page, in their order, with its number, such as "6.2 Multi-head
@@ -302,7 +302,7 @@ def _read_book(root: Path, _) -> Book:
         if path.stem == "index":
             chapter, section, counts = chapter + 1, 0, {"eq": 0, "fig": 0, "ex": 0}
         else:
-            section += 1
+            section, counts["ex"] = section + 1, 0
         if (root / "_toc.yml").is_file() and (said := re.search(r"^# (.+)$", text, re.MULTILINE)):
             number = f"{chapter}.{section}" if section else f"{chapter}"
             titles[path.resolve()] = f"{number} {said[1].strip()}"
@@ -314,7 +314,9 @@ def _read_book(root: Path, _) -> Book:
         for label in (*named, *_FIGURE.findall(text), *asked):
             kind = label.partition("-")[0]
             counts[kind] += 1
-            numbers[label] = f"{max(chapter, 0)}.{counts[kind]}"
+            # Exercises are counted in each section: one more changes no other notebook.
+            place = f"{max(chapter, 0)}.{section}" if kind == "ex" else f"{max(chapter, 0)}"
+            numbers[label] = f"{place}.{counts[kind]}"
     address = read_address(root)
     return Book(numbers, pages, _papers(root / "references.bib", address), titles, address)
 
