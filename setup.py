@@ -27,7 +27,7 @@ def readme() -> str:
 setup(
     long_description=readme(),
     long_description_content_type="text/markdown",
-    packages=find_packages(include=["attnbook", "attnbook.*"])
+    packages=find_packages(include=["attnbook*"], exclude=["attnbook_grader*"])
     + ["attnbook._data", "attnbook._results"],
     package_dir={"attnbook._data": "data", "attnbook._results": "results"},
     package_data={

@@ -14,14 +14,16 @@ ROOT = Path(__file__).resolve().parents[1]
 
 EVERY_MODULE = """
 import importlib, json, pkgutil
-import attnbook
+import attnbook, attnbook_exercises, attnbook_runs
 
 refused = {}
-for found in pkgutil.walk_packages(attnbook.__path__, "attnbook.", onerror=lambda name: None):
-    try:
-        importlib.import_module(found.name)
-    except ImportError as error:
-        refused[found.name] = str(error)
+for package in (attnbook, attnbook_exercises, attnbook_runs):
+    prefix = f"{package.__name__}."
+    for found in pkgutil.walk_packages(package.__path__, prefix, onerror=lambda name: None):
+        try:
+            importlib.import_module(found.name)
+        except ImportError as error:
+            refused[found.name] = str(error)
 print(json.dumps(refused))
 """
 
@@ -33,6 +35,7 @@ def test_modules_need_no_more_than_the_library_depends_on(tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "attnbook.cli": 'the command attnbook needs click: pip install "attnbook[book]"',
+        "attnbook_runs.commands": 'the command attnbook needs click: pip install "attnbook[book]"',
         "attnbook.figures": 'drawing needs matplotlib: pip install "attnbook[book]"',
     }
 
@@ -120,5 +123,5 @@ def test_a_plain_import_takes_pytorch_along_and_nothing_else():
     assert done.returncode == 0, done.stderr
     foreign = {name.partition(".")[0] for name in done.stdout.split()}
     assert foreign - set(sys.stdlib_module_names) == {"attnbook"}
-    heavy = {"tasks", "training", "figures", "experiments", "checks", "answers", "cli", "notebook"}
+    heavy = {"tasks", "training", "figures", "experiments", "checks", "cli", "notebook"}
     assert not heavy & {name.rpartition(".")[2] for name in done.stdout.split()}

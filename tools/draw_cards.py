@@ -27,9 +27,9 @@ from matplotlib import pyplot as plt  # noqa: E402
 from matplotlib.patches import ConnectionPatch  # noqa: E402
 
 from attnbook import AdditiveScore, DotScore, Score, attend  # noqa: E402
-from attnbook.experiments.images.gan import load_pair  # noqa: E402
 from attnbook.mechanisms import PictureAttention  # noqa: E402
 from attnbook.tasks.images.far_parts import far_parts  # noqa: E402
+from attnbook_runs.images.gan import load_pair  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "_vendor" / "book"

@@ -292,7 +292,7 @@ def main(arguments: list[str]) -> int:
     if not set(arguments) <= {"--check"}:
         print(__doc__, file=sys.stderr)
         return 2
-    from attnbook.experiments import load_experiments
+    from attnbook_runs import load_experiments
 
     rows = read()
     found = problems(rows, set(load_experiments()))

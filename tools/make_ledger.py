@@ -120,7 +120,7 @@ def _faults(row: dict[str, str], root: Path) -> list[str]:
 def name_fault(name: str) -> str | None:
     """Why a dotted name cannot be imported, or None."""
     parts = name.split(".")
-    if parts[0] != "attnbook":
+    if not parts[0].startswith("attnbook"):
         return f"name {name} is not of attnbook"
     for length in range(len(parts), 0, -1):
         module = ".".join(parts[:length])

@@ -5,7 +5,7 @@
 
 A wrong answer made here passes when the visible and the hidden check call it right. Those that are
 right as well, for every input that the statement allows, are listed with their reason in
-tests/checks/equivalent_mutants/; the others show what a check does not look at.
+tests/exercises/equivalent_mutants/; the others show what a check does not look at.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from typing import NamedTuple
 import torch
 import yaml
 
-from attnbook.answers.arguments import PLAIN_TENSORS
 from attnbook.checks import judge
+from attnbook_exercises.answers.arguments import PLAIN_TENSORS
 from attnbook_grader.course.exercises import find_book, sections
 from bookbuild.source import SOLUTION
 from mutants import mutants_of
 
 ROOT = Path(__file__).resolve().parents[1]
-MARKED = ROOT / "tests/checks/equivalent_mutants"
+MARKED = ROOT / "tests/exercises/equivalent_mutants"
 SECONDS = 10  # for one answer and one seed
 MOST = 1.0  # percent of all that may pass without a reason
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from attnbook.checks import find
-from attnbook.checks.verdict import MISTAKE, NOT_WRITTEN, RIGHT, STOPPED, Verdict
+from attnbook_exercises.checks import find
+from attnbook_exercises.checks.verdict import MISTAKE, NOT_WRITTEN, RIGHT, STOPPED, Verdict
 from bookbuild import source
 
 from .course.assignments import Assignment, from_sections

@@ -26,7 +26,7 @@ def test_the_process_in_the_sandbox_needs_no_hidden_part():
                 level == 1
                 or level == 0
                 and (
-                    name.startswith("attnbook.answers.")
+                    name.startswith("attnbook_exercises.answers.")
                     or name.split(".")[0] in packages | sys.stdlib_module_names
                 )
             ), f"{path.name} imports {'.' * level}{name}"

@@ -126,7 +126,7 @@ def test_what_a_section_imports_from_the_library_exists(path):
     cells = [parse(c.source) for c in nb.cells if c.cell_type == "code"]
     lines = [node for tree in cells for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     missing = []
-    for line in (line for line in lines if line.module.partition(".")[0] == "attnbook"):
+    for line in (line for line in lines if line.module.startswith("attnbook")):
         module = importlib.import_module(line.module)
         for name in (alias.name for alias in line.names):
             path = f"{line.module}.{name}"

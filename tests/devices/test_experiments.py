@@ -10,7 +10,7 @@ import pytest
 from any_gpu import NIGHTLY_OR_GPU, any_gpu
 from notebook_cells import short_training
 
-from attnbook.experiments import load_experiments
+from attnbook_runs import load_experiments
 
 # Settings that make data and evaluations small; the models stay as they are registered.
 FEW = {

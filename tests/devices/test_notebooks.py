@@ -55,7 +55,7 @@ def notebook(folder, *cells):
 
 TRAIN = """
 import torch
-import attnbook.experiments.common
+import attnbook_runs.common
 from attnbook.training import fit
 
 class Batches:
@@ -65,7 +65,7 @@ class Batches:
 loss = lambda model, batch: (model(batch).square().sum(), len(batch))
 seen = [f(torch.nn.Linear(1, 1), Batches(), loss, steps=100, device="cpu",
           evaluate=lambda model: 0.0, evaluate_every=50)
-        for f in (fit, attnbook.experiments.common.fit)]
+        for f in (fit, attnbook_runs.common.fit)]
 """
 
 

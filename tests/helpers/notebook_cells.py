@@ -15,7 +15,6 @@ import nbformat
 from IPython.core.inputtransformer2 import TransformerManager
 from matplotlib import pyplot as plt
 
-import attnbook.experiments.common  # before its `fit` is replaced
 import attnbook.training
 from bookbuild.nondeterminism import Taint
 
@@ -92,7 +91,7 @@ def short_training(steps: int):
     short = {loop: shorten(loop) for loop in LOOPS}
     with ExitStack() as stack:
         for module in [
-            module for name, module in sys.modules.items() if name.split(".")[0] == "attnbook"
+            module for name, module in sys.modules.items() if name.startswith("attnbook")
         ]:
             for key, value in list(vars(module).items()):
                 if inspect.isfunction(value) and value in short:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attnbook.experiments import load_experiments
+from attnbook_runs import load_experiments
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTERED = set(load_experiments())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnbook.experiments.language.modifications import MODIFICATIONS
+from attnbook_runs.language.modifications import MODIFICATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 IDS = (Path(__file__).parent / "syllabus_ids.txt").read_text(encoding="utf-8").split()

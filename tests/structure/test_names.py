@@ -15,11 +15,14 @@ from patience import HANGS
 from torch import nn
 
 import attnbook
+import attnbook_exercises
+import attnbook_runs
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted(
     m.name
-    for m in pkgutil.walk_packages(attnbook.__path__, "attnbook.")
+    for package in (attnbook, attnbook_exercises, attnbook_runs)
+    for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     if not m.name.endswith("__main__")
 )
 PACKAGES = [

@@ -7,9 +7,9 @@ import torch
 
 from attnbook import Transformer, paper_parts
 from attnbook.decoding import greedy
-from attnbook.experiments.translation.transformer import paper_adam
 from attnbook.tasks import TOKEN_IDS, SequenceBatches, collate, make_task
 from attnbook.training import average_checkpoints, exact_match, fit, inverse_sqrt, token_loss
+from attnbook_runs.translation.transformer import paper_adam
 
 
 class Reads:

@@ -15,7 +15,7 @@ from .measure import FOLDED
 _TITLE = re.compile(r"\A#@title .*\n")
 _MAGIC = re.compile(r"^([ \t]*)[%!].*$", re.MULTILINE)
 _COMPARES = re.compile(r"\bassert_(close|allclose|array_equal|equal)\b|\b(same|compare)\(")
-_GIVEN = ("attnbook.experiments", "attnbook.figures", "attnbook.tasks", "attnbook.training")
+_GIVEN = ("attnbook_runs", "attnbook.figures", "attnbook.tasks", "attnbook.training")
 """What a check takes from the library to make its problem, not to compare with."""
 
 

@@ -12,7 +12,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-FOLDERS = ("attnbook", "data", "results")
+FOLDERS = ("attnbook", "attnbook_exercises", "attnbook_runs", "data", "results")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "LICENSE-TEXT")
 LEFT = shutil.ignore_patterns("__pycache__", ".*", "*.partial")
 

@@ -9,7 +9,7 @@ from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 
-from attnbook.checks import exercises
+from attnbook_exercises.checks import exercises
 
 from ..sandbox.launch import KINDS, Limits
 from .assignments import Assignment, Course, Rules, Words, assignment_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
 
-from attnbook.checks import exercises
+from attnbook_exercises.checks import exercises
 from bookbuild import publish, source
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -65,7 +65,7 @@ def library_names(code: str) -> list[str]:
             found += [one.name for one in node.names]
         elif isinstance(node, ast.ImportFrom):
             found += [f"{node.module}.{one.name}" for one in node.names]
-    return [name for name in found if name.startswith("attnbook.")]
+    return [name for name in found if name.startswith(("attnbook.", "attnbook_runs."))]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .exercises import Task
 
-FOLDER = "tests/checks/wrong_answers"
+FOLDER = "tests/exercises/wrong_answers"
 _REGISTER = {
     "wrong",
     "edits",

@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from attnbook.checks import judge
+from attnbook_exercises.checks import judge
 from bookbuild import publish, source
 
 from .assignments import Assignment, notebook_with

@@ -13,9 +13,9 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from attnbook import answers, checks
-from attnbook.answers import arguments, flop_counter, guarded
-from attnbook.checks import context, find, gradient_check
+from attnbook_exercises import answers, checks
+from attnbook_exercises.answers import arguments, flop_counter, guarded
+from attnbook_exercises.checks import context, find, gradient_check
 
 from .. import protocol
 

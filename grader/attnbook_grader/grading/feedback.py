@@ -13,7 +13,7 @@ COLUMNS = ("student", "assignment", "exercise", "points", "max", "note")
 # comma within quotes divides nothing.
 _FORMULA = re.compile(r"""(^[\s"]*|;[\s"]*|,)([=+\-@＝＋－＠])""")
 
-# As `attnbook.answers.guarded.describe` writes it.
+# As `attnbook_exercises.answers.guarded.describe` writes it.
 _LINE = re.compile(r"; line (\d+): (.*)")
 _STYLE = """
 :root { color-scheme: light dark; --text: #222; --page: #fff; --line: #ccc; --full: #06662a; --part: #7a4b00; --none: #9b1c1c }

@@ -7,7 +7,7 @@ import time
 import traceback
 from dataclasses import dataclass, replace
 
-from attnbook.checks.verdict import Verdict
+from attnbook_exercises.checks.verdict import Verdict
 
 from ..course.assignments import Assignment
 from ..course.exercises import library_names
@@ -230,7 +230,7 @@ def _outcome(task, found, reached, remarks, nb):
     elif "ModuleNotFoundError" in note:
         attention = NO_PACKAGE
     uses = printable(reached.get(task.id, ""))
-    if uses and not uses.startswith("attnbook."):
+    if uses and not uses.startswith(("attnbook.", "attnbook_runs.")):
         attention, uses = attention or OUT_OF_SIGHT, ""
     own = cells_before_judging(nb, task)
     judged = binding(task.function, answer, own)

@@ -17,7 +17,7 @@ from types import ModuleType
 
 import torch
 
-from attnbook.answers.guarded import describe, guarded
+from attnbook_exercises.answers.guarded import describe, guarded
 
 from .channel import Channel, Ended
 from .reach import Reach

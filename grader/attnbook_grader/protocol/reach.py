@@ -13,14 +13,17 @@ import threading
 from importlib import import_module
 from sys import gettrace, settrace
 
-from attnbook.answers.guarded import guarded
+import attnbook
+import attnbook_runs
 
 __all__ = ["Reach"]
 
-_HERE = os.path.realpath(guarded.__code__.co_filename)
-_ROOT = os.path.join(os.path.dirname(os.path.dirname(_HERE)), "")
+_ROOTS = {
+    os.path.join(os.path.realpath(one.__path__[0]), ""): one.__name__
+    for one in (attnbook, attnbook_runs)
+}
 _FREE = ("attnbook.notebook", "attnbook.checks", "attnbook.figures")
-"""Parts of the package that are no solution of anything."""
+"""Parts of the library that are no solution of anything."""
 _ESCAPES = (
     "os.exec",
     "os.fork",
@@ -99,15 +102,16 @@ class Reach:
                 self.found = name
 
     def _place(self, code):
-        """The name of a function of the library, with its module; "" of any other, of what runs at
-        an import, and of what makes the call.
+        """The name of a function of the library or of a recorded run, with its module; "" of any
+        other, and of what runs at an import.
         """
         if code not in self._places:
             path, name = os.path.realpath(code.co_filename), ""
-            if path.startswith(_ROOT) and code.co_qualname not in ("<module>", "__getattr__"):
-                module = path[len(_ROOT) :].removesuffix(".py").removesuffix(f"{os.sep}__init__")
-                name = f"attnbook.{module.replace(os.sep, '.')}.{code.co_qualname}"
-            self._places[code] = "" if name.startswith("attnbook.answers.") else name
+            root = next(filter(path.startswith, _ROOTS), None)
+            if root and code.co_qualname not in ("<module>", "__getattr__"):
+                module = path[len(root) :].removesuffix(".py").removesuffix(f"{os.sep}__init__")
+                name = f"{_ROOTS[root]}.{module.replace(os.sep, '.')}.{code.co_qualname}"
+            self._places[code] = name
         return self._places[code]
 
 

@@ -16,9 +16,9 @@ import contextlib
 
 import torch
 
-from attnbook.answers.arguments import copied, overwrite, spoiled
-from attnbook.answers.flop_counter import KINDS, counters
-from attnbook.answers.guarded import StudentError
+from attnbook_exercises.answers.arguments import copied, overwrite, spoiled
+from attnbook_exercises.answers.flop_counter import KINDS, counters
+from attnbook_exercises.answers.guarded import StudentError
 
 from .channel import Channel, Ended, OutOfTime, TooLarge
 from .serialization import ProtocolError, decode, encode, pack, tensors_in, unpack

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from safetensors.torch import load, save
 
-from attnbook.answers.arguments import is_named_tuple
+from attnbook_exercises.answers.arguments import is_named_tuple
 
 __all__ = ["ProtocolError", "decode", "encode", "pack", "unpack", "tensors_in"]
 

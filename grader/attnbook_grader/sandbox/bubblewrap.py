@@ -9,9 +9,8 @@ from . import syscalls
 from .limits import Limits
 from .visible import (
     FOLDERS,
-    GRADER,
     HOME,
-    LIBRARY,
+    PACKAGES,
     ROOTS,
     SYSTEM,
     copies,
@@ -85,7 +84,7 @@ def _files(limits):
     command += ["--perms", "0755", "--dir", "/etc"]
     for file in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/localtime"):
         command += ["--ro-bind-try", file, file]
-    for folder in [*python_folders(), LIBRARY, GRADER]:
+    for folder in [*python_folders(), *PACKAGES]:
         for above in [*folder.parents][-2::-1]:  # else they are made for their owner alone
             command += ["--perms", "0755", "--dir", str(above)]
         command += ["--ro-bind", str(folder), str(folder)]

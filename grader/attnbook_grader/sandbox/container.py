@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .process import PROCESSORS
-from .visible import GRADER, HOME, INSIDE, LIBRARY, hidden, stand_in, variables
+from .visible import HOME, INSIDE, PACKAGES, hidden, stand_in, variables
 
 __all__ = ["container_command"]
 
@@ -39,12 +39,9 @@ def container_command(engine, image, name, limits, inside):
         f"{HOME}:{size},mode=1777",
         "--workdir",
         HOME,
-        "--volume",
-        f"{LIBRARY}:{where}/attnbook:ro",
-        "--volume",
-        f"{GRADER}:{where}/attnbook_grader:ro",
     ]
-    for package in (LIBRARY, GRADER):
+    for package in PACKAGES:
+        command += ["--volume", f"{package}:{where}/{package.name}:ro"]
         for path in hidden(package):
             inner = f"{where}/{package.name}/{path.name}"
             command += ["--volume", f"{stand_in(path)}:{inner}:ro"]

@@ -2,7 +2,7 @@
 beside us.
 
 Inside there is no network, no file of the grader's or of another student, no check and no seed:
-Python, PyTorch, the library without `attnbook.checks` and of the grader only
+Python, PyTorch, the library without its checks and of the grader only
 `attnbook_grader.protocol`, all read-only, and an empty folder that may be filled up to a quota."""
 
 from __future__ import annotations

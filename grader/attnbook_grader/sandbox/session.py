@@ -8,9 +8,9 @@ import contextlib
 import time
 from collections.abc import Sequence
 
-from attnbook.answers.guarded import StudentError
-from attnbook.checks import judge
-from attnbook.checks.verdict import MISTAKE, STOPPED, Mistake, Verdict
+from attnbook_exercises.answers.guarded import StudentError
+from attnbook_exercises.checks import judge
+from attnbook_exercises.checks.verdict import MISTAKE, STOPPED, Mistake, Verdict
 
 from ..protocol.channel import Channel
 from ..protocol.rpc import ConnectionLost, Peer, RemoteFunction

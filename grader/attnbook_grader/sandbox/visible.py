@@ -1,5 +1,5 @@
-"""What student code sees of this computer: Python, PyTorch, the library without `attnbook.checks`
-and of the grader only `attnbook_grader.protocol`.
+"""What student code sees of this computer: Python, PyTorch, the library, the recorded runs, how an
+answer is called (`attnbook_exercises.answers`), and of the grader only `attnbook_grader.protocol`.
 """
 
 from __future__ import annotations
@@ -9,24 +9,35 @@ import sys
 from pathlib import Path
 
 import attnbook
+import attnbook_exercises
+import attnbook_runs
 
-LIBRARY = Path(attnbook.__file__).resolve().parent
 GRADER = Path(__file__).resolve().parents[1]
-ROOTS = os.pathsep.join(map(str, dict.fromkeys([LIBRARY.parent, GRADER.parent])))
+PACKAGES = tuple(
+    Path(one.__path__[0]).resolve() for one in (attnbook, attnbook_exercises, attnbook_runs)
+) + (GRADER,)
+"""The folders of the packages that student code may import from, parts of them hidden."""
+ROOTS = os.pathsep.join(map(str, dict.fromkeys(one.parent for one in PACKAGES)))
 HOME = "/student"
 FOLDERS = ("/dev/shm", "/tmp", HOME)  # that it may write to; their files lie in memory
 INSIDE = ["-m", "attnbook_grader.protocol.child"]
 SYSTEM = Path("/usr")  # read-only inside, whole
+_CHECKS = {
+    # a package in the place of the door: a version before this one
+    "attnbook": ("checks.py", "checks"),
+    "attnbook_exercises": ("checks",),
+    "attnbook_runs": (),
+}
 _INSIDE_OF_GRADER = ("__init__.py", "protocol")  # the rest of the grader is hidden
 _SILENT = GRADER / "protocol" / "silent"
 
 
 def hidden(package):
-    """What student code does not see of a package: the checks of the library, of the grader all
-    but what the process in the sandbox runs, and all of the tool that builds the book.
+    """What student code does not see of a package: the checks and the door to them, of the grader
+    all but what the process in the sandbox runs, and all of the tool that builds the book.
     """
-    if package.name == "attnbook":
-        return [package / "checks"] if (package / "checks").is_dir() else []
+    if package.name in _CHECKS:
+        return [package / one for one in _CHECKS[package.name] if (package / one).exists()]
     if package.name == "attnbook_grader":
         return [path for path in sorted(package.iterdir()) if path.name not in _INSIDE_OF_GRADER]
     return [package]
@@ -41,11 +52,11 @@ def copies():
     """The packages to hide parts of: those in use, and copies that are installed beside them,
     where Python in the sandbox may find them.
     """
-    found = {LIBRARY, GRADER}
+    found = set(PACKAGES)
     for path in sys.path:
         root = Path(os.path.realpath(path or "."))
         if any(root.is_relative_to(one) for one in (SYSTEM, *python_folders())):
-            names = ("attnbook", "attnbook_grader", "bookbuild")
+            names = (*_CHECKS, "attnbook_grader", "bookbuild")
             found |= {root / name for name in names if (root / name).is_dir()}
     return sorted(found)
 

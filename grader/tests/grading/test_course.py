@@ -305,7 +305,7 @@ due = 2027-01-31T23:59:00+01:00
 @pytest.mark.slow
 @pytest.mark.usefixtures("bubblewrap")
 def test_a_course_is_proved_to_mark_rightly(autumn, tmp_path, monkeypatch):
-    """With the first wrong answers to each exercise: tests/checks has all of them."""
+    """With the first wrong answers to each exercise: tests/exercises has all of them."""
     from attnbook_grader.grading import course_check
 
     patient = "\n".join(f"{name} = {seconds}" for name, seconds in PATIENT.items())
@@ -360,7 +360,7 @@ def test_the_book_s_wrong_answers_become_cells():
     tasks = [task for section in sections(find_book()) for task in section.tasks]
     found = wrong_answers(find_book(), tasks)
     assert set(found) == set(exercises()) and min(map(len, found.values())) >= 3
-    from tests.checks.wrong_answers import WRONG
+    from tests.exercises.wrong_answers import WRONG
 
     assert {id: [(one.name, one.words) for one in answers] for id, answers in found.items()} == {
         id: [(one.name, one.words) for one in WRONG[id]] for id in found

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from patience import PATIENT
 
-from attnbook.checks.verdict import RIGHT, Verdict
+from attnbook_exercises.checks.verdict import RIGHT, Verdict
 from attnbook_grader.course.assignments import notebook_with
 from attnbook_grader.course.exercises import solution_of
 from attnbook_grader.course.synthetic_class import synthetic_class

@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell
 from patience import PATIENT
 
-from attnbook.checks.verdict import Verdict
+from attnbook_exercises.checks.verdict import Verdict
 from attnbook_grader.course.assignments import Rules, notebook_with
 from attnbook_grader.course.exercises import solution_of
 from attnbook_grader.grading import judging

@@ -7,15 +7,17 @@ import pytest
 from patience import HANGS, eventually
 
 import attnbook
+import attnbook_exercises
 import attnbook_grader
-from attnbook.answers.guarded import guarded
-from attnbook.checks.verdict import Mistake
+from attnbook_exercises.answers.guarded import guarded
+from attnbook_exercises.checks.verdict import Mistake
 from attnbook_grader.protocol.channel import Channel, Ended
 from attnbook_grader.protocol.rpc import ConnectionLost, Peer
 from attnbook_grader.sandbox.launch import Limits, start
 from attnbook_grader.sandbox.session import ATTEMPTS
 
 LIBRARY = Path(attnbook.__file__).resolve().parent
+EXERCISES = Path(attnbook_exercises.__file__).resolve().parent
 GRADER = Path(attnbook_grader.__file__).resolve().parent
 LIMITS = Limits(seconds=10, memory=1024, processes=8, output=2, disk=8)
 

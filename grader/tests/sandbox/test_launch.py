@@ -102,7 +102,8 @@ def test_a_container_gets_no_more_than_the_sandbox(tmp_path, monkeypatch):
     volumes = [said[place + 1] for place, one in enumerate(said) if one == "--volume"]
     assert volumes and all(one.endswith(":ro") for one in volumes)
     silent, inner = GRADER / "protocol" / "silent", "/opt/attnbook"
-    assert f"{silent}:{inner}/attnbook/checks:ro" in volumes
+    assert f"{silent}:{inner}/attnbook_exercises/checks:ro" in volumes
+    assert f"{silent}/__init__.py:{inner}/attnbook/checks.py:ro" in volumes
     for part in ("course", "grading", "notebooks", "sandbox"):
         assert f"{silent}:{inner}/attnbook_grader/{part}:ro" in volumes
     assert f"{silent}/__init__.py:{inner}/attnbook_grader/commands.py:ro" in volumes

@@ -9,16 +9,16 @@ import time
 import pytest
 import torch
 from patience import HANGS, PATIENT
+from tests.exercises.test_framework import Yes
+from tests.exercises.test_other_right_answers import RIGHT
+from tests.exercises.wrong_answers import WRONG
 
-from attnbook.answers.flop_counter import Products, largest
-from attnbook.answers.guarded import StudentError
 from attnbook.checks import Mistake, exercises, judge
+from attnbook_exercises.answers.flop_counter import Products, largest
+from attnbook_exercises.answers.guarded import StudentError
 from attnbook_grader.course.exercises import find_book, sections, solution_of
 from attnbook_grader.protocol.channel import LARGEST, Channel, Ended, OutOfTime, TooLarge
 from attnbook_grader.protocol.rpc import ConnectionLost
-from tests.checks.test_framework import Yes
-from tests.checks.test_other_right_answers import RIGHT
-from tests.checks.wrong_answers import WRONG
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +231,7 @@ from types import SimpleNamespace
 
 import torch
 
-from attnbook.answers import flop_counter
+from attnbook_exercises.answers import flop_counter
 
 flop_counter.KINDS["largest"] = lambda: contextlib.nullcontext(SimpleNamespace(count=0))
 

@@ -1,13 +1,19 @@
 """What code in the sandbox can see, reach and write."""
 
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from attnbook_grader.sandbox import visible
+from bookbuild.wheel import unpacked
 
-from .conftest import GRADER, LIBRARY, Inside
+from .conftest import EXERCISES, GRADER, LIBRARY, Inside
+
+ROOT = Path(__file__).resolve().parents[3]
+HELPERS = (ROOT / "tools", ROOT / "tests" / "helpers")
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 
@@ -21,7 +27,7 @@ def test_only_what_python_needs_is_there(inside, tmp_path):
             "tests",
             ".git",
             "tools/bookbuild/source.py",
-            "attnbook/checks/ch00_attention/soft_lookup.py",
+            "attnbook_exercises/checks/ch00_attention/soft_lookup.py",
         ),
         GRADER.parent: (
             "tests",
@@ -34,12 +40,12 @@ def test_only_what_python_needs_is_there(inside, tmp_path):
         for path in paths:
             assert not inside.value(f"os.path.exists({str(root / path)!r})"), path
     folders = [GRADER / part for part in ("course", "grading", "notebooks", "sandbox")]
-    for folder in (LIBRARY / "checks", *folders):
+    for folder in (EXERCISES / "checks", *folders):
         assert inside.value(
             f"[name for name in os.listdir({str(folder)!r}) if name.endswith('.py')]"
         ) == ["__init__.py"]
-    for module in ("commands.py", "self_check.py"):
-        assert "import" not in inside.value(f"open({str(GRADER / module)!r}).read()")
+    for path in (GRADER / "commands.py", GRADER / "self_check.py", LIBRARY / "checks.py"):
+        assert "import" not in inside.value(f"open({str(path)!r}).read()")
     assert inside.value(f"os.path.exists({str(GRADER / 'protocol' / 'child.py')!r})")
     assert inside.value("attnbook.masked_softmax is not None")
     for path in ("/etc/passwd", "/etc/shadow", "/student/x", "/var", "/run"):
@@ -49,7 +55,13 @@ def test_only_what_python_needs_is_there(inside, tmp_path):
         assert not inside.value(f"os.path.exists({home + '/.ssh'!r})")
 
 
-HIDDEN = ("attnbook/checks", "attnbook_grader/course", "attnbook_grader/anything", "bookbuild")
+HIDDEN = (
+    "attnbook/checks",  # where they were in older versions
+    "attnbook_exercises/checks",
+    "attnbook_grader/course",
+    "attnbook_grader/anything",
+    "bookbuild",
+)
 
 
 def test_a_second_copy_of_the_packages_is_covered_too(tmp_path, monkeypatch):
@@ -76,8 +88,41 @@ def test_a_copy_of_the_packages_among_those_of_the_system_is_covered_too(tmp_pat
     monkeypatch.syspath_prepend(second)
     monkeypatch.setattr(visible, "SYSTEM", tmp_path / "usr")
     assert second not in visible.python_folders()
-    names = {"attnbook", "attnbook_grader", "bookbuild"}
+    names = {"attnbook", "attnbook_exercises", "attnbook_grader", "bookbuild"}
     assert {second / name for name in names} <= set(visible.copies())
+
+
+FROM_A_WHEEL = """
+import attnbook_exercises.checks
+from attnbook_grader.sandbox.limits import Limits
+from attnbook_grader.sandbox.session import ATTEMPTS
+from sandbox.conftest import Inside
+print(attnbook_exercises.__path__[0])
+with Inside() as made:
+    print(made.run("from attnbook.checks import check; check('00.weighted_sum', None)"))
+    print(made.value("sorted(vars(attnbook.checks).keys() & {'check', 'find', 'exercises'})"))
+    print(made.value("attnbook_exercises.answers.guarded.guarded is not None"))
+    print(made.value("attnbook.experiments.__name__"))
+"""
+
+
+def test_the_checks_of_an_installed_wheel_are_hidden(tmp_path):
+    wheel = unpacked(ROOT)
+    path = os.pathsep.join(map(str, [wheel, GRADER.parent, GRADER.parent / "tests", *HELPERS]))
+    done = subprocess.run(
+        [sys.executable, "-c", FROM_A_WHEEL],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines() == [
+        str(wheel / "attnbook_exercises"),
+        "None",
+        "['check']",
+        "True",
+        "attnbook_runs",
+    ], done.stderr
 
 
 def test_checks_are_silent(inside):
@@ -85,7 +130,10 @@ def test_checks_are_silent(inside):
         inside.run("from attnbook.checks import check, grade\ncheck('00.weighted_sum', None)")
         is None
     )
-    assert "soft_lookup" in inside.run("import attnbook.checks.ch00_attention.soft_lookup")
+    module = "attnbook_exercises.checks.ch00_attention.soft_lookup"
+    assert "ch00_attention" in inside.run(f"import {module}")
+    assert "hidden" in inside.value("attnbook_exercises.checks.__doc__")
+    assert inside.value("attnbook_exercises.answers.guarded.guarded is not None")
     assert inside.run("import attnbook_grader.grading.rounds") is not None
     assert inside.run("from attnbook_grader.commands import course") is not None
 
@@ -132,7 +180,7 @@ def test_the_code_has_no_rights(inside):
         "{prefix}/x",
         "{package}/x.py",
         "{package}/__init__.py",
-        "{package}/checks/x.py",
+        "{package}_exercises/checks/x.py",
     ],
 )
 def test_nothing_outside_can_be_written(inside, path):

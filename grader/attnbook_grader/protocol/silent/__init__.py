@@ -1,4 +1,5 @@
-"""What stands in the sandbox for `attnbook.checks` and for the hidden parts of the grader: nothing.
+"""What stands in the sandbox for the checks, the door to them, and the hidden parts of the grader:
+nothing.
 
 Checks, seeds and right results stay outside.
 """

@@ -1,0 +1,68 @@
+"""The language model of characters as an experiment: sizes, what it records, and a checkpoint
+that is the model.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from attnbook.tasks.text import characters
+from attnbook.training import load_model_weights, read_metadata
+from attnbook_runs import load_experiments, reproduce
+from attnbook_runs.common import count_parameters
+from attnbook_runs.language import characters as experiment
+
+TEXT = "".join(
+    f"{word} {word[::-1]}\n"
+    for word in ("king", "lear", "ann", "bob", "eve", "level", "not", "ton") * 120
+)
+SMALL = dict(length=16, d_model=16, num_heads=2, num_layers=1, batch_size=8, steps=30, warmup=3)
+
+
+@pytest.fixture
+def text(monkeypatch):
+    monkeypatch.setattr(characters, "shakespeare", lambda: TEXT)
+
+
+def test_both_models_have_equally_many_parameters():
+    sizes = [count_parameters(experiment.make_model(kind, 69)) for kind in ("transformer", "lstm")]
+    assert abs(sizes[0] / sizes[1] - 1) < 0.01
+    with pytest.raises(ValueError, match="kind must be one of 'transformer', 'lstm', got 'gru'"):
+        experiment.make_model("gru", 69)
+
+
+@pytest.mark.parametrize("name", ["shakespeare-characters", "shakespeare-characters-lstm"])
+def test_it_learns_and_its_checkpoint_is_the_model(name, text, tmp_path):
+    reproduce(name, out=tmp_path, device="cpu", commit="abc", **SMALL)
+    found = experiment.shakespeare(
+        replace(load_experiments()[name].settings, **SMALL), folder=tmp_path
+    )
+    assert (
+        found["held_out_loss"] < found["curve"][0][1] - 0.05
+        and found["characters_seen"] == 30 * 8 * 16
+    )
+    if name.endswith("lstm"):
+        assert "sample" not in found
+        return
+    assert len(found["sample"]) <= 16 and set(found["sample"]) <= set(TEXT)
+    path = tmp_path / "shakespeare-characters.seed0.safetensors"
+    stored = read_metadata(path)
+    assert stored["characters"] == "".join(sorted(set(TEXT)))
+    vocabulary = characters.character_vocabulary(stored["characters"])
+    torch.manual_seed(5)
+    model = experiment.make_model(
+        stored["kind"],
+        len(vocabulary),
+        **{k: int(stored[k]) for k in ("d_model", "num_heads", "num_layers")},
+    )
+    load_model_weights(model, path)
+    ids = characters.encode_text(TEXT[-len(TEXT) // 10 :], vocabulary)
+    from attnbook.training import perplexity
+
+    again = (
+        torch.tensor(perplexity(model, characters.CharacterWindows(ids, 16, 64, cover=True)))
+        .log()
+        .item()
+    )
+    assert abs(again - found["held_out_loss"]) < 0.01  # half precision

@@ -1,0 +1,216 @@
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from modes import modes_are_kept
+
+from attnbook.tasks import EOS, PAD, SequenceBatches
+from attnbook.tasks.text import sentences
+from attnbook.training import fit, language_loss, perplexity
+from attnbook_runs.common import count_parameters
+from attnbook_runs.language.language_models import DISTANCES, long_distance_accuracy, make_model
+
+TINY = {
+    "train_sentences": 200,
+    "test_sentences": 60,
+    "steps": 3,
+    "d_embed": 8,
+    "hidden_size": 8,
+    "batch_size": 16,
+}
+
+
+class Knowing(torch.nn.Module):
+    """Reads the answer from the batch it will be asked about: right always, never, or equally
+    unsure of all words.
+    """
+
+    def __init__(self, task, confidence):
+        super().__init__()
+        self.size, self.confidence = len(task.source_vocab), confidence
+        self.register_parameter("none", torch.nn.Parameter(torch.zeros(1)))
+
+    def forward(self, tokens, lengths):
+        following = torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], PAD)], dim=1)
+        # behind the last word comes the end
+        following = torch.where(following == PAD, EOS, following)
+        return SimpleNamespace(
+            logits=self.confidence * torch.nn.functional.one_hot(following, self.size).double()
+            + self.none
+        )
+
+
+@pytest.fixture(scope="module")
+def task():
+    return sentences.language_task(train=300, valid=50, test=200, seed=0)
+
+
+@pytest.mark.parametrize("size", [(60, 32, 64), (62, 48, 48), (4000, 64, 96)])
+def test_the_baseline_has_as_many_parameters_within_a_percent(size):
+    vocabulary, d_embed, hidden_size = size
+    counts = [
+        count_parameters(make_model(name, vocabulary, d_embed=d_embed, hidden_size=hidden_size))
+        for name in ("lstmn", "lstm")
+    ]
+    assert abs(counts[1] / counts[0] - 1) < 0.01
+    with pytest.raises(ValueError, match="model must be one of"):
+        make_model("rnn", 10, d_embed=4, hidden_size=4)
+
+
+def test_perplexity_is_the_size_of_the_vocabulary_for_a_flat_model_and_one_for_a_perfect_one(task):
+    batches = SequenceBatches(task.test, task.source_vocab, task.target_vocab, 64)
+    assert math.isclose(
+        perplexity(Knowing(task, 0.0), batches), len(task.source_vocab), rel_tol=1e-6
+    )
+    assert perplexity(Knowing(task, 50.0), batches) < 1.0001
+    assert perplexity(Knowing(task, -1000.0), batches) == math.inf
+    model = Knowing(task, 0.0)
+    model.part = torch.nn.Dropout().eval()
+    perplexity(model, batches)
+    assert model.training and not model.part.training
+    with pytest.raises(ValueError, match="batches must have at least one word"):
+        perplexity(model, [])
+    total, count = language_loss(Knowing(task, 0.0), batches.batch(0))
+    words = int((batches.batch(0).target_out != PAD).sum())
+    assert count == words and math.isclose(
+        float(total.detach()), words * math.log(len(task.source_vocab)), rel_tol=1e-6
+    )
+
+
+@pytest.mark.parametrize("size", [7, 64])
+def test_perplexity_counts_every_word_alike_whatever_the_batches(task, size):
+    torch.manual_seed(0)
+    model = make_model("lstm", len(task.source_vocab), d_embed=8, hidden_size=8).double()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(3)  # words that cost about the same would hide how they are averaged
+    batches = SequenceBatches(task.test, task.source_vocab, task.target_vocab, size)
+    costs = []  # of each batch, those of its words
+    for k in range(len(batches)):
+        costs.append([])
+        for given, words in zip(
+            batches.batch(k).target_in, batches.batch(k).target_out.tolist(), strict=True
+        ):
+            n = len(words) - words.count(PAD)  # one sentence at a time, without padding
+            with torch.no_grad():
+                logits = model(given[None, :n], torch.tensor([n])).logits[0].numpy()
+            costs[-1] += [
+                np.log(np.exp(z).sum()) - z[word] for z, word in zip(logits, words[:n], strict=True)
+            ]
+    assert sum(map(len, costs)) == sum(len(pair.target) + 1 for pair in task.test)
+    expected = math.exp(np.mean(np.concatenate(costs)))
+    assert math.isclose(perplexity(model, batches), expected, rel_tol=1e-12)
+    assert abs(math.exp(np.mean([np.mean(batch) for batch in costs])) - expected) > 1e-3
+    assert abs(np.mean([math.exp(np.mean(batch)) for batch in costs]) - expected) > 1e-3
+
+
+def test_the_loss_is_that_of_a_loop_over_words(task):
+    torch.manual_seed(0)
+    model = make_model("lstm", len(task.source_vocab), d_embed=8, hidden_size=8).double()
+    batch = SequenceBatches(task.test, task.source_vocab, task.target_vocab, 8).batch(0)
+    total, count = language_loss(model, batch)
+    logits = model(batch.target_in, (batch.target_out != PAD).sum(-1)).logits.detach().numpy()
+    expected = 0.0
+    for row, words in zip(logits, batch.target_out.tolist(), strict=True):
+        for z, word in zip(row, words, strict=True):
+            if word != PAD:
+                expected -= z[word] - np.log(np.exp(z).sum())
+    assert (
+        math.isclose(float(total.detach()), expected, rel_tol=1e-12)
+        and count == (batch.target_out != PAD).sum()
+    )
+
+
+def test_the_loss_names_logits_of_another_shape(task):
+    class Short(Knowing):
+        def forward(self, tokens, lengths):
+            return SimpleNamespace(logits=super().forward(tokens, lengths).logits[:, :-1])
+
+    batch = SequenceBatches(task.test, task.source_vocab, task.target_vocab, 8).batch(0)
+    with pytest.raises(ValueError, match="logits must have shape .* from Short"):
+        language_loss(Short(task, 0.0), batch)
+
+
+def test_far_words_are_all_right_or_all_wrong_and_counted_once_each(task):
+    right, wrong = (
+        long_distance_accuracy(Knowing(task, c), task.test, task.source_vocab)
+        for c in (50.0, -50.0)
+    )
+    assert all(row["right"] == 1 for row in right) and all(row["right"] == 0 for row in wrong)
+    far = [
+        t - min(a)
+        for pair in task.test
+        for t, a in enumerate(pair.alignment)
+        if a and t - min(a) > 1
+    ]
+    assert sum(row["words"] for row in right) == len(far) and all(
+        tuple(row["distance"]) in DISTANCES for row in right
+    )
+    names = sum("says" in pair.source for pair in task.test)
+    assert sum(row["words"] for row in right if row["kind"] == "name") == names
+
+
+def test_far_words_keep_the_modes(task):
+    model = Knowing(task, 0.0)
+    assert modes_are_kept(
+        model, lambda: long_distance_accuracy(model, task.test, task.source_vocab, batch_size=150)
+    )
+
+
+def test_the_peak_is_looked_for_at_the_step_that_predicts_and_at_the_step_that_reads(task):
+    model = make_model("lstmn", len(task.source_vocab), d_embed=8, hidden_size=8)
+    forward, found = model.forward, {}
+
+    def planted(shift):
+        def run(tokens, lengths, need_weights=False):
+            out = forward(tokens, lengths, need_weights=need_weights)
+            weights = torch.zeros_like(out.weights)
+            for row, pair in enumerate(ordered):
+                for t, sources in enumerate(pair.alignment):
+                    for j in sources:
+                        weights[row, t + shift, j + 1] = 1.0
+            return out._replace(weights=weights)
+
+        return run
+
+    ordered = [pair for pair in task.test if "says" in pair.source][:50]
+    for shift in (0, 1):
+        model.forward = planted(shift)
+        found[shift] = long_distance_accuracy(model, ordered, task.source_vocab)
+    assert all((row["peak_writing"], row["peak_reading"]) == (1, 0) for row in found[0])
+    assert all((row["peak_writing"], row["peak_reading"]) == (0, 1) for row in found[1])
+
+
+@pytest.mark.parametrize("name", ["lstmn-language", "lstm-language"])
+def test_a_recorded_run_holds_what_the_book_shows(tmp_path, name, figures_of):
+    figures = figures_of(name, seed=1, **TINY)
+    assert figures["perplexity"] > 1 and len(figures["curve"]) == 3 and figures["parameters"] > 1000
+    assert {row["kind"] for row in figures["far_words"]} == {"agreement", "name"}
+    assert (tmp_path / "lstmn-language.seed1.safetensors").exists() == (name == "lstmn-language")
+    assert ("peak_writing" in figures["far_words"][0]) == (name == "lstmn-language")
+
+
+def test_an_lstmn_learns_what_a_tape_that_is_not_read_cannot():
+    """The name comes back after four words; with the attention cut off the model keeps no past
+    at all.
+    """
+    task = sentences.language_task(
+        train=120, valid=0, test=40, seed=0, kinds=("name",), insertions=(0, 1)
+    )
+    batches = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 40, seed=0)
+    found = {}
+    for cut in (False, True):
+        torch.manual_seed(0)
+        model = make_model("lstmn", len(task.source_vocab), d_embed=16, hidden_size=24)
+        if cut:
+            advance = model.layer._advance
+            model.layer._advance = lambda x, gates, tapes, mask: advance(
+                x, gates, tapes, torch.zeros(len(x), 1, dtype=torch.bool)
+            )
+        fit(model, batches, language_loss, steps=60, learning_rate=1e-2, progress=False)
+        found[cut] = perplexity(
+            model, SequenceBatches(task.train, task.source_vocab, task.target_vocab, 40)
+        )
+    assert found[False] < 0.8 * found[True]
