@@ -29,7 +29,7 @@ class _Commands(click.Group):
         if name in _OF_THE_GRADER:
             raise click.ClickException(
                 f"attnbook {name} needs the grader; in a checkout of the book: "
-                f"pip install ./tools ./grader"
+                f"pip install ./bookbuild ./grader"
             )
         return None
 

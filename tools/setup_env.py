@@ -31,14 +31,14 @@ ENVIRONMENT = "--environment" in sys.argv
 EXTRAS = "book,lab,website,test,translate,text,captions,cluster,reference,dev"
 # The library, the tool that builds the book, and the grader: one pip command for all three, since
 # the grader depends on the others.
-PROJECTS = (f".[{EXTRAS}]", "./tools", "./grader[cluster]")
+PROJECTS = (f".[{EXTRAS}]", "./bookbuild", "./grader[cluster]")
 if OLDEST or COLAB:  # the library alone: pages and the grader need newer ones
-    PROJECTS = (".[book,test,translate,captions]", "./tools")
+    PROJECTS = (".[book,test,translate,captions]", "./bookbuild")
 FILES = (
     "environment.yml",
     "pyproject.toml",
     "setup.py",
-    "tools/pyproject.toml",
+    "bookbuild/pyproject.toml",
     "grader/pyproject.toml",
 )
 TORCH_MINIMUM = (2, 9, 0)

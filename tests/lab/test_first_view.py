@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from book import chromium_path
+from launching import free_port
 from patience import HANGS
 from PIL import Image
 
@@ -60,9 +60,7 @@ def upstream(tmp_path_factory):
 @contextlib.contextmanager
 def make_lab(clone: Path, home: Path, log: Path):
     """`python tools/lab.py` as somebody runs it who never had a Jupyter; gives its address."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     token = secrets.token_hex(8)
     command = [sys.executable, str(clone / "tools" / "lab.py"), "--no-browser", "--allow-root"]
     command += [f"--port={port}", "--port-retries=0", f"--IdentityProvider.token={token}"]

@@ -24,7 +24,7 @@ from bookbuild.address import read_address
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT, *OTHERS = PROJECTS = [
     tomllib.loads((ROOT / folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for folder in (".", "tools", "grader")
+    for folder in (".", "bookbuild", "grader")
 ]
 OURS = [project["name"] for project in PROJECTS]
 TEXT = {
@@ -275,7 +275,7 @@ def test_environment_yml_is_the_project():
     assert SpecifierSet(PROJECT["requires-python"]).contains(python.split("=", 1)[1])
     (pip,) = [d["pip"] for d in wanted["dependencies"] if isinstance(d, dict)]
     installed = [re.fullmatch(r"-e (\S+?)(?:\[([\w,]+)\])?", line).groups("") for line in pip]
-    assert [folder for folder, _ in installed] == [".", "./tools", "./grader"]
+    assert [folder for folder, _ in installed] == [".", "./bookbuild", "./grader"]
     for (_, extras), project in zip(installed, PROJECTS):
         wanted = project.get("optional-dependencies", ())
         assert set(filter(None, extras.split(","))) == set(wanted)

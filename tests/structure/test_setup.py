@@ -61,7 +61,7 @@ def test_others_get_lower_bounds(script, monkeypatch, tmp_path):
     monkeypatch.setattr(script, "CI", False)
     (command,) = script.commands("python", {}, tmp_path / "c.txt")
     assert "-c" not in command and all("-e" == one for one in command[-6::2])
-    assert [one.split("[")[0] for one in command[-5::2]] == [".", "./tools", "./grader"]
+    assert [one.split("[")[0] for one in command[-5::2]] == [".", "./bookbuild", "./grader"]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,6 @@ import time
 import pytest
 import torch
 from patience import HANGS, PATIENT
-from tests.exercises.test_framework import Yes
-from tests.exercises.test_other_right_answers import RIGHT
-from tests.exercises.wrong_answers import WRONG
 
 from attnbook.checks import Mistake, exercises, judge
 from attnbook_exercises.answers.flop_counter import Products, largest
@@ -19,6 +16,9 @@ from attnbook_exercises.answers.guarded import StudentError
 from attnbook_grader.course.exercises import find_book, sections, solution_of
 from attnbook_grader.protocol.channel import LARGEST, Channel, Ended, OutOfTime, TooLarge
 from attnbook_grader.protocol.rpc import ConnectionLost
+from tests.exercises.test_framework import Yes
+from tests.exercises.test_other_right_answers import RIGHT
+from tests.exercises.wrong_answers import WRONG
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from bookbuild.wheel import unpacked
 from .conftest import EXERCISES, GRADER, LIBRARY, Inside
 
 ROOT = Path(__file__).resolve().parents[3]
-HELPERS = (ROOT / "tools", ROOT / "tests" / "helpers")
+HELPERS = (ROOT, ROOT / "tests" / "helpers")
 
 pytestmark = pytest.mark.usefixtures("bubblewrap")
 
@@ -26,7 +26,7 @@ def test_only_what_python_needs_is_there(inside, tmp_path):
             "chapters",
             "tests",
             ".git",
-            "tools/bookbuild/source.py",
+            "bookbuild/source.py",
             "attnbook_exercises/checks/ch00_attention/soft_lookup.py",
         ),
         GRADER.parent: (

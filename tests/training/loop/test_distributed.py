@@ -2,15 +2,10 @@
 batches.
 """
 
-import os
-import socket
-import subprocess
-import sys
-
 import distributed_script
 import pytest
 import torch
-from patience import HANGS
+from launching import free_port, launch
 from training_doubles import CopyBatches
 
 from attnbook.training import token_loss
@@ -21,41 +16,12 @@ from attnbook.training.loop.processes import join_processes
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     place = tmp_path_factory.mktemp("ranks")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     # With --cpu the launcher starts one process only, unless there is MPI; --multi_gpu starts as
     # many as asked for, and `fit` joins them by gloo where there is no GPU.
-    command = [
-        sys.executable,
-        "-m",
-        "accelerate.commands.launch",
-        "--multi_gpu",
-        "--num_processes",
-        "2",
-    ]
-    command += ["--num_machines", "1"]
-    command += [
-        "--mixed_precision",
-        "no",
-        "--dynamo_backend",
-        "no",
-        "--main_process_port",
-        str(port),
-    ]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path]),
-        "OMP_NUM_THREADS": "1",
-    }
-    done = subprocess.run(
-        [*command, distributed_script.__file__, str(place)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    launcher = ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
+    launcher += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+    launcher += ["--main_process_port", str(free_port())]
+    launch(launcher, distributed_script.__file__, str(place))
     return [torch.load(place / f"rank_{rank}.pt") for rank in range(2)], place
 
 

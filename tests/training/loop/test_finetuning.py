@@ -1,14 +1,11 @@
 """A published decoder is trained on two processes by `torchrun`, as on one."""
 
 import ast
-import os
-import subprocess
-import sys
 
 import finetune_script
 import pytest
 import torch
-from patience import HANGS
+from launching import free_port, launch
 
 from attnbook import load_decoder
 from attnbook.training import load_model_weights
@@ -40,15 +37,10 @@ def folders(tmp_path_factory):
         torch.manual_seed(0)
         made[name] = tmp_path_factory.mktemp(name)
         kind(config).save_pretrained(made[name])
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc_per_node", "2", finetune_script.__file__, *map(str, made.values())]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path]),
-        "OMP_NUM_THREADS": "1",
-    }
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS)
-    assert done.returncode == 0, done.stdout + done.stderr
+    # an address, as a machine without a network may not know itself by its name
+    launcher = ["torch.distributed.run", "--master_addr", "127.0.0.1"]
+    launcher += ["--master_port", str(free_port()), "--nproc_per_node", "2"]
+    launch(launcher, finetune_script.__file__, *map(str, made.values()))
     return made
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 class Address(NamedTuple):
