@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from . import decoding, mechanisms, models
 from .decoding import *  # noqa: F403
-from .double_backward import double_backward
+from .kernels.double_backward import double_backward
 from .mechanisms import *  # noqa: F403
 from .models import *  # noqa: F403
 from .version import __version__

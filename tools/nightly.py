@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PY = sys.executable
 TESTS = [PY, "-m", "pytest", "-n", "2", "--dist", "loadfile"]
-TRITON = "tests/mechanisms/scores/test_additive_triton.py"
+TRITON = "tests/kernels/test_additive_triton.py"
 PAPER = "tests/site/test_pdf.py"
 STEPS = {
     "mutants": [PY, "tools/mutants.py", "--count", "340", "--out", "results/mutants.json"],

@@ -3,7 +3,6 @@
 from ..extras import extra
 
 with extra("book", "drawing"):
-    from .curves import curves, training
     from .diagrams.addressing import addressing_flow, memory_machine, shift_kernels
     from .diagrams.encoder_decoder import encoder_decoder
     from .diagrams.receptive_field import layers_back
@@ -24,9 +23,10 @@ with extra("book", "drawing"):
         tour_steps,
         view_heads,
     )
-    from .legend import legend
+    from .legends import legend
+    from .line_plots import curves, training
     from .plane import plane_walk, pointer_steps, tour_ring, triangulation
-    from .style import CMAP, COLORS, LINES, style
+    from .styling import CMAP, COLORS, LINES, style
     from .weights.alignment import alignment, text_heat, word_arcs
     from .weights.captioned_pictures import picture, picture_words
     from .weights.documents import document_heat, memory_hops

@@ -12,7 +12,7 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from ..validate import require
-from .style import CMAP, COLORS
+from .styling import CMAP, COLORS
 
 __all__ = [
     "arrow",

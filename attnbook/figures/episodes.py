@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ..validate import require
 from .canvas import as_array, centred, frame, rectangle, shade
-from .style import COLORS
+from .styling import COLORS
 
 __all__ = ["episode_rows"]
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from ..validate import require
 from .canvas import arrow, as_array, axes_of, figure_of, line, shade
-from .style import COLORS
+from .styling import COLORS
 
 __all__ = ["plane_walk", "pointer_steps", "triangulation", "tour_ring"]
 

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ..kernels.addressing_math import _uniform_shift
+from ..kernels.memory_step import HeadParameters, memory_step
+from ..kernels.precision import wide_dtype
 from ..mechanisms.memory.addressing import Addressed, address
-from ..mechanisms.memory.addressing_math import _uniform_shift
-from ..mechanisms.memory.memory_step import HeadParameters, memory_step
-from ..mechanisms.precision import wide_dtype
 from ..validate import check_choice, check_integer, check_tensor, require
 
 __all__ = ["CONTROLLERS", "MEMORY_STARTS", "SHIFTS", "NTM", "NTMOutput", "NTMState"]

@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from attnbook.mechanisms import MultiHeadAttention, NoPositions, PreNorm, RotaryPositions
-from attnbook.models.transformer.attention_only import attention_only
+from attnbook.models.transformer.attention_only_model import attention_only
 from attnbook.models.transformer.language_model import TransformerLM
 from attnbook.models.transformer.parts import paper_parts
 from attnbook.tasks import TOKEN_IDS

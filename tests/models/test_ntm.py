@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from oracles_ntm import Machine
 
 from attnbook import NTM
-from attnbook.mechanisms.memory import addressing_math
-from attnbook.mechanisms.memory.memory_step import HeadParameters, memory_step, plain_memory_step
+from attnbook.kernels import addressing_math
+from attnbook.kernels.memory_step import HeadParameters, memory_step, plain_memory_step
 from attnbook.training import clipped_backward
 
-memory_step_module = sys.modules["attnbook.mechanisms.memory.memory_step"]
+memory_step_module = sys.modules["attnbook.kernels.memory_step"]
 EXACT = {"atol": 1e-10, "rtol": 0}
 SMALL = dict(hidden_size=6, slots=7, slot_width=3)
 KINDS = [

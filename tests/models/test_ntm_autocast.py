@@ -5,8 +5,8 @@ it, not with eight bits.
 import pytest
 import torch
 
+from attnbook.kernels.memory_step import HeadParameters, memory_step, plain_memory_step
 from attnbook.mechanisms.memory import addressing as A
-from attnbook.mechanisms.memory.memory_step import HeadParameters, memory_step, plain_memory_step
 
 NEAR = {"atol": 1e-6, "rtol": 0}  # bfloat16 is off by about 1e-3
 BATCH, READERS, WRITERS, SLOTS, WIDTH = 2, 2, 2, 5, 3

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from ...validate import require
 from ..canvas import arrow, as_array, axes_of, centred, figure_of, rectangle, shade
-from ..style import COLORS
+from ..styling import COLORS
 from .encoder_decoder import labelled_box
 
 __all__ = ["addressing_flow", "memory_machine", "shift_kernels"]

@@ -11,7 +11,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from ...validate import require
 from ..canvas import arrow, as_array, axes_of, centred, figure_of
-from ..style import COLORS
+from ..styling import COLORS
 
 __all__ = ["encoder_decoder", "labelled_box"]
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from ...validate import check_choice, require
 from ..canvas import as_array, axes_of, centred, figure_of, line, rectangle
-from ..style import COLORS
+from ..styling import COLORS
 
 __all__ = ["layers_back", "reached"]
 

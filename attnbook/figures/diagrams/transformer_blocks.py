@@ -13,7 +13,7 @@ from torch import nn
 
 from ...validate import require
 from ..canvas import arrow, axes_of, centred, figure_of, line
-from ..style import COLORS
+from ..styling import COLORS
 from .module_outline import Part, Sublayer, count_parameters, describe, read_block
 
 __all__ = ["draw_block", "draw_model"]

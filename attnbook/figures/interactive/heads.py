@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ..canvas import as_array, plain
-from ..style import CMAP
+from ..styling import CMAP
 from .figure import InteractiveFigure
 
 __all__ = ["head_viewer", "view_heads"]

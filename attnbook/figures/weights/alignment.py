@@ -23,7 +23,7 @@ from ..canvas import (
     rectangle,
     shade,
 )
-from ..style import COLORS
+from ..styling import COLORS
 
 __all__ = ["alignment", "text_heat", "word_arcs"]
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from ...validate import require
 from ..canvas import as_array, axes_of, centred, figure_of, frame, heat, plain, rectangle, shade
-from ..style import COLORS
+from ..styling import COLORS
 
 __all__ = ["document_heat", "memory_hops"]
 

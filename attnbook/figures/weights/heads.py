@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ...validate import check_integer, require
 from ..canvas import as_array, figure_of, heat
-from ..style import COLORS
+from ..styling import COLORS
 
 __all__ = ["bit_panels", "head_weights"]
 

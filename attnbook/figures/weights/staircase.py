@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ...validate import require
 from ..canvas import as_array, axes_of, centred, figure_of, frame, rectangle, shade
-from ..style import COLORS
+from ..styling import COLORS
 
 __all__ = ["word_staircase"]
 

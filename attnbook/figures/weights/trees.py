@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from ...validate import require
 from ..canvas import axes_of, centred, figure_of, line, plain
-from ..style import COLORS
+from ..styling import COLORS
 
 __all__ = ["dependency_tree"]
 

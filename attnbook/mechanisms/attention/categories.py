@@ -45,7 +45,7 @@ _LIST = (
         "the cost grows with the input.",
         ("xu2015", "luong2015"),
         (
-            "attnbook.mechanisms.attention.attend.attend",
+            "attnbook.mechanisms.attention.soft_attention.attend",
             "attnbook.models.rnn.bahdanau.Bahdanau",
             "attnbook.models.rnn.luong.Luong",
             "attnbook.models.captioner.SoftAttention",
@@ -58,7 +58,7 @@ _LIST = (
         "place (hard, trained by REINFORCE).",
         ("luong2015", "xu2015"),
         (
-            "attnbook.mechanisms.efficient.windows.attend_window",
+            "attnbook.mechanisms.efficient.local.attend_window",
             "attnbook.models.rnn.luong.Luong",
             "attnbook.models.captioner.HardAttention",
         ),

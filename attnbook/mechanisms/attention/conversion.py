@@ -6,8 +6,8 @@ import copy
 
 import torch
 
+from ...kernels.linear import Linear
 from ...validate import check_integer, require
-from ..linear import Linear
 from .multi_head import MultiHeadAttention
 
 __all__ = ["group_by_means"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from ..scores.base import Score
-from .attend import Attended, attend_unchecked
+from .soft_attention import Attended, attend_unchecked
 
 __all__ = ["attend_in_groups"]
 
@@ -22,8 +22,8 @@ def attend_in_groups(
     dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
     sink: torch.Tensor | None = None,
 ) -> Attended:
-    """:func:`~attnbook.mechanisms.attention.attend.attend_unchecked` for h heads of queries and g
-    heads of keys and values: ``head_i = attend(query_i, key_j, value_j)``, ``j = ⌊i g / h⌋``.
+    """:func:`~attnbook.mechanisms.attention.soft_attention.attend_unchecked` for h heads of queries
+    and g heads of keys and values: ``head_i = attend(query_i, key_j, value_j)``, ``j = ⌊i g / h⌋``.
 
     The queries of a group stand behind one another, as more queries of one head. So the keys are
     read where they lie, once for the group, and not copied for each head of queries.

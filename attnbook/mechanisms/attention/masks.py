@@ -7,17 +7,9 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import pad
 
-from ...validate import (
-    check_integer,
-    check_mask,
-    check_values,
-    check_whole,
-    describe,
-    may_look,
-    require,
-)
+from ...validate import check_integer, check_mask, check_values, check_whole, describe, require
 
-__all__ = ["padding_mask", "causal_mask", "masked_softmax", "rows_that_see", "softmax_over_allowed"]
+__all__ = ["padding_mask", "causal_mask", "masked_softmax", "softmax_over_allowed"]
 
 
 def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.Tensor:
@@ -138,17 +130,3 @@ def softmax_over_allowed(
     # the softmax clears the rest.
     filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     return filled.softmax(dim=-1).masked_fill(~mask, 0.0)
-
-
-def rows_that_see(mask: torch.Tensor | None) -> torch.Tensor | None:
-    """Which queries may attend to anything: ``(…, m)`` for a mask ``(…, m, n)``, or None where it
-    is known that all may.
-
-    It is known without a mask, and on a CPU, where a look at the mask costs little and saves a pass
-    over the context; a GPU would have to wait."""
-    if mask is None:
-        return None
-    seeing = mask.any(-1)
-    if may_look(mask) and bool(seeing.all()):
-        return None
-    return seeing

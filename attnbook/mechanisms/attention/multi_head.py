@@ -8,6 +8,9 @@ from typing import ClassVar
 import torch
 from torch import nn
 
+from ...kernels.dropout import Dropout
+from ...kernels.hidden import attend_despite, rows_that_see
+from ...kernels.linear import Linear
 from ...validate import (
     check_integer,
     check_maker,
@@ -17,17 +20,13 @@ from ...validate import (
     describe,
     require,
 )
-from ..dropout import Dropout
-from ..linear import Linear
+from ..caches.key_value import ProjectedSource, check_reading
+from ..caches.window import NearSinks, RollingSource, join_masks, window_mask
 from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
-from .attend import Attended
 from .grouped import attend_in_groups
 from .head_options import Rotary, check_heads, place_heads
-from .masks import rows_that_see
-from .nonfinite import attend_despite
-from .source import ProjectedSource, check_reading
-from .window import NearSinks, RollingSource, join_masks, window_mask
+from .soft_attention import Attended
 
 __all__ = ["MultiHeadAttention"]
 

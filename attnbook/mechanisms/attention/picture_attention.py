@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ...validate import check_integer, require
 from ..scores.functions import DotScore
-from .attend import Attended, attend
+from .soft_attention import Attended, attend
 
 __all__ = ["PictureAttention", "PooledPictureAttention", "check_map"]
 

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from ...validate import check_choice, check_integer, common_shape, require
-from .attend import Attended
+from ..caches.key_value import ProjectedSource
 from .masks import softmax_over_allowed
 from .multi_head import MultiHeadAttention
-from .source import ProjectedSource
+from .soft_attention import Attended
 
 __all__ = ["SYNTHESIZERS", "SynthesizerAttention"]
 

@@ -4,14 +4,14 @@ latent keys."""
 from .block_patterns import bigbird_mask, receptive_field
 from .compressed import LengthProjection, LinformerAttention, MemoryCompressedAttention
 from .latent import LatentAttention, LatentSource, cache_bytes
-from .local_blocks import LocalAttention
-from .windows import (
+from .local import (
     PredictedPosition,
     WindowedSource,
     attend_window,
     monotonic_position,
     window_index,
 )
+from .local_blocks import LocalAttention
 
 __all__ = [
     "LatentAttention",

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from ...kernels.hidden import rows_that_see
 from ...validate import check_choice, check_integer, require
-from ..attention.attend import Attended, attend_unchecked
-from ..attention.masks import rows_that_see
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.source import ProjectedSource
+from ..attention.soft_attention import Attended, attend_unchecked
+from ..caches.key_value import ProjectedSource
 
 __all__ = [
     "CompressedSource",

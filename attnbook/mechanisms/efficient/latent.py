@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import nn
 
+from ...kernels.hidden import attend_despite
+from ...kernels.linear import Linear
 from ...validate import check_integer, check_position, check_tensor, describe, require
-from ..attention.attend import Attended, attend_unchecked
 from ..attention.grouped import attend_in_groups
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.nonfinite import attend_despite
-from ..attention.source import check_reading
+from ..attention.soft_attention import Attended, attend_unchecked
+from ..caches.key_value import check_reading
 from ..layers.norms import RMSNorm
-from ..linear import Linear
 from ..scores.functions import DotScore, ScaledDotScore
 
 if TYPE_CHECKING:

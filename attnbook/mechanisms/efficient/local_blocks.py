@@ -7,11 +7,11 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
+from ...kernels.hidden import rows_that_see
 from ...validate import check_integer, require
-from ..attention.attend import Attended, attend_unchecked
-from ..attention.masks import rows_that_see
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.source import ProjectedSource
+from ..attention.soft_attention import Attended, attend_unchecked
+from ..caches.key_value import ProjectedSource
 
 __all__ = ["LocalAttention"]
 

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...kernels.dropout import Dropout
+from ...kernels.hidden import rows_that_see
 from ...validate import check_integer, check_mask, check_number, check_tensor, require
-from ..attention.attend import Attended
-from ..attention.masks import rows_that_see
-from ..dropout import Dropout
+from ..attention.soft_attention import Attended
 
 __all__ = ["DynamicConvolution", "LightweightConvolution", "PastValues"]
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...kernels.dropout import Dropout
+from ...kernels.linear import Linear
 from ...validate import check_integer, check_number, check_tensor, require
-from ..dropout import Dropout
-from ..linear import Linear
 
 __all__ = ["ACTIVATIONS", "GATES", "FeedForward", "GatedFeedForward"]
 

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...kernels.precision import without_autocast
 from ...validate import check_integer, check_maker, check_tensor, require
-from ..precision import without_autocast
 
 __all__ = ["MixtureOfExperts", "Switch", "balance_loss"]
 

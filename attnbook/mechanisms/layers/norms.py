@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...kernels.precision import wide_dtype
 from ...validate import check_integer, check_mask, check_number, check_tensor, may_look, require
-from ..precision import wide_dtype
 
 __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 
+from ...kernels.precision import without_autocast
 from ...validate import check_integer, require
-from ..precision import without_autocast
 
 __all__ = ["add_spectral_norm", "largest_singular_values", "weight_matrix"]
 

@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...validate import check_integer, check_number, check_tensor, require
-from ..attention.attend import attend
 from ..attention.masks import causal_mask
+from ..attention.soft_attention import attend
 from ..scores.functions import ScaledDotScore
 
 __all__ = [

@@ -14,9 +14,17 @@ from typing import NamedTuple
 
 import torch
 
+from ...kernels.addressing_math import (
+    SHORTEST,
+    _read,
+    _scores,
+    _sharpen,
+    _shift,
+    _uniform_shift,
+    _write,
+)
+from ...kernels.precision import wide_dtype
 from ...validate import check_integer, check_tensor, check_values, common_shape, describe, require
-from ..precision import wide_dtype
-from .addressing_math import SHORTEST, _read, _scores, _sharpen, _shift, _uniform_shift, _write
 
 __all__ = [
     "SHORTEST",

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import nn
 
+from ...kernels.precision import finest_dtype
 from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
-from ..precision import finest_dtype
 
 __all__ = ["LearnedPositions", "NoPositions", "SinusoidalPositions", "shift_matrix", "sinusoids"]
 

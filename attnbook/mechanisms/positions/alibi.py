@@ -8,11 +8,12 @@ import math
 
 import torch
 
+from ...kernels.blocks import BlockKernel
+from ...kernels.fused import fused_attention, has_fused_kernel
+from ...kernels.precision import finest_dtype, wide_product
 from ...validate import check_integer, may_look, require
-from ..attention.attend import STORED_WEIGHTS
-from ..attention.fused import fused_attention, has_fused_kernel
-from ..precision import finest_dtype, wide_product
-from ..scores.base import BlockKernel, Score
+from ..attention.soft_attention import STORED_WEIGHTS
+from ..scores.base import Score
 
 __all__ = ["ALiBi", "alibi_slopes"]
 

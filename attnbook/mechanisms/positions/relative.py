@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from ...kernels.precision import wide_dtype, wide_product
 from ...validate import check_integer, require
-from ..attention.attend import Attended
 from ..attention.masks import softmax_over_allowed
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.source import ProjectedSource
-from ..precision import wide_dtype, wide_product
+from ..attention.soft_attention import Attended
+from ..caches.key_value import ProjectedSource
 
 __all__ = ["RelativeMultiHeadAttention", "relative_index"]
 

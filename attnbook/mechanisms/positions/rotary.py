@@ -7,6 +7,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from ...kernels.precision import finest_dtype, wide_dtype
 from ...validate import (
     check_choice,
     check_integer,
@@ -15,7 +16,6 @@ from ...validate import (
     check_whole,
     require,
 )
-from ..precision import finest_dtype, wide_dtype
 from .rotary_scaling import RotaryScaling
 
 __all__ = ["RotaryPositions", "convert_rotary_layout"]

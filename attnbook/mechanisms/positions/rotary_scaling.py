@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
+from ...kernels.precision import finest_dtype
 from ...validate import check_choice, check_integer, check_number, require
-from ..precision import finest_dtype
 from .absolute import frequencies
 
 __all__ = ["DynamicNTK", "Interpolation", "Llama3", "LongRoPE", "NTK", "RotaryScaling", "YaRN"]

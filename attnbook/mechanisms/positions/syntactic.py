@@ -7,11 +7,11 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from ...kernels.hidden import attend_despite
+from ...kernels.precision import without_autocast
 from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
-from ..attention.attend import Attended
-from ..attention.nonfinite import attend_despite
-from ..attention.source import ProjectedSource, check_reading
-from ..precision import without_autocast
+from ..attention.soft_attention import Attended
+from ..caches.key_value import ProjectedSource, check_reading
 from .absolute import wave_vectors
 from .relative import (
     RelativeMultiHeadAttention,

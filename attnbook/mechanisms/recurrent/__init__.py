@@ -1,6 +1,6 @@
 """Attention as a recurrent network: a state of fixed size in place of a cache that grows."""
 
-from .linear_attention import RecurrentOutput, linear_attention, positive_features, unit_features
+from .linear import RecurrentOutput, linear_attention, positive_features, unit_features
 from .mamba2 import Mamba2Mixer
 from .multi_head import LINEAR_ATTENTIONS, LinearAttention, RecurrentState
 from .short_convolution import ShortConvolution

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...kernels.linear import Linear
 from ...validate import check_integer, check_tensor, require
-from ..linear import Linear
-from .linear_attention import RecurrentOutput, linear_attention
+from .linear import RecurrentOutput, linear_attention
 from .multi_head import HeadDecay, RecurrentState
 from .short_convolution import ShortConvolution, positions_there
 

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...kernels.linear import Linear
 from ...validate import check_choice, check_integer, check_tensor, require
 from ..layers.norms import RMSNorm
-from ..linear import Linear
-from .linear_attention import RecurrentOutput, linear_attention, positive_features, unit_features
+from .linear import RecurrentOutput, linear_attention, positive_features, unit_features
 from .short_convolution import ShortConvolution, positions_there
 
 __all__ = ["LINEAR_ATTENTIONS", "HeadDecay", "LinearAttention", "RecurrentState"]
@@ -70,7 +70,7 @@ class LinearAttention(nn.Module):
     """Causal multi-head attention with a state of fixed size instead of a cache that grows.
 
     ``head_h = linear_attention(φ(x W_q), φ(x W_k), x W_v, …)``, see
-    :func:`~attnbook.mechanisms.recurrent.linear_attention.linear_attention`; the heads side by
+    :func:`~attnbook.mechanisms.recurrent.linear.linear_attention`; the heads side by
     side, then ``W_o``. Without arguments that of Katharopoulos et al.; :data:`LINEAR_ATTENTIONS`
     has the arguments of others.
 

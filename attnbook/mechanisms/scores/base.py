@@ -7,19 +7,17 @@ scores any number of queries against the result. ``score(query, key)`` does both
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar, cast
 
 import torch
 from torch import nn
 
+from ...kernels.blocks import BlockKernel, check_projected_width
+from ...kernels.precision import wide_product
 from ...validate import check_choice, check_tensor, describe, require
-from ..precision import wide_product
 
-__all__ = ["SCORES", "BlockKernel", "Score", "check_projected_width", "check_score", "make_score"]
-
-Gradients = Sequence[torch.Tensor | None]
-Pullback = Callable[[torch.Tensor], Gradients]
+__all__ = ["SCORES", "Score", "check_score", "make_score"]
 
 SCORES: dict[str, type[Score]] = {}
 """Every score of the book under its name from the literature; the book's summary table is made
@@ -145,48 +143,6 @@ class Score(nn.Module):
         )
 
 
-class BlockKernel:
-    """Scores of a block of queries and keys, and their gradient by automatic differentiation.
-
-    Args:
-        compare: ``(queries, projected keys) -> scores``.
-        query: what :func:`compare` takes as queries, ``(…, m, width)``.
-        parameters: what else the scores depend on, and whose gradients are wanted.
-    """
-
-    def __init__(
-        self,
-        compare: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-        query: torch.Tensor,
-        parameters: tuple[torch.Tensor, ...],
-    ) -> None:
-        self.compare, self.query, self.parameters = compare, query, parameters
-
-    def compare_with_pullback(
-        self, query: torch.Tensor, projected: torch.Tensor
-    ) -> tuple[torch.Tensor, Pullback]:
-        """Compare, and keep what the backward pass needs.
-
-        Returns:
-            The scores, detached, and a function from their gradient ``(…, m, n)`` to the gradients
-            of ``query``, of ``projected`` and of each of the parameters; None where there is none.
-            It is called once.
-        """
-        with torch.enable_grad():
-            q, k = query.detach().requires_grad_(), projected.detach().requires_grad_()
-            scores = self.compare(q, k)
-
-        def pullback(grad: torch.Tensor) -> Gradients:
-            inputs = [q, k, *self.parameters]
-            wanted = [t for t in inputs if t.requires_grad]
-            grads = iter(
-                torch.autograd.grad(scores, wanted, grad.to(scores.dtype), allow_unused=True)
-            )
-            return [next(grads) if t.requires_grad else None for t in inputs]
-
-        return scores.detach(), pullback
-
-
 def check_score(score: object) -> Score:
     """Return ``score``, a :class:`Score` or a module with its methods, such as one that PyTorch has
     compiled, or raise a ``ValueError``.
@@ -194,15 +150,6 @@ def check_score(score: object) -> Score:
     if not isinstance(score, nn.Module):
         raise ValueError(f"score must be a Score, got {describe(score)}")
     return cast(Score, score)
-
-
-def check_projected_width(width: int, projected: torch.Tensor) -> None:
-    """Raise a ``ValueError`` unless projected keys are as wide as what they are compared with."""
-    if projected.shape[-1] != width:
-        raise ValueError(
-            f"projected_keys must have width {width}, as project_keys(key) has, got shape "
-            f"{tuple(projected.shape)}"
-        )
 
 
 def make_score(name: str, d_query: int, d_key: int, **sizes: int | None) -> Score:

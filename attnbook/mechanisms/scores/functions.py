@@ -12,10 +12,11 @@ import math
 import torch
 from torch import nn
 
+from ...kernels.additive import AdditiveKernel, additive_scores
+from ...kernels.blocks import BlockKernel, check_projected_width
+from ...kernels.triton_kernels import use_triton
 from ...validate import check_integer, check_number, require
-from ..triton_kernels import use_triton
-from .additive_kernel import AdditiveKernel, additive_scores
-from .base import BlockKernel, Score, check_projected_width
+from .base import Score
 
 __all__ = [
     "ContentScore",
@@ -79,7 +80,7 @@ class AdditiveScore(Score):
 
     ``score(s, h) = v·tanh(W_s s + W_h h)``, the same as ``v·tanh(W [s; h])`` with W = [W_s, W_h].
     W_h h is computed once per source. The hidden layer, m·n·d_hidden numbers, is computed in blocks
-    and never stored; see :func:`attnbook.mechanisms.scores.additive_kernel.additive_scores`, also
+    and never stored; see :func:`attnbook.kernels.additive.additive_scores`, also
     for what can be differentiated twice.
 
     Args:
@@ -114,7 +115,7 @@ class AdditiveScore(Score):
         check_projected_width(self.vector.in_features, projected)
         compute = additive_scores
         if use_triton(query, projected):
-            from .additive_triton import additive_scores as compute
+            from ...kernels.additive_triton import additive_scores as compute
         return compute(self.query_projection(query), projected, self.vector.weight[0])
 
     def fused_attention(
@@ -126,7 +127,7 @@ class AdditiveScore(Score):
     ) -> torch.Tensor | None:
         if not use_triton(query, projected, value):
             return None
-        from .additive_triton import additive_attention
+        from ...kernels.additive_triton import additive_attention
 
         check_projected_width(self.vector.in_features, projected)
         query = self.query_projection(query)

@@ -1,6 +1,6 @@
 """The Transformer, its blocks and parts, and its relatives."""
 
-from .attention_only import attention_only
+from .attention_only_model import attention_only
 from .decoder import decoder_parts, gemma_parts, gpt2_parts
 from .encoder_decoder import Transformer
 from .language_model import TransformerEncoderModel, TransformerLM

@@ -19,13 +19,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...kernels.dropout import Dropout
+from ...kernels.linear import Linear
 from ...mechanisms.attention.multi_head import MultiHeadAttention
-from ...mechanisms.dropout import Dropout
 from ...mechanisms.layers.embeddings import ScaledEmbedding
 from ...mechanisms.layers.feed_forward import GatedFeedForward
 from ...mechanisms.layers.norms import LayerNorm, RMSNorm
 from ...mechanisms.layers.residual import PreNorm, SandwichNorm
-from ...mechanisms.linear import Linear
 from ...mechanisms.positions.absolute import LearnedPositions, NoPositions
 from ...mechanisms.positions.rotary import RotaryPositions
 from ...mechanisms.scores.functions import ScaledDotScore

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...mechanisms.attention.multi_head import MultiHeadAttention
-from ...mechanisms.attention.source import ProjectedSource
+from ...mechanisms.caches.key_value import ProjectedSource
 from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import ResidualConnection

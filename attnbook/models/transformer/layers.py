@@ -26,8 +26,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import nn
 
-from ...mechanisms.attention.attend import Attended
-from ...mechanisms.attention.nonfinite import without_hidden
+from ...kernels.hidden import without_hidden
+from ...mechanisms.attention.soft_attention import Attended
 from ...mechanisms.layers.residual import ResidualConnection
 
 __all__ = [

@@ -9,13 +9,13 @@ from functools import partial
 
 from torch import nn
 
+from ...kernels.dropout import Dropout
+from ...kernels.linear import Linear
 from ...mechanisms.attention.multi_head import MultiHeadAttention
-from ...mechanisms.dropout import Dropout
 from ...mechanisms.layers.embeddings import ScaledEmbedding
 from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import PostNorm, ResidualConnection
-from ...mechanisms.linear import Linear
 from ...mechanisms.positions.absolute import SinusoidalPositions
 from ...validate import check_integer, check_maker, check_number, describe, require
 from .layers import Decoder, DecoderLayer, Encoder, EncoderLayer

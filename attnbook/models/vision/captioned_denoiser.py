@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from ...kernels.linear import Linear
 from ...mechanisms import padding_mask
 from ...mechanisms.layers.embeddings import ScaledEmbedding
-from ...mechanisms.linear import Linear
 from ...mechanisms.positions.absolute import LearnedPositions, wave_vectors
 from ...validate import (
     check_choice,

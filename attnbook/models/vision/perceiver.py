@@ -8,10 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from ...kernels.linear import Linear
+from ...kernels.precision import finest_dtype
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.norms import LayerNorm
-from ...mechanisms.linear import Linear
-from ...mechanisms.precision import finest_dtype
 from ...validate import check_integer, check_number, check_tensor
 from ..transformer.parts import Parts, check_parts
 from .vision_transformer import pre_norm_parts

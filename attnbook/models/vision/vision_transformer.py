@@ -7,8 +7,8 @@ from functools import partial
 import torch
 from torch import nn
 
+from ...kernels.linear import Linear
 from ...mechanisms.layers.residual import PreNorm
-from ...mechanisms.linear import Linear
 from ...mechanisms.positions.absolute import LearnedPositions
 from ...validate import check_integer, describe, require
 from ..transformer.layers import Stacked

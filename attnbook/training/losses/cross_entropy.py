@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from ...double_backward import check_once, is_wanted
+from ...kernels.double_backward import check_once, is_wanted
 from ...validate import check_number, check_whole, may_look
 
 __all__ = ["smoothed_cross_entropy"]

@@ -22,7 +22,7 @@ from attnbook import (
 
 from ..agreement import EXACT, randomised
 
-attend_module = importlib.import_module("attnbook.mechanisms.attention.attend")
+attend_module = importlib.import_module("attnbook.mechanisms.attention.soft_attention")
 alibi_module = importlib.import_module("attnbook.mechanisms.positions.alibi")
 B, H, M, N, D = 2, 3, 4, 7, 6
 SINK = torch.tensor([[-1.0], [0.0], [2.0]]).double()
@@ -40,7 +40,7 @@ def way(request, monkeypatch):
     if request.param == "large":
         monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
         monkeypatch.setattr(alibi_module, "STORED_WEIGHTS", 0)
-        monkeypatch.setattr("attnbook.mechanisms.block_sizes.BLOCK_ELEMENTS", 99)
+        monkeypatch.setattr("attnbook.kernels.blocks.BLOCK_ELEMENTS", 99)
     return request.param == "stored"
 
 
@@ -150,7 +150,7 @@ def test_scores_of_any_size_stay_finite(way):
 
 
 def test_a_sink_of_half_precision_is_not_divided_beyond_its_range(monkeypatch):
-    monkeypatch.setattr(importlib.import_module("attnbook.mechanisms.attention.attend"),
+    monkeypatch.setattr(importlib.import_module("attnbook.mechanisms.attention.soft_attention"),
                         "STORED_WEIGHTS", 0)  # fmt: skip
     x, sink = torch.randn(1, 4, 128).half(), torch.full((1, 4), -1e4).half()
     got, right = (

@@ -12,7 +12,7 @@ from attnbook import ALiBi, MultiHeadAttention, alibi_slopes, attend, causal_mas
 
 from ..agreement import EXACT, randomised
 
-attend_module = importlib.import_module("attnbook.mechanisms.attention.attend")
+attend_module = importlib.import_module("attnbook.mechanisms.attention.soft_attention")
 alibi_module = importlib.import_module("attnbook.mechanisms.positions.alibi")
 B, H, M, N, D = 2, 6, 4, 7, 5
 
@@ -65,7 +65,7 @@ def way(request, monkeypatch):
     if request.param == "large":
         monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
         monkeypatch.setattr(alibi_module, "STORED_WEIGHTS", 0)
-        monkeypatch.setattr("attnbook.mechanisms.block_sizes.BLOCK_ELEMENTS", 9)
+        monkeypatch.setattr("attnbook.kernels.blocks.BLOCK_ELEMENTS", 9)
     return request.param == "stored"
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from watching import LargestTensor
 
 from attnbook import MultiHeadAttention, RelativeMultiHeadAttention, causal_mask, padding_mask
-from attnbook.mechanisms.attention.source import ProjectedSource
+from attnbook.mechanisms.caches.key_value import ProjectedSource
 from attnbook.mechanisms.positions.relative import attend_with_relations, relative_index
 
 from ..agreement import EXACT, assert_agree, randomised

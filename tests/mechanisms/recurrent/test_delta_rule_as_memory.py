@@ -3,8 +3,8 @@
 import torch
 
 from attnbook import linear_attention
+from attnbook.kernels.memory_step import HeadParameters, memory_step
 from attnbook.mechanisms.memory.addressing import write
-from attnbook.mechanisms.memory.memory_step import HeadParameters, memory_step
 
 from ..agreement import EXACT
 

@@ -4,7 +4,7 @@ import torch
 
 from attnbook import TransformerLM, causal_mask, paper_parts
 from attnbook.mechanisms import PreNorm
-from attnbook.models.transformer.attention_only import attention_only
+from attnbook.models.transformer.attention_only_model import attention_only
 
 
 def test_it_is_a_sum_of_attentions_and_nothing_else():

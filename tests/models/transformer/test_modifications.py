@@ -24,9 +24,9 @@ from attnbook import (
     paper_parts,
 )
 from attnbook.decoding import greedy
+from attnbook.kernels.dropout import Dropout
 from attnbook.mechanisms import PostNorm, ResidualConnection
 from attnbook.mechanisms.attention.synthesizer import SYNTHESIZERS, SynthesizerAttention
-from attnbook.mechanisms.dropout import Dropout
 from attnbook.mechanisms.layers.convolution import DynamicConvolution, LightweightConvolution
 from attnbook.mechanisms.layers.embeddings import (
     AdaptiveEmbedding,

@@ -25,8 +25,8 @@ from attnbook import (
 )
 from attnbook.decoding import beam_search, greedy
 from attnbook.mechanisms import NoPositions, ReZero
-from attnbook.mechanisms.attention.attend import Attended
-from attnbook.mechanisms.attention.source import ProjectedSource
+from attnbook.mechanisms.attention.soft_attention import Attended
+from attnbook.mechanisms.caches.key_value import ProjectedSource
 from attnbook.models.transformer.layers import EncoderLayer
 from attnbook.modules import map_tensors
 from attnbook.tasks import TOKEN_IDS

@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 
 from ...validate import check_integer, require
-from .source import ProjectedSource
+from .key_value import ProjectedSource
 
 __all__ = ["PagedCache", "PagedSource"]
 

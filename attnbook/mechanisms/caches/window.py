@@ -10,7 +10,7 @@ import torch
 
 from ...validate import check_integer, check_position, may_look, require
 from ..scores.base import Score
-from .source import ProjectedSource
+from .key_value import ProjectedSource
 
 __all__ = ["NearSinks", "RollingSource", "join_masks", "sliding_window_mask", "window_mask"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from ...double_backward import check_once
-from ...validate import common_shape, is_transforming
-from .masks import rows_that_see
+from ..validate import common_shape, is_transforming
+from .double_backward import check_once
+from .hidden import rows_that_see
 
 __all__ = ["fused_attention", "has_fused_kernel"]
 

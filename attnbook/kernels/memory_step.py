@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import torch
 
-from ...double_backward import check_once, is_wanted
-from ...validate import is_transforming
-from ..precision import without_autocast
+from ..validate import is_transforming
 from .addressing_math import SHORTEST, _around, _convolve, _read, _scores, _sharpen, _shift
+from .double_backward import check_once, is_wanted
+from .precision import without_autocast
 
 __all__ = ["HeadParameters", "memory_step", "plain_memory_step"]
 

@@ -52,7 +52,7 @@ def gradients(result, inputs):
 
 @pytest.fixture
 def calls(monkeypatch):
-    from attnbook.mechanisms.scores import additive_triton
+    from attnbook.kernels import additive_triton
 
     made = []
     for name in ("_Attention", "_Scores"):
@@ -108,7 +108,7 @@ def test_a_mask_that_broadcasts_is_not_written_out(shape):
 
 
 def test_the_backward_pass_in_parts_is_the_backward_pass(monkeypatch):
-    from attnbook.mechanisms.scores import additive_triton
+    from attnbook.kernels import additive_triton
 
     inputs = tensors((3, 19, 7), (3, 9, 7), (3, 9, 4))
     score, mask = AdditiveScore(7, 7).double(), torch.rand(3, 1, 9) > 0.3
@@ -198,7 +198,7 @@ import sys
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from attnbook.mechanisms.scores import additive_triton as at
+from attnbook.kernels import additive_triton as at
 import triton.language as tl
 
 target = GPUTarget("cuda", int(sys.argv[1]), 32)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional as F
 
+from ...kernels.precision import wide_dtype, without_autocast
 from ...validate import (
     check_choice,
     check_dtypes,
@@ -22,7 +23,6 @@ from ...validate import (
     describe,
     require,
 )
-from ..precision import wide_dtype, without_autocast
 from .forms import by_chunks, by_steps
 
 __all__ = ["FORMS", "RecurrentOutput", "linear_attention", "positive_features", "unit_features"]

@@ -3,7 +3,7 @@ recomputation.
 
 The forward kernel goes over the keys block by block and keeps for every query the largest score,
 the sum of the exponentials and the weighted sum of the values (online softmax), as
-:mod:`~attnbook.mechanisms.attention.streaming` does with PyTorch's operations. The hidden layer
+:mod:`~attnbook.kernels.streaming` does with PyTorch's operations. The hidden layer
 ``tanh(q_t + k_j)`` exists only in registers. The backward pass computes the scores once more and
 then each gradient in a kernel of its own, in an order that is always the same, so that the result
 is as well. Memory grows with m + n, but for a buffer of :data:`BUFFER` scores.
@@ -24,8 +24,8 @@ try:
 except ImportError:  # a machine without CUDA: nothing in here is called
     triton = None
 
-from ...double_backward import check_once
-from ..precision import wide_dtype
+from .double_backward import check_once
+from .precision import wide_dtype
 
 __all__ = ["additive_attention", "additive_scores"]
 
@@ -407,7 +407,7 @@ def _flat(tensor: torch.Tensor, batch: torch.Size) -> torch.Tensor:
 
 def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
     """``e_tj = v·tanh(q_t + k_j)``: as
-    :func:`attnbook.mechanisms.scores.additive_kernel.additive_scores`, differentiable once.
+    :func:`attnbook.kernels.additive.additive_scores`, differentiable once.
     """
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
     scores = _Scores.apply(_flat(query, batch), _flat(key, batch), vector.contiguous())

@@ -8,6 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...kernels.hidden import attend_despite
+from ...kernels.precision import wide_dtype, without_autocast
 from ...validate import (
     check_dtypes,
     check_integer,
@@ -21,10 +23,8 @@ from ...validate import (
     may_look,
     require,
 )
-from ..attention.attend import Attended
 from ..attention.masks import softmax_over_allowed
-from ..attention.nonfinite import attend_despite
-from ..precision import wide_dtype, without_autocast
+from ..attention.soft_attention import Attended
 from ..scores.base import Score, check_score
 
 __all__ = [

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import torch
 
-from ..block_sizes import blocks
-from ..precision import wide_dtype
-from .base import BlockKernel, Pullback, check_projected_width
+from .blocks import BlockKernel, Pullback, blocks, check_projected_width
+from .precision import wide_dtype
 
 __all__ = ["AdditiveKernel", "additive_scores"]
 

@@ -9,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnbook import ScaledDotScore, attend
-from attnbook.mechanisms.attention.online_softmax import (
-    PartialContext,
-    merge_contexts,
-    partial_context,
-)
+from attnbook.kernels.online_softmax import PartialContext, merge_contexts, partial_context
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 M, N, D_V = 4, 9, 3

@@ -17,7 +17,7 @@ from attnbook import (
     make_score,
     paper_parts,
 )
-from attnbook.mechanisms.attention import nonfinite
+from attnbook.kernels import hidden
 from attnbook.mechanisms.layers.convolution import DynamicConvolution, LightweightConvolution
 
 B, M, N, D = 2, 5, 6, 8
@@ -96,8 +96,8 @@ def test_the_same_in_windows(where, sigma):
     position = torch.tensor([0.0, 1.4, 2.3, 3.0, 5.2], dtype=torch.float64).expand(B, M)
     three = [drawn(B, M, D), drawn(B, N, D), drawn(B, N, D)]
     clean = [t.clone() for t in three]
-    for hidden in (3, 5):
-        three[where][:, hidden], clean[where][:, hidden] = math.nan, 0.0
+    for place in (3, 5):
+        three[where][:, place], clean[where][:, place] = math.nan, 0.0
     leaves = [t.requires_grad_() for t in three] + [*score.parameters()]
     right = [t.requires_grad_() for t in clean] + [*score.parameters()]
     found, expected = (
@@ -135,7 +135,7 @@ def real_rows(outputs, real):
 @pytest.mark.parametrize("name", PADDED)
 def test_padding_leaves_no_trace_in_any_module(name, looks, bad, monkeypatch):
     if not looks:  # as on a GPU or under a compiler
-        monkeypatch.setattr(nonfinite, "may_look", lambda tensor: False)
+        monkeypatch.setattr(hidden, "may_look", lambda tensor: False)
     results = []
     real = torch.ones(catalogue.B, catalogue.N, dtype=torch.bool)
     real[1, -2:] = False
@@ -167,16 +167,16 @@ def test_a_nan_at_a_later_word_reaches_no_earlier_one_of_a_causal_layer():
 
 def test_a_source_is_looked_at_once_until_it_changes():
     key = torch.randn(3, 4, requires_grad=True) * 1
-    assert nonfinite.is_finite(key) and key._finite_version == key._version
+    assert hidden.is_finite(key) and key._finite_version == key._version
     key[0, 0] = math.nan
-    assert not nonfinite.is_finite(key)
+    assert not hidden.is_finite(key)
     with torch.inference_mode():
-        assert nonfinite.is_finite(torch.randn(3, 4))
+        assert hidden.is_finite(torch.randn(3, 4))
     array = np.ones((3, 4))
     shared = torch.from_numpy(array)  # whose version the array does not move
-    assert nonfinite.is_finite(shared)
+    assert hidden.is_finite(shared)
     array[0, 0] = math.nan
-    assert not nonfinite.is_finite(shared)
+    assert not hidden.is_finite(shared)
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
@@ -193,7 +193,7 @@ def test_padding_leaves_no_trace_in_a_stack(number, monkeypatch):
         "perceiver": Perceiver(8, 2, 2, paper_parts(8, 2, 8), num_layers=1).eval(),
     }
     for look in (True, False):
-        monkeypatch.setattr(nonfinite, "may_look", lambda _: look)
+        monkeypatch.setattr(hidden, "may_look", lambda _: look)
         for name, layer in layers.items():
             given = mask if name == "perceiver" else mask[:, None]
             got, right = layer(bad, given), layer(x, given)

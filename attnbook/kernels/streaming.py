@@ -2,7 +2,7 @@
 recomputes.
 
 The softmax over n keys is computed block by block, see
-:mod:`~attnbook.mechanisms.attention.online_softmax`. What is stored between the forward and the
+:mod:`~attnbook.kernels.online_softmax`. What is stored between the forward and the
 backward pass is the context and one number per query, ``lse = log Σ_j exp e_j``, from which any
 block of weights is ``exp(e − lse)`` again. Memory grows with m + n.
 
@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import torch
 
-from ...double_backward import check_once
-from ..block_sizes import blocks
-from ..precision import autocast_as, autocast_state, wide_dtype
+from .blocks import blocks
+from .double_backward import check_once
 from .online_softmax import PartialContext, merge_contexts, partial_unchecked
+from .precision import autocast_as, autocast_state, wide_dtype
 
 __all__ = ["stream_attention"]
 
@@ -40,7 +40,7 @@ def stream_attention(
         value: ``(…, n, d_v)``.
         mask: boolean, broadcastable to ``(…, m, n)``; True = may attend.
         block_elements: upper bound of a block, see
-            :data:`~attnbook.mechanisms.block_sizes.BLOCK_ELEMENTS`.
+            :data:`~attnbook.kernels.blocks.BLOCK_ELEMENTS`.
         sink: numbers broadcastable to ``(…, m)``, a score for each query that belongs to no key.
 
     Returns:

@@ -7,7 +7,11 @@ from typing import NamedTuple
 
 import torch
 
-from ...double_backward import is_wanted
+from ...kernels.blocks import check_projected_width
+from ...kernels.double_backward import is_wanted
+from ...kernels.fused import fused_attention, has_fused_kernel
+from ...kernels.hidden import attend_despite
+from ...kernels.streaming import stream_attention
 from ...validate import (
     check_dtypes,
     check_mask,
@@ -16,11 +20,8 @@ from ...validate import (
     is_transforming,
     require,
 )
-from ..scores.base import Score, check_projected_width, check_score
-from .fused import fused_attention, has_fused_kernel
+from ..scores.base import Score, check_score
 from .masks import check_sink, softmax_over_allowed
-from .nonfinite import attend_despite
-from .streaming import stream_attention
 
 __all__ = ["STORED_WEIGHTS", "Attended", "attend", "attend_unchecked"]
 
@@ -70,14 +71,14 @@ def attend(
             :data:`STORED_WEIGHTS`. The context is the same up to rounding. A score that is an inner
             product goes through PyTorch's ``scaled_dot_product_attention``, any other, if the
             problem is large, through
-            :func:`~attnbook.mechanisms.attention.streaming.stream_attention`. The backward pass
+            :func:`~attnbook.kernels.streaming.stream_attention`. The backward pass
             recomputes the scores and is no graph itself; under :func:`attnbook.double_backward` and
             the transforms of ``torch.func`` the weights are stored after all. Forward-mode
             derivatives (``torch.func.jvp``) of :class:`~attnbook.AdditiveScore` raise.
         projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many
             times.
         dropout: what the weights go through before they meet the values, such as
-            :class:`~attnbook.mechanisms.dropout.Dropout`. The weights returned are those before it,
+            :class:`~attnbook.kernels.dropout.Dropout`. The weights returned are those before it,
             and all m×n are stored. None, or a module in evaluation mode: nothing.
         sink: numbers broadcastable to ``(…, m)``: a score for each query that belongs to no key, so
             that the weights sum to less than 1, see

@@ -20,14 +20,14 @@ from attnbook import (
     make_score,
     padding_mask,
 )
-from attnbook.mechanisms.attention.streaming import stream_attention
+from attnbook.kernels.streaming import stream_attention
 from attnbook.mechanisms.layers.spectral_norm import add_spectral_norm
 
 from .. import oracles
 from ..conftest import D
 
 # The package exports a function of the same name, so the module is asked for by path.
-attend_module = importlib.import_module("attnbook.mechanisms.attention.attend")
+attend_module = importlib.import_module("attnbook.mechanisms.attention.soft_attention")
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 
@@ -200,7 +200,7 @@ def test_without_weights_what_is_stored_grows_with_the_length_not_with_its_squar
 
 
 def test_small_problems_may_keep_a_few_megabytes():
-    from attnbook.mechanisms.attention.attend import STORED_WEIGHTS
+    from attnbook.mechanisms.attention.soft_attention import STORED_WEIGHTS
 
     top, _ = saved_elements(AdditiveScore(D, D, 4).double(), int(STORED_WEIGHTS**0.5))
     assert top == STORED_WEIGHTS <= 2**20
@@ -214,7 +214,7 @@ def test_parameters_behind_a_parametrization_get_the_same_gradients_without_weig
     same one for every block.
     """
     monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
-    monkeypatch.setattr("attnbook.mechanisms.block_sizes.BLOCK_ELEMENTS", 40)
+    monkeypatch.setattr("attnbook.kernels.blocks.BLOCK_ELEMENTS", 40)
     torch.manual_seed(0)
     score = add_spectral_norm(AdditiveScore(D, D, 5).double()).train(training)
     state, gradients = copy.deepcopy(score.state_dict()), []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from ..precision import without_autocast
+from .precision import without_autocast
 
 __all__ = ["SHORTEST"]
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attnbook.mechanisms import linear
-from attnbook.mechanisms.linear import Linear
+from attnbook.kernels import linear
+from attnbook.kernels.linear import Linear
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from ...validate import may_look
-from ..precision import wide_dtype
+from ..validate import may_look
+from .precision import wide_dtype
 
-__all__ = ["attend_despite", "clear_hidden", "is_finite", "without_hidden"]
+__all__ = ["attend_despite", "clear_hidden", "is_finite", "rows_that_see", "without_hidden"]
 
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any]  # gives an Attended
 
@@ -114,3 +114,17 @@ def clear_hidden(tensor: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
         if shape[dim] == 1 and seen.shape[dim] > 1:
             seen = seen.any(dim, keepdim=True)
     return tensor.where(seen.unsqueeze(-1), 0.0)
+
+
+def rows_that_see(mask: torch.Tensor | None) -> torch.Tensor | None:
+    """Which queries may attend to anything: ``(…, m)`` for a mask ``(…, m, n)``, or None where it
+    is known that all may.
+
+    It is known without a mask, and on a CPU, where a look at the mask costs little and saves a pass
+    over the context; a GPU would have to wait."""
+    if mask is None:
+        return None
+    seeing = mask.any(-1)
+    if may_look(mask) and bool(seeing.all()):
+        return None
+    return seeing

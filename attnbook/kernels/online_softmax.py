@@ -5,7 +5,7 @@ A softmax over all keys needs their largest score before it can take the first e
 gives for *some* of the keys can be mended afterwards: when other keys bring a larger score, the sum
 and the output that were taken relative to the smaller one are multiplied by the exponential of the
 difference. So keys may come block by block, as in
-:func:`~attnbook.mechanisms.attention.streaming.stream_attention`, or a long source may be cut in
+:func:`~attnbook.kernels.streaming.stream_attention`, or a long source may be cut in
 parts that are attended to apart, on other cores or other machines, and merged.
 
 Sources: Milakov and Gimelshein 2018, algorithm 3; Dao et al. 2022, section 3.1.
@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_mask, check_tensor, require
-from ..precision import wide_dtype, without_autocast
+from ..validate import check_mask, check_tensor, require
+from .precision import wide_dtype, without_autocast
 
 __all__ = ["PartialContext", "merge_contexts", "partial_context", "partial_unchecked"]
 

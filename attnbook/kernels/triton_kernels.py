@@ -7,8 +7,8 @@ from importlib.util import find_spec
 
 import torch
 
-from ..double_backward import is_wanted
 from ..validate import is_transforming
+from .double_backward import is_wanted
 
 __all__ = ["use_triton"]
 
