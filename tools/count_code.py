@@ -154,7 +154,7 @@ def _parts(name: str) -> list[str]:
     deep = len(parts) > 2 and parts[0] in (LIBRARY, "grader")
     sums = ["= all"] + ["= tests and the grader's"] * is_test(name)
     sums += ["= the library"] * is_library(name)
-    return ["/".join(parts[: 1 + deep][: len(parts) - 1]) + "/", *sums]
+    return ["/".join(parts[: 1 + deep][: len(parts) - 1] or ["."]) + "/", *sums]
 
 
 def lines(tree: Path) -> list[Table]:
@@ -476,7 +476,7 @@ def exercises(tree: Path) -> list[Table]:
     ones too) with many parameters, and sentences for readers: strings of four words or more but
     docstrings and titles; of them the keys of dictionaries, which name mistakes.
     """
-    text = {n: t for n, t in python_files(tree).items() if re.search(r"(^|/)checks/ch\d", n)}
+    text = {n: t for n, t in python_files(tree).items() if re.match(r"attnbook.*/checks/ch\d", n)}
     number, wide, sentences, named = 0, [], 0, 0
     for name, found in ((name, nodes(t)) for name, t in text.items()):
         told = {id(n.value) for n in found if isinstance(n, ast.Expr)}  # docstrings

@@ -39,6 +39,12 @@ def f(
 
 y = 1
 """What y is."""
+
+
+def g(
+    x,
+):
+    return x
 '''
 
 FILES = {
@@ -68,13 +74,14 @@ FILES = {
         "    def __init__(self, width, a=1, b=2, *, c=3, d=4): kernels.fast()\n"
         "    def forward(self, x, *, e=5, f=6):\n"
         "        from .late import late\n"
+        "        x.slow()\n"
         "    def _private(self, g=7): ...\n"
         "class Wide(Model): ...\n"
         "def make(width, *, h=8, i=9): return Model(width, **options)\n"
     ),
     "grader/tests/test_it.py": "Model(1, c=1)\nmake(1, i=1)\n",
     "tests/test_model.py": "Model(1, b=1)\n\n",
-    "tools/use.py": "Wide(1, 2)\nmodel(x, e=1)\noptions = {'d': 1}\npartial(make, i=1)\n",
+    "tools/use.py": "Wide(1, 2)\nmodel(x, e=1)\noptions = {'d': 1, 'i': 1}\npartial(make, i=1)\n",
     "sources/page.md": (
         "# A page\n\n```{code-cell} ipython3\n:tags: [x]\n%pip x\nmake(1, h=1)\n```\n"
     ),
@@ -86,20 +93,22 @@ def tree(tmp_path):
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    for number in range(16):
+    for number in range(15):
         (tmp_path / f"tools/many_{number}.py").touch()
+        (tmp_path / f"grader/tests/test_{number or 'it'}.py").touch()
+    (tmp_path / "grader/tests/__init__.py").touch()
     return tmp_path
 
 
 def test_a_line_is_of_one_kind():
     assert count_code.line_kinds(KINDS) == {
         "docstring": 5,
-        "blank": 6,
+        "blank": 8,
         "import": 5,
-        "signature": 4,
+        "signature": 7,
         "comment": 1,
         "validation": 3,
-        "code": 4,
+        "code": 5,
     }
 
 
@@ -116,13 +125,16 @@ def test_lines_are_counted_for_folders_and_sums(tree):
     assert counted["attnbook/checks/"] == 6 and counted["attnbook/core/"] == 5
     assert counted["attnbook/"] == 3 and counted["grader/tests/"] == 2
     assert counted["= tests and the grader's"] == 4
-    assert counted["= the library"] == 3 + 5 + 2 + 12
+    assert counted["= the library"] == 3 + 5 + 2 + 13
     assert counted["= all"] == counted["= the library"] + 6 + 4 + 4
 
 
-def test_a_folder_with_seventeen_modules_is_named(tree):
+def test_a_folder_with_sixteen_modules_is_named_and_none_with_fifteen(tree):
+    (tree / "attnbook/models/long.py").write_text("\n" * 301)
+    (tree / "attnbook/models/full.py").write_text("\n" * 300)
     folders, models = count_code.folders(tree)
-    assert folders.rows == [("tools/", 17)] and models.rows == []
+    assert folders.rows == [("tools/", 16)]
+    assert models.rows == [("attnbook/models/long.py", 301)]
 
 
 def test_functions_of_a_folder_are_counted_and_no_others(tmp_path):
