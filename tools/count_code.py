@@ -67,7 +67,7 @@ def python_files(tree: Path) -> dict[str, str]:
 
 
 @cache
-def nodes(text: str) -> list[ast.AST]:
+def nodes(text: str) -> list:
     """The module first, then all that is in it."""
     return list(ast.walk(ast.parse(text)))
 
@@ -116,7 +116,7 @@ def line_kinds(text: str) -> Counter[str]:
     variable), blank, comment (alone on its line), import (or ``__all__``), signature (from a
     decorator to the colon), validation, code.
     """
-    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    spans = defaultdict(list)
     for node in nodes(text):
         if _validates(node):
             spans["validation"].append((node.lineno, node.end_lineno))
@@ -410,7 +410,7 @@ def passed(texts: list[str]) -> tuple[dict[str, set[str]], dict[str, float]]:
     called. What a class is called with reaches its bases. "**" has the keys of all dictionaries,
     and is itself among the names of what is called with one.
     """
-    names, most = defaultdict(set), defaultdict(int)
+    names, most = defaultdict(set), defaultdict(float)
     found = [node for text in texts for node in nodes(text)]
     classes = [node for node in found if isinstance(node, ast.ClassDef)]
     bases = {node.name: {last_name(base) for base in node.bases} for node in classes}
