@@ -83,9 +83,6 @@ def make_agent(
             a single convolution of two neighbours.
         discount: The discount of the training, which gives the scale of the returns that the
             critic predicts.
-
-    Raises:
-        ValueError: For another kind, or another letter.
     """
     check_choice("kind", kind, ("lstm", "snail"))
     sizes = environments.d_input, environments.num_actions

@@ -78,9 +78,6 @@ def run_list(
 
     Returns:
         The runs that have no result yet, the next one first.
-
-    Raises:
-        ValueError: If ``minutes`` is no number above 0.
     """
     end = time.monotonic() + 60 * check_number("minutes", minutes, above=0)
     say(_tests(end))

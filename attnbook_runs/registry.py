@@ -77,11 +77,7 @@ _EXPERIMENTS: dict[str, Experiment] = {}
 def register(
     name: str, run: Callable[..., dict], settings: Any, *, title: str, minutes: str, needs: str = ""
 ) -> None:
-    """Register a run; the arguments are those of :class:`Experiment`.
-
-    Raises:
-        ValueError: If the name is taken, or a setting is not of the type of its field.
-    """
+    """Register a run; the arguments are those of :class:`Experiment`."""
     require(name not in _EXPERIMENTS, f"name must be new, got {name!r}, which is registered")
     _check_types(settings)
     _EXPERIMENTS[name] = Experiment(run, settings, title, minutes, needs)

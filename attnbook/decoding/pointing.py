@@ -147,10 +147,6 @@ def point_greedy(
         rule: see `Rule`; None allows whatever the model gives a probability.
         max_steps: the largest number of steps, including END; n + 1 when not given, which is enough
             where nothing repeats.
-
-    Raises:
-        ValueError: for an empty batch, max_steps < 1, a rule of another shape, and NaN from the
-            model.
     """
     inputs, lengths, steps = _check(model, inputs, lengths, max_steps)
     batch, n, _ = inputs.shape
@@ -210,9 +206,6 @@ def point_beam(
     Returns:
         The candidates of each row, most probable first, fewer than `beam_size` only where fewer are
         allowed.
-
-    Raises:
-        ValueError: as `point_greedy`; also for beam_size < 1.
 
     Source: Vinyals et al. 2015, section 4.4: for tours, only valid ones.
     """

@@ -81,9 +81,6 @@ def token_distribution(
 
     Returns:
         Probabilities ``(…, V)``.
-
-    Raises:
-        ValueError: for options out of range, NaN, and a row in which nothing can be drawn.
     """
     check_tensor("logits", logits, least=1)
     check_number("temperature", temperature, least=0)
@@ -108,9 +105,6 @@ def penalise(logits: torch.Tensor, seen: torch.Tensor, penalty: float) -> torch.
 
     Shapes: logits ``(rows, V)``; seen, boolean, of the same shape → the same; ``penalty`` is θ, 1
     for none.
-
-    Raises:
-        ValueError: unless θ > 0.
 
     Source: Keskar et al. 2019, section 4.1.
     """

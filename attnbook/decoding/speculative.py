@@ -116,10 +116,6 @@ def speculative_sample(
         generator: on the CPU; the global one when not given.
         token_ids: what ends a text and never stands in it; ``model.token_ids`` when not given.
 
-    Raises:
-        ValueError: as ``sample``; also for models of different vocabularies, and a large one that
-            cannot take tokens back, as with recurrent attention.
-
     Source: Leviathan et al. 2023; Chen et al. 2023.
     """
     require(

@@ -51,9 +51,6 @@ class TokenIds:
             padding is said by lengths, not by this id, which may also be that of a word.
         forbidden: the ids that are never written.
         begin: what stands before the first token of a text, where a tokenizer puts something there.
-
-    Raises:
-        ValueError: for an id that is not an integer from 0 on.
     """
 
     start: int | None

@@ -34,9 +34,6 @@ class Dropout(nn.Module):
 
     Shapes: any → the same; floating point.
 
-    Raises:
-        ValueError: if p is out of range.
-
     Source: Srivastava et al. 2014; scaled while training, not afterwards.
     """
 

@@ -67,9 +67,6 @@ def partial_context(
 
     Returns:
         :class:`PartialContext`, in float32 at least.
-
-    Raises:
-        ValueError: for a wrong shape or dtype, no keys at all, or a mask that does not fit.
     """
     check_tensor("scores", scores)
     check_tensor("value", value)
@@ -108,9 +105,6 @@ def merge_contexts(*parts: PartialContext) -> PartialContext:
     Returns:
         :class:`PartialContext`; its :attr:`~PartialContext.context` is that of attention to all the
         keys at once, zeros for a query that may attend to nothing in any part.
-
-    Raises:
-        ValueError: if there is no part, or their shapes differ.
 
     Source: Milakov and Gimelshein 2018, section 3.1.
     """

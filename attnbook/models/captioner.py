@@ -72,9 +72,6 @@ class PictureEncoder(nn.Module):
     Shapes: uint8 ``(batch, 3, 8·rows, 8·columns)``, or floats in [0, 1], →
     ``(batch, rows·columns, D)``, row by row.
 
-    Raises:
-        ValueError: for pictures of another shape or dtype.
-
     Source: the place of the VGG network of Xu et al. 2015; here it is small and trained with the
     decoder.
     """
@@ -207,9 +204,6 @@ class Captioner(nn.Module):
             score's hidden layer.
         token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
             Without it every id is a word.
-
-    Raises:
-        ValueError: for another attention, sizes below 1, pictures or captions of a wrong shape.
 
     Source: Xu et al. 2015, section 3.1 and equations 1–7; "none" is the captioner with one constant
     context.

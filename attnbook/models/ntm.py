@@ -86,10 +86,6 @@ class NTM(nn.Module):
     Shapes: inputs ``(batch, T, d_input)`` → logits ``(batch, T, d_output)``; weights
     ``(batch, T, heads, slots)``, read heads first.
 
-    Raises:
-        ValueError: for sizes below 1, unknown names, too large a range of shifts, inputs of another
-            width.
-
     Parameters: on the paper's copy task (9 inputs, 8 outputs, one head of each kind, controller of
     100, memory 128 × 20) the feed-forward machine has 13,260, the paper's 17,162; with the LSTM
     62,260, the paper's 67,561. The text of the paper does not say where the rest lies.

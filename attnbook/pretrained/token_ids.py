@@ -18,9 +18,6 @@ def read_token_ids(
 
     Fields: ``bos_token_id``, ``eos_token_id``, one or a list, ``pad_token_id``, where −1 means
     none, ``suppress_tokens``, a list, and ``bad_words_ids`` of one id each.
-
-    Raises:
-        ValueError: for an id outside the vocabulary, and for what forbids ids in another way.
     """
     name = "config.json" if generation_config is None else "generation_config.json"
     fields = config if generation_config is None else generation_config

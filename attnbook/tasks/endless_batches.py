@@ -75,9 +75,6 @@ class EpochBatches(Generic[T]):
             (less padding); None: batches are mixed.
         stretch: how many batches of the shuffled examples are sorted together; None: all.
         shuffle_batches: whether the batches of an epoch are shuffled once they are cut.
-
-    Raises:
-        ValueError: for no examples, a batch size below 1 or a step below 0.
     """
 
     def __init__(

@@ -394,9 +394,6 @@ def standing_statistics(
     Returns:
         The generator, in evaluation mode.
 
-    Raises:
-        ValueError: for arguments out of range.
-
     Source: Brock, Donahue and Simonyan 2019, section 2 ("standing statistics").
     """
     if labels is not None:
@@ -449,9 +446,6 @@ def sample_pictures(
 
     Returns:
         Pictures ``(number, colors, side, side)`` on the CPU in float32.
-
-    Raises:
-        ValueError: for numbers out of range.
     """
     labels = _check_labels("number", number) if isinstance(number, torch.Tensor) else None
     count = check_integer("number", number) if labels is None else len(labels)

@@ -95,9 +95,6 @@ def advantages(
     Returns:
         ``(B, T)``.
 
-    Raises:
-        ValueError: for shapes that differ or have no step, or γ or λ out of range.
-
     Source: Schulman et al. 2016, equations 11 and 16.
     """
     require(
@@ -146,9 +143,6 @@ def policy_loss(
 
     Returns:
         ``(B,)``.
-
-    Raises:
-        ValueError: for shapes that do not fit.
 
     Source: Williams 1992; the entropy term as in Mnih et al. 2016. Mishra et al. 2018 keep each
     update within a trust region (TRPO) where this one is left to Adam.
@@ -200,9 +194,6 @@ def clipped_policy_loss(
 
     Returns:
         ``(B,)``.
-
-    Raises:
-        ValueError: for shapes that do not fit, or an ε that is not above 0.
 
     Source: Schulman et al. 2017, equations 7 and 9.
     """

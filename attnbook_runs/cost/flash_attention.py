@@ -45,9 +45,6 @@ def flash_forward(
     Returns:
         O ``(N, d)`` and ``L = log Σ_j exp S_tj`` ``(N, 1)``, all that the backward pass needs
         beside its inputs.
-
-    Raises:
-        ValueError: for another shape, and if a tile of one row does not fit.
     """
     n, d = check_tables(Q, K, V)
     large, small = tile_sizes(memory.size, d, check_choice("outer", outer, ("queries", "keys")))

@@ -158,9 +158,6 @@ def tile_sizes(size: int, d: int, kind: str) -> tuple[int, int]:
         d: width of queries, keys and values.
         kind: "queries" or "keys" (which of them the forward pass holds), "backward" (which holds
             keys), "product" (of the standard way).
-
-    Raises:
-        ValueError: for another kind, and if not even a row fits.
     """
     held = _HELD[check_choice("kind", kind, _HELD)]
     small = max(1, min(d, size // (16 * d)))

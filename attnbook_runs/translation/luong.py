@@ -74,9 +74,6 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float:
     """Rank correlation: Pearson's correlation of the ranks, where equal values share the mean of
     theirs.
 
-    Raises:
-        ValueError: If the lengths differ, or all values of one are equal.
-
     Source: Spearman 1904.
     """
     require(

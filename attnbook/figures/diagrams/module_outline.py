@@ -121,11 +121,7 @@ def sublayers(layer: nn.Module) -> list[str]:
 
 
 def read_block(layer: nn.Module) -> tuple[Sublayer, ...]:
-    """The sublayers of a block with their residual connections, first to last.
-
-    Raises:
-        ValueError: if the module has no sublayer with a residual connection.
-    """
+    """The sublayers of a block with their residual connections, first to last."""
     names = sublayers(layer) if isinstance(layer, nn.Module) else []
     require(
         bool(names),

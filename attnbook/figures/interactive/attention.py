@@ -30,9 +30,6 @@ def softmax_of_products(query: Any, keys: Any, *, width: int, still: Figure) -> 
         keys: ``(draws, n, d)``: n keys for each.
         width: what is shown first, a power of two up to d.
         still: what is shown where no script runs.
-
-    Raises:
-        ValueError: for shapes that do not fit, or a width that is not among 1, 2, 4, … d.
     """
     q, k = as_array("query", query, 2), as_array("keys", keys, 3)
     require(
@@ -58,9 +55,6 @@ def mask_painter(
         words: of the sentence, padding included; each row has to guess the word after it.
         real: how many are not padding; all of them when not given.
         still: what is shown where no script runs.
-
-    Raises:
-        ValueError: for no words, or more real ones than there are.
     """
     words = [str(word) for word in words]
     require(len(words) > 0, "words must hold at least one word, got none")
@@ -84,9 +78,6 @@ def position_products(
         length: positions are 0 … length − 1.
         first, second: the positions shown first.
         still: what is shown where no script runs.
-
-    Raises:
-        ValueError: for odd widths or positions that there are not.
 
     Source: section 3.5 of Vaswani et al. 2017.
     """
@@ -125,9 +116,6 @@ def rotary_scores(
         query, key: their positions at first.
         still: what is shown where no script runs.
 
-    Raises:
-        ValueError: for no example, vectors that do not fit, or positions that there are not.
-
     Source: section 3.2.2 of Su et al. 2021, with the pairs in halves.
     """
     require(len(examples) > 0, "examples must hold at least one example, got none")
@@ -159,9 +147,6 @@ def alignment_steps(
             that were read; and the m words that were written.
         word: the one shown first, counted from 0.
         still: what is shown where no script runs.
-
-    Raises:
-        ValueError: for no sentence, weights of another shape, or a word that there is not.
     """
     require(len(sentences) > 0, "sentences must hold at least one sentence, got none")
     data = {"sentences": [_sentence(*one) for one in sentences], "t": word}

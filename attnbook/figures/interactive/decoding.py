@@ -37,9 +37,6 @@ def beam_steps(
         between: what stands between two words when they are shown.
         truth: the right answer, if it is to be shown.
         still: what is shown where no script runs.
-
-    Raises:
-        ValueError: for a beam or a length below 1, or no word with a probability above 0.
     """
     require(beam_size >= 1, f"beam_size must be 1 or more, got {beam_size}")
     require(longest >= 1, f"longest must be 1 or more, got {longest}")
@@ -100,9 +97,6 @@ def tour_steps(
         best: the n cities in the order of the shortest tour.
         step: how many are taken at the start.
         still: what is shown where no script runs.
-
-    Raises:
-        ValueError: for tours that do not visit each city once, or weights of another shape.
 
     Source: figure 1 of Vinyals, Fortunato and Jaitly 2015 is the idea of such a picture.
     """

@@ -45,10 +45,6 @@ def head_viewer(
         name: what the attention is called.
         layer, head, row: what is shown first, counted from 0. (The viewer itself counts from 1.)
 
-    Raises:
-        ValueError: for weights of other shapes or outside 0 … 1, or fewer than the tokens ask for;
-            for no tokens; for a layer, head or row that there is not.
-
     Source: the idea of figures 3 to 5 of Vaswani et al. 2017, and of the tools after it.
     """
     part = _part("weights", name, weights, rows, rows if columns is None else columns)
@@ -81,10 +77,6 @@ def view_heads(
         index: which sentence of the batch.
         part: which attention is shown first, by name; the first one when not given.
         layer, head, row: as in :func:`head_viewer`.
-
-    Raises:
-        ValueError: as :func:`head_viewer`; for names other than encoder, decoder and cross; for
-            decoder or cross without a target.
     """
     named = weights._asdict() if hasattr(weights, "_asdict") else weights
     if not isinstance(named, Mapping):

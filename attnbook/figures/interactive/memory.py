@@ -41,9 +41,6 @@ def addressing_steps(
         names: what stands below each slot.
         still: what is shown where no script runs.
 
-    Raises:
-        ValueError: for shapes that do not fit, or values outside their range.
-
     Source: section 3.3.2 and figure 2 of Graves, Wayne and Danihelka 2014.
     """
     rows, wanted = as_array("memory", memory, 2), as_array("key", key, 1)
@@ -100,9 +97,6 @@ def machine_steps(
         step: that is shown first.
         still: what is shown where no script runs.
 
-    Raises:
-        ValueError: for shapes, names or titles that do not fit, or values outside their range.
-
     Source: the idea of figure 6 of Graves, Wayne and Danihelka 2014.
     """
     held, looks = as_array("memory", memory, 3), as_array("weights", weights, 3)
@@ -151,9 +145,6 @@ def delta_rule_steps(
         written: how many pairs are written first.
         strength: :math:`β`, between 0 and 1, shown first.
         still: what is shown where no script runs.
-
-    Raises:
-        ValueError: for shapes or names that do not fit, and for values outside their range.
 
     Source: equation 24 of Schlag, Irie and Schmidhuber 2021.
     """

@@ -26,9 +26,6 @@ def group_by_means(layer: MultiHeadAttention, num_kv_heads: int) -> MultiHeadAtt
         num_kv_heads: how many are kept, a divisor of those of the layer; 1 is multi-query
             attention.
 
-    Raises:
-        ValueError: if the number does not divide, or the layer cannot group queries.
-
     Source: Ainslie et al. 2023, section 2.1.
     """
     check_integer("num_kv_heads", num_kv_heads)

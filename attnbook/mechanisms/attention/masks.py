@@ -53,9 +53,6 @@ def causal_mask(
 
     Returns:
         Boolean ``(m, n)``.
-
-    Raises:
-        ValueError: if ``n < m``, where the first queries would have nothing to attend to.
     """
     check_integer("m", m)
     n = m if n is None else check_integer("n", n)
@@ -84,10 +81,6 @@ def masked_softmax(
     Returns:
         Weights ``(…, m, n)``; each row sums to 1, or to 0 where nothing is allowed; to less than 1
         with a sink.
-
-    Raises:
-        ValueError: if ``scores`` are no floating point numbers, or ``mask`` is not boolean or does
-            not fit them, or ``sink`` does not.
 
     Source: the sink, Agarwal et al. 2025 (gpt-oss), section 2.1; of 0, Miller 2023.
     """

@@ -74,11 +74,6 @@ class MultiHeadAttention(nn.Module):
             their distance. (Without sinks both are those in the text, as nothing is far.) Then the
             m×n weights are stored where a query has come further.
 
-    Raises:
-        ValueError: if a width is below 1, ``d_model`` does not divide by ``num_heads`` (and no
-            ``d_head`` is given), ``num_heads`` not by ``num_kv_heads``, or the score or the rotary
-            positions were made for another width.
-
     Source: Vaswani et al. 2017, section 3.2.2; one head of keys and values, Shazeer 2019; several,
     Ainslie et al. 2023; rotary positions, Su et al. 2021; norms, Dehghani et al. 2023; learned
     sink, Agarwal et al. 2025 (gpt-oss); window, Jiang et al. 2023 (Mistral 7B); sinks, Xiao et al.
@@ -239,10 +234,6 @@ class MultiHeadAttention(nn.Module):
             :class:`Attended`: ``context (…, m, d_model)`` and ``weights (…, h, m, n)`` or None. A
             query that may attend to nothing in any head gets a row of zeros, without the output's
             bias; with gradient zero.
-
-        Raises:
-            ValueError: for a wrong shape, width or dtype, no keys at all, or a mask that is not
-                boolean or does not fit.
         """
         check_tensor("query", query, width=self.query_width)
         require(

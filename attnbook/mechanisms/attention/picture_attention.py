@@ -50,9 +50,6 @@ class PictureAttention(nn.Module):
 
     Shapes: x ``(batch, C, height, width)`` → y, the same, in the memory format of x.
 
-    Raises:
-        ValueError: for sizes below 1, or an x of another shape.
-
     Source: Zhang, Goodfellow, Metaxas and Odena 2019, section 3, equations 1 to 3. The authors'
     code computes something else: :class:`PooledPictureAttention`.
     """
@@ -118,9 +115,6 @@ class PooledPictureAttention(PictureAttention):
     ``key = maxpool_2(f(x))``,  ``value = maxpool_2(h(x))``, each over squares of 2×2 positions;
     else as :class:`PictureAttention`. ``d_value`` is C/2 when not given. There are n = ⌊height/2⌋ ·
     ⌊width/2⌋ attended positions, a quarter.
-
-    Raises:
-        ValueError: as :class:`PictureAttention`; for a map of less than 2×2 positions.
 
     Source: ``non_local.py`` of the authors' code, github.com/brain-research/self-attention-gan.
     """

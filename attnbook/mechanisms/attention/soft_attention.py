@@ -86,10 +86,6 @@ def attend(
 
     Returns:
         :class:`Attended`: context and weights.
-
-    Raises:
-        ValueError: for a wrong shape, width or dtype, no keys at all, or a mask that is not boolean
-            or does not fit, or a sink that does not.
     """
     check_score(score).check(query, key)
     require(

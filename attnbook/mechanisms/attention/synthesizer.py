@@ -116,10 +116,6 @@ class SynthesizerAttention(MultiHeadAttention):
 
     The m×n weights are stored, whether they are asked for or not.
 
-    Raises:
-        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for an
-            unknown kind or mix; for more than L positions, or fewer keys than queries.
-
     Source: Tay et al. 2021, section 3; the mixtures as Narang et al. 2021 compare them.
     """
 

@@ -31,9 +31,6 @@ class PagedCache:
         key: ``(num_pages, h, page_size, d_head)``; ``value`` ``(…, d_head_value)``.
         readers: how many texts read each page; 0 where it is free.
 
-    Raises:
-        ValueError: for sizes below 1.
-
     Source: Kwon et al. 2023, section 4.
     """
 

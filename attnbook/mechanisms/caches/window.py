@@ -42,9 +42,6 @@ def sliding_window_mask(
     Returns:
         Boolean ``(m, n)``.
 
-    Raises:
-        ValueError: if n < m, window is below 1, or sinks below 0.
-
     Source: Beltagy et al. 2020, section 3.1, for a decoder; Jiang et al. 2023 (Mistral 7B), section
     2; the sinks, Xiao et al. 2024, section 3.2.
     """

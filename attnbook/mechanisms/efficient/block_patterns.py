@@ -44,9 +44,6 @@ def bigbird_mask(
     Returns:
         Boolean ``(n, n)``, True = may attend.
 
-    Raises:
-        ValueError: for a length or a block below 1, numbers of blocks below 0, or an even window.
-
     Source: Zaheer et al. 2020 (BigBird), section 2 and appendix D; 64, 2, 3, 3 are those of its
     base model.
     """
@@ -83,9 +80,6 @@ def receptive_field(*masks: torch.Tensor) -> torch.Tensor:
 
     Returns:
         Boolean ``(…, n, n)``: ``R[i, j]`` says whether position i can depend on input j.
-
-    Raises:
-        ValueError: without masks, or for one that is not boolean, not square, or of another length.
     """
     require(len(masks) > 0, "masks must be at least one, got none")
     known = None

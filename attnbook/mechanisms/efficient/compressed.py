@@ -88,10 +88,6 @@ class MemoryCompressedAttention(MultiHeadAttention):
     Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, with a mask
     ``(…, m, n)`` over the positions, and weights ``(…, h, m, c)`` over the stretches.
 
-    Raises:
-        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for a
-            stride beyond the kernel.
-
     Source: Liu et al. 2018, section 4.2.4, "memory-compressed attention".
     """
 
@@ -182,9 +178,6 @@ class LengthProjection(nn.Module):
         num_heads: h, for a matrix of its own in every head.
 
     Shapes: ``(…, h, n, d)`` → ``(…, h, k, d)``.
-
-    Raises:
-        ValueError: if a number is below 1, or ``rank`` above ``length``, or n above it.
 
     Source: Wang et al. 2020, section 4.
     """

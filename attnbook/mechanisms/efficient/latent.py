@@ -80,10 +80,6 @@ class LatentAttention(nn.Module):
 
     Shapes: x ``(…, m, d_model)`` → context ``(…, m, d_model)``, weights ``(…, h, m, n)`` or None.
 
-    Raises:
-        ValueError: for a size below 1, no rotary positions, x of another width, a mask that does
-            not fit.
-
     Source: DeepSeek-AI 2024 (DeepSeek-V2), section 2.1, equations 9 to 19.
     """
 

@@ -102,10 +102,6 @@ class PredictedPosition(nn.Module):
     Shapes: query ``(…, m, d_query)``, lengths S ``(…,)`` → ``(…, m)``, in positions counted from 0.
     As in the paper p_t may come to lie up to one position behind the last, S − 1.
 
-    Raises:
-        ValueError: if a width is below 1, the query has another width, or the lengths are no whole
-            numbers.
-
     Source: Luong, Pham and Manning 2015, equation 9.
     """
 

@@ -41,10 +41,6 @@ class LocalAttention(MultiHeadAttention):
     mask ``(…, m, n)`` says who may attend to whom as ever, and what it allows beyond a block is not
     used. Weights ``(…, h, m, n)``, zero beyond the block.
 
-    Raises:
-        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for
-            ``block_length`` below 1; if there are fewer keys than queries.
-
     Source: Liu et al. 2018, section 4.2.4, "local attention".
     """
 

@@ -49,10 +49,6 @@ class ConditionalBatchNorm(nn.Module):
 
     Shapes: x ``(batch, C, height, width)``, labels ``(batch,)`` → as x.
 
-    Raises:
-        ValueError: for sizes below 1, and labels that are missing, of another shape or out of
-            range.
-
     Source: Dumoulin, Shlens and Kudlur 2017 (for styles); Miyato and Koyama 2018 (for classes of a
     GAN).
     """

@@ -54,10 +54,6 @@ class LightweightConvolution(nn.Module):
     Shapes: x ``(…, m, d_model)``, mask broadcastable to ``(…, m, n)`` → context
     ``(…, m, d_model)``, weights ``(…, H, m, n)`` or None.
 
-    Raises:
-        ValueError: for sizes below 1, ``d_model`` that does not divide by ``num_heads``, a wrong
-            width or mask, fewer keys than queries.
-
     Source: Wu et al. 2019, section 3.
     """
 

@@ -192,10 +192,6 @@ class AdaptiveOutput(nn.Module):
 
     Shapes: ``(…, d_model)`` → ``(…, size)``.
 
-    Raises:
-        ValueError: for sizes below 1, cutoffs that do not rise, a factor that is not above 0 or
-            leaves a band no width.
-
     Source: Grave et al. 2017; ``torch.nn.AdaptiveLogSoftmaxWithLoss``.
     """
 

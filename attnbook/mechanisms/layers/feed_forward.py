@@ -60,9 +60,6 @@ class FeedForward(nn.Module):
 
     Shapes: ``(…, d_model)`` → ``(…, d_model)``.
 
-    Raises:
-        ValueError: for a width below 1, an unknown activation, or x of another width.
-
     Source: Vaswani et al. 2017, section 3.3, equation 2.
     """
 
@@ -101,9 +98,6 @@ class GatedFeedForward(nn.Module):
         gate: f, a name in :data:`GATES` or a function.
 
     Shapes: ``(…, d_model)`` → ``(…, d_model)``.
-
-    Raises:
-        ValueError: for a width below 1, an unknown gate, or x of another width.
 
     Source: Shazeer 2020, equations 5 and 6; the gate of Dauphin et al. 2017.
     """

@@ -48,10 +48,6 @@ def fixup_start(model: nn.Module) -> nn.Module:
     and stay as they are. So does the matrix before the softmax of the model, which rule 1 sets to
     zero as well: with tied weights it is the embedding.
 
-    Raises:
-        ValueError: if there is no :class:`Fixup` in the model, or a branch that is not one of these
-            two.
-
     Source: Zhang, Dauphin and Ma 2019, section 3, rules 1 and 2.
     """
     branches = sum(isinstance(module, Fixup) for module in model.modules())

@@ -100,10 +100,6 @@ class MixtureOfExperts(_Experts):
 
     Shapes: ``(…, n, d_model)`` → the same.
 
-    Raises:
-        ValueError: for a number below 1, k above ``num_experts``, a negative weight, or x of
-            another width.
-
     Source: Shazeer et al. 2017, equations 1 to 11.
     """
 
@@ -195,10 +191,6 @@ class Switch(_Experts):
 
     Shapes: ``(…, n, d_model)`` → the same. p is computed in float32 also under autocast, as in the
     paper.
-
-    Raises:
-        ValueError: for a number below 1, a capacity that is not above 0 or infinite, a negative
-            weight, or x of another width.
 
     Source: Fedus, Zoph and Shazeer 2022, equations 1 to 6.
     """

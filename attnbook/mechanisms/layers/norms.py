@@ -41,9 +41,6 @@ class LayerNorm(_Norm):
 
     Shapes: ``(…, d)`` → ``(…, d)``.
 
-    Raises:
-        ValueError: if the width or ε is out of range, or x has another width.
-
     Source: Ba, Kiros and Hinton 2016, section 3.
     """
 
@@ -76,9 +73,6 @@ class RMSNorm(_Norm):
             draws it, with an offset of 1 as in Gemma. The sum is taken in float32 at least.
 
     Shapes: ``(…, d)`` → ``(…, d)``.
-
-    Raises:
-        ValueError: if the width or ε is out of range, or x has another width.
 
     Source: Zhang and Sennrich 2019, section 4.
     """

@@ -39,10 +39,6 @@ class ProductKeyMemory(nn.Module):
 
     Shapes: ``(…, d_model)`` → ``(…, d_model)``.
 
-    Raises:
-        ValueError: for sizes below 1, ``top_k`` above ``num_keys``, an odd ``d_query``, or x of
-            another width.
-
     Source: Lample et al. 2019, section 3.
     """
 

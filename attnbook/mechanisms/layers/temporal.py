@@ -69,9 +69,6 @@ class CausalConvolution(nn.Module):
     Shapes: x ``(…, m, d_in)`` → y ``(…, m, d_out)``; past ``(…, (K − 1) R, d_in)``: the positions
     right before x.
 
-    Raises:
-        ValueError: for sizes below 1, a wrong width, or a past of another shape.
-
     Source: van den Oord et al. 2016, section 2.1; kernel 2: Mishra et al. 2018, section 3.
     """
 
@@ -129,9 +126,6 @@ class DenseBlock(nn.Module):
     Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + D)``; past ``(…, R, d_in)``, see
     :class:`CausalConvolution`.
 
-    Raises:
-        ValueError: for sizes below 1, or a wrong width.
-
     Source: Mishra et al. 2018, section 3 (DenseBlock); the gate: van den Oord et al. 2016, equation
     2.
     """
@@ -169,9 +163,6 @@ class TCBlock(nn.Module):
 
     Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + D ⌈log2 T⌉)``; the past is one tensor per
     dense block.
-
-    Raises:
-        ValueError: for sizes below 1, or a wrong width.
 
     Source: Mishra et al. 2018, section 3 (TCBlock).
     """
@@ -215,9 +206,6 @@ class AttentionBlock(nn.Module):
 
     Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + d_value)``, weights ``(…, m, n)`` with n = m
     and what is past.
-
-    Raises:
-        ValueError: for sizes below 1, or a wrong width.
 
     Source: Mishra et al. 2018, section 3 (AttentionBlock).
     """

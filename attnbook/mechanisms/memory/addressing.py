@@ -58,9 +58,6 @@ def read(memory: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
 
     Shapes: memory ``(…, N, M)``, weights ``(…, H, N)`` → ``(…, H, M)``.
 
-    Raises:
-        ValueError: if the weights do not have one entry per slot.
-
     Source: section 3.1, equation 2.
     """
     _check_memory(memory, weights=weights)
@@ -105,9 +102,6 @@ def cosine_similarity(key: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
     compared to four digits as without.
 
     Shapes: key ``(…, H, M)``, memory ``(…, N, M)`` → ``(…, H, N)``.
-
-    Raises:
-        ValueError: if the widths differ.
 
     Source: section 3.3.1, equation 6; ε is ours.
     """
@@ -181,9 +175,6 @@ def uniform_shift(lowest: torch.Tensor, shift_range: int) -> torch.Tensor:
     Returns:
         ``(…, 2R + 1)``; entry j is the weight of the shift j − R.
 
-    Raises:
-        ValueError: if ``lowest`` is no tensor of floating point numbers, or R is below 1.
-
     Source: section 3.3.2, its second way to define a shift; drawn in Weng 2018, figure 11.
     """
     check_integer("shift_range", shift_range)
@@ -207,9 +198,6 @@ def shift(weights: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
 
     Returns:
         ``(…, H, N)``.
-
-    Raises:
-        ValueError: for an even number of shifts, more shifts than slots, or shapes that do not fit.
 
     Source: section 3.3.2, equation 8.
     """
@@ -271,10 +259,6 @@ def address(
     Shapes: memory ``(…, N, M)``; previous ``(…, H, N)``; key ``(…, H, M)``; strength, gate and
     gamma ``(…, H)``; kernel ``(…, H, 2R + 1)``. Each stage is a distribution over the slots if
     ``previous`` and ``kernel`` are distributions.
-
-    Raises:
-        ValueError: as :func:`content_weights`, :func:`interpolate`, :func:`shift` and
-            :func:`sharpen` do.
 
     Source: section 3.3 and figure 2.
     """

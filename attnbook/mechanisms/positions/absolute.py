@@ -38,9 +38,6 @@ def sinusoids(
     Returns:
         ``(n, d)``.
 
-    Raises:
-        ValueError: for a length below 1, an odd or too small width, or a base that is not above 1.
-
     Source: Vaswani et al. 2017, section 3.5.
     """
     check_integer("length", length)
@@ -56,9 +53,6 @@ def shift_matrix(shift: int, d_model: int, dtype: torch.dtype = torch.float32) -
 
     Returns:
         ``(d, d)``; its inverse is its transpose.
-
-    Raises:
-        ValueError: as :func:`sinusoids`.
     """
     angle = shift * frequencies(d_model)
     sin, cos = angle.sin(), angle.cos()

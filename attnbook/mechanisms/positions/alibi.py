@@ -31,9 +31,6 @@ def alibi_slopes(
     Returns:
         ``(num_heads,)``, from 2^(−8/H) down to 2^−8 for a power of two.
 
-    Raises:
-        ValueError: if ``num_heads`` is below 1.
-
     Source: Press, Smith and Lewis 2022, section 3; other numbers of heads as in its published code.
     """
     finest = finest_dtype(torch.empty(0, device=device).device)
@@ -65,9 +62,6 @@ class ALiBi(Score):
             be given.
 
     Shapes: query ``(…, H, m, d)``, key ``(…, H, n, d)``, m ≤ n. No parameters.
-
-    Raises:
-        ValueError: for another number of heads, widths that differ, or fewer keys than queries.
 
     Source: Press, Smith and Lewis 2022, section 3; the distance without its sign, for attention
     that is not causal, is not of the paper.

@@ -33,9 +33,6 @@ def relative_index(
     Returns:
         int64 ``(m, n)``, from 0 (far before the query) to 2K (far behind it).
 
-    Raises:
-        ValueError: if n < m, m is below 1 or K below 0.
-
     Source: Shaw, Uszkoreit and Vaswani 2018, section 3.2.
     """
     check_integer("m", m)
@@ -63,10 +60,6 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
             :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
             options it takes, ``score`` excepted: the formula is that of the scaled inner product.
         max_distance: K; with 0 there are no positions.
-
-    Raises:
-        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; if
-            there are fewer keys than queries.
 
     Source: Shaw, Uszkoreit and Vaswani 2018, equations 3 to 5; the two products, section 3.3.
     """

@@ -53,11 +53,6 @@ class RotaryPositions(nn.Module):
     Shapes: x ``(…, n, d_head)``, position an integer, that of the first row, or whole numbers
     broadcastable to ``(…, n)``, one for each row → as x.
 
-    Raises:
-        ValueError: for an odd width, one that is turned beyond d, a base not above 1, an unknown
-            layout or scaling, x of another width, positions that are no whole numbers or do not
-            fit.
-
     Source: Su et al. 2021, section 3.2.2, equations 14 to 16 and 34; a part of the width, Black et
     al. 2022 (GPT-NeoX-20B), section 2.1.1.
     """
@@ -189,9 +184,6 @@ def convert_rotary_layout(weight: torch.Tensor, num_heads: int, *, to: str) -> t
 
     Returns:
         A tensor of the same shape.
-
-    Raises:
-        ValueError: for an unknown layout, or rows that do not divide into heads of even width.
     """
     check_choice("to", to, LAYOUTS)
     rows = check_tensor("weight", weight, least=1).shape[0]

@@ -62,9 +62,6 @@ def tree_distance(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     Returns:
         int64 ``(…, n, n)``, symmetric, 0 on the diagonal and wherever one of the two is padding.
 
-    Raises:
-        ValueError: as :func:`tree_depth`.
-
     Source: Wang, Tu, Wang and Shi 2019, the relative structural position.
     """
     return _distance(_above(heads, lengths))
@@ -83,9 +80,6 @@ def tree_offset(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> tor
 
     Returns:
         int64 ``(…, n, n)``.
-
-    Raises:
-        ValueError: as :func:`tree_depth`.
 
     Source: Wang, Tu, Wang and Shi 2019, the relative structural position. Where neither word is
     above the other, theirs is the sum of the two depths, with a sign by order; the way over the
@@ -167,10 +161,6 @@ class StructuralPositions(nn.Module):
 
     Shapes: x ``(…, n, d_model)``, depth ``(…, n)`` → as x.
 
-    Raises:
-        ValueError: for an odd width, x of another width, depths that are no whole numbers or of
-            another shape.
-
     Source: Wang, Tu, Wang and Shi 2019, the absolute structural position beside the sequential one;
     the mixture, one layer with tanh, is the book's choice.
     """
@@ -213,9 +203,6 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
             :class:`~attnbook.mechanisms.positions.relative.RelativeMultiHeadAttention`, whose other
             options it takes.
         max_tree_distance: offsets in the tree are clipped to so many branches, up and down.
-
-    Raises:
-        ValueError: as :class:`~attnbook.mechanisms.positions.relative.RelativeMultiHeadAttention`.
 
     Source: Wang, Tu, Wang and Shi 2019, the relative structural position beside the sequential one
     of Shaw et al. 2018; that both vectors are added is the book's choice.

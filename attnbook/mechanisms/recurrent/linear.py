@@ -110,10 +110,6 @@ def linear_attention(
         :class:`RecurrentOutput`: the context ``(…, n, d_v)`` in the dtype of the values, and the
         state, in float32 at least.
 
-    Raises:
-        ValueError: for a wrong shape, width or dtype, no positions, a mask that is not boolean or
-            does not fit, a decay above 1, an unknown form, or ``normalise`` with the delta rule.
-
     Source: Katharopoulos et al. 2020, equations 9, 18–20; Sun et al. 2023, equations 5–7; Yang et
     al. 2024 (gated linear attention), equations 3–5; Dao and Gu 2024, section 6; Schlag et al.
     2021, equation 24; Yang et al. 2024 (DeltaNet), section 3.2; merging blocks instead of dividing

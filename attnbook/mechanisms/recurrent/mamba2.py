@@ -41,11 +41,6 @@ class Mamba2Mixer(nn.Module):
     Shapes: as :class:`~attnbook.mechanisms.recurrent.multi_head.LinearAttention`. The state's
     memory is ``(…, h, d_state, d_head)``.
 
-    Raises:
-        ValueError: for sizes below 1, a width of x that does not divide by ``d_head``, heads that
-            do not divide by ``num_groups``, a u of another width, or a mask or state that does not
-            fit.
-
     Source: Dao and Gu 2024, section 7 and figure 6.
     """
 

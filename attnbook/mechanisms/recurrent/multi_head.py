@@ -98,11 +98,6 @@ class LinearAttention(nn.Module):
     context ``(…, m, d_model)`` and :class:`RecurrentState`. A position that is not there gets zeros
     and writes nothing into the memory; a short convolution reads zeros where it stands.
 
-    Raises:
-        ValueError: if a width is below 1, ``d_model`` does not divide by ``num_heads`` (and no
-            ``d_head`` is given), for an unknown decay, ``normalise`` with ``delta``, an x of
-            another width, or a mask or state that does not fit.
-
     Source: Katharopoulos et al. 2020, section 3.2; Sun et al. 2023, section 2.2 (here without its
     rotation); Yang et al. 2024 (gated linear attention), section 4.4; Yang et al. 2024 (DeltaNet),
     section 3.4; Yang et al. 2025 (gated DeltaNet), section 3.4.

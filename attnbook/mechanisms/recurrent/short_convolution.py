@@ -29,9 +29,6 @@ class ShortConvolution(nn.Module):
     takes as ``past``, ``(…, K − 1, d_model)``: those up to the last position that is there by the
     mask, ``(…, m)``. Inputs of padding should be zeros.
 
-    Raises:
-        ValueError: for sizes below 1, a wrong width, or a past of another shape.
-
     Source: Gu and Dao 2023 (Mamba), section 3.4; Yang et al. 2024 (DeltaNet), section 3.4.
     """
 
@@ -75,9 +72,6 @@ def positions_there(mask: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor 
     Args:
         mask: boolean, True = may attend, broadcastable to ``(…, m, n)``, where x are the last m of
             n positions. A position is there if any of these queries may attend to it.
-
-    Raises:
-        ValueError: if the mask is not boolean or does not fit.
     """
     if mask is None:
         return None

@@ -42,9 +42,6 @@ class ContentScore(Score):
         eps: a norm below it counts as it; where the dtype cannot divide by its cube, the smallest
             that it can takes its place.
 
-    Raises:
-        ValueError: if the widths differ, or eps is no number above 0.
-
     Source: Graves, Wayne and Danihelka 2014, section 3.3.1.
     """
 
@@ -87,9 +84,6 @@ class AdditiveScore(Score):
         d_query: width of the queries.
         d_key: width of the keys.
         d_hidden: width of the hidden layer; ``d_query`` when not given.
-
-    Raises:
-        ValueError: if a width is below 1, or an input has another width.
 
     Source: Bahdanau, Cho and Bengio 2015, appendix A.1.2; no bias, as there.
     """
@@ -148,9 +142,6 @@ class LocationScore(Score):
         d_query: width of the queries.
         max_length: the longest source, the number of rows of W.
 
-    Raises:
-        ValueError: if a source is longer than ``max_length``.
-
     Source: Luong, Pham and Manning 2015, equation 8.
     """
 
@@ -194,9 +185,6 @@ class GeneralScore(Score):
 
     ``score(s, h) = sᵀ W h`` with W of shape ``(d_query, d_key)``; W h is computed once per source.
 
-    Raises:
-        ValueError: if a width is below 1, or an input has another width.
-
     Source: Luong, Pham and Manning 2015, section 3.1.
     """
 
@@ -221,9 +209,6 @@ class DotScore(Score):
     """The inner product of query and key: ``score(s, h) = sᵀ h``. No parameters; one width for
     both.
 
-    Raises:
-        ValueError: if the widths differ.
-
     Source: Luong, Pham and Manning 2015, section 3.1.
     """
 
@@ -246,9 +231,6 @@ class ScaledDotScore(DotScore):
 
     Args:
         scale: factor of the inner product instead of 1 / √d.
-
-    Raises:
-        ValueError: if the widths differ, or the scale is no number above 0.
 
     Source: Vaswani et al. 2017, section 3.2.1.
     """
@@ -274,9 +256,6 @@ class ReducedRankScore(Score):
     Args:
         d_query, d_key: widths of queries and keys.
         rank: k, the rows of U and V; a quarter of the smaller width when not given.
-
-    Raises:
-        ValueError: if a width or the rank is below 1, or an input has another width.
 
     Source: the reduced-rank multiplicative attention of Britz et al. 2017, section 3.
     """

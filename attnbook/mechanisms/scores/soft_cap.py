@@ -31,9 +31,6 @@ class SoftCappedScore(Score):
 
     Shapes: those of the score.
 
-    Raises:
-        ValueError: if the score is none, or the cap is no number above 0.
-
     Source: Gemma 2 (Riviere et al. 2024), section 2.
     """
 

@@ -48,9 +48,6 @@ class FeedForwardAttention(nn.Module):
     variance 2 / fan-in (w_hc: 1 / fan-in), biases from 0; b_sy from 0.5, so that the ramp at the
     end begins on its steep side.
 
-    Raises:
-        ValueError: for an unknown pooling, sizes below 1, wrong shapes, an empty sequence.
-
     Source: Raffel and Ellis 2015, equations 1 to 3 and section 2; the start values are those of the
     authors' code but for b_sy, which is ours.
     """

@@ -54,10 +54,6 @@ class AttentionPooling(nn.Module):
     Shapes: value ``(…, n, d_value)``, mask ``(…, n)`` → pooled ``(…, d_value)``, weights
     ``(…, n)``.
 
-    Raises:
-        ValueError: for an unknown pooling, sizes below 1, values of another width, a mask that is
-            not boolean or does not fit.
-
     Source: Yang et al. 2016, equations 5 to 7 (words) and 8 to 10 (sentences).
     """
 
@@ -113,10 +109,6 @@ class HierarchicalAttention(nn.Module):
 
     Shapes: documents ``(batch, sentences, words)`` of ids, lengths ``(batch, sentences)``: how many
     words of each sentence are real, 0 for none → logits ``(batch, num_classes)``.
-
-    Raises:
-        ValueError: for wrong shapes or sizes, ids outside the vocabulary, a document without any
-            word.
 
     Source: Yang et al. 2016, section 2.
     """

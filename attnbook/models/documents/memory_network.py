@@ -78,10 +78,6 @@ class MemoryNetwork(nn.Module):
     Shapes: story ``(batch, n, words)`` and question ``(batch, words)`` of ids; words stand in front
     of the padding. A sentence of padding alone has weight exactly 0 and no place in time.
 
-    Raises:
-        ValueError: for sizes below 1, another encoding, wrong shapes, ids outside the vocabulary,
-            too long a story.
-
     Source: Sukhbaatar et al. 2015, sections 2, 2.2 and 4.1; without the paper's linear start and
     its noise in time.
     """

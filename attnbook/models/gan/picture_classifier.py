@@ -27,9 +27,6 @@ class PictureClassifier(nn.Module):
 
     Shapes: pictures ``(batch, colors, size, size)`` from −1 to 1 → logits ``(batch, K)``;
     :meth:`features` gives f ``(batch, d_feature)``.
-
-    Raises:
-        ValueError: for sizes out of range and pictures of another shape.
     """
 
     def __init__(

@@ -57,10 +57,6 @@ class PictureGenerator(nn.Module):
     Shapes: noise ``(batch, d_noise)``, labels ``(batch,)`` → pictures
     ``(batch, colors, size, size)`` in (−1, 1).
 
-    Raises:
-        ValueError: for sizes out of range, an insert at a side that no block reaches, noise of
-            another width, labels that are missing or out of range.
-
     Source: Miyato et al. 2018, appendix B; Zhang et al. 2019, section 3.
     """
 
@@ -137,9 +133,6 @@ class PictureDiscriminator(nn.Module):
             and with them reach: each position of the last map sees a smaller part of the picture.
 
     Shapes: pictures ``(batch, colors, size, size)``, labels ``(batch,)`` → scores ``(batch,)``.
-
-    Raises:
-        ValueError: as :class:`PictureGenerator`.
 
     Source: Miyato and Koyama 2018, section 3 (projection); Zhang et al. 2019, section 3.
     """
@@ -244,9 +237,6 @@ def sagan_pair(
         blocks: ``RESIDUAL_BLOCKS`` or ``DCGAN_BLOCKS``.
         spectral_norm: True for both networks, False for none, "discriminator" for that one alone.
         discriminator_norm, last_side: see :class:`PictureDiscriminator`.
-
-    Raises:
-        ValueError: as the two networks, and for another ``spectral_norm``.
 
     Source: Zhang et al. 2019; their pictures have the side 128 and attention stands at 32.
     """

@@ -47,9 +47,6 @@ class FixedDictionary(PointerNetwork):
 
     Shapes: as for :class:`attnbook.PointerNetwork`.
 
-    Raises:
-        ValueError: as :class:`attnbook.PointerNetwork`, and for more inputs than ``most``.
-
     Source: Vinyals, Fortunato and Jaitly 2015, sections 2.1 and 2.2, after Sutskever et al. 2014
     and Bahdanau et al. 2015.
     """

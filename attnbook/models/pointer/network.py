@@ -70,11 +70,6 @@ class PointerNetwork(nn.Module):
     nothing is left to point at, behind the last position of an answer without END, logits are not
     masked and weights are 0.
 
-    Raises:
-        ValueError: for sizes below 1, inputs of another width, no positions, lengths that do not
-            fit, targets outside their row or, without ``repeats``, twice in it, or behind END or
-            padding.
-
     Source: Vinyals, Fortunato and Jaitly 2015, section 2.3, equation 3; e_END, E and the mask of
     used positions are ours.
     """

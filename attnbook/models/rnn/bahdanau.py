@@ -45,10 +45,6 @@ class Bahdanau(nn.Module):
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
     ``(batch, m, target_size)``, weights ``(batch, m, n)``; padding has weight exactly 0.
 
-    Raises:
-        ValueError: for an unknown unit or score, sizes below 1, an empty source, ids outside the
-            vocabulary.
-
     Source: Bahdanau, Cho and Bengio 2015, sections 3.1 and 3.2, appendix A.
     """
 

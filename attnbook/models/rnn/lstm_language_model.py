@@ -38,10 +38,6 @@ class LSTMLanguageModel(nn.Module):
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits
     ``(batch, n, vocabulary_size)``, weights None. Logits at the padding are those of a zero state.
 
-    Raises:
-        ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not
-            fit.
-
     Source: the LSTM of Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000, as
     in PyTorch.
     """

@@ -48,9 +48,6 @@ class LSTMNLayer(nn.Module):
         hidden_size: width of h and c.
         d_attention: width of the hidden layer of the score; ``hidden_size`` when not given.
 
-    Raises:
-        ValueError: for sizes below 1, or an input of another width.
-
     Source: Cheng, Dong and Lapata 2016, equations 4 to 10; the biases of the gates are ours.
     """
 
@@ -89,9 +86,6 @@ class LSTMNLayer(nn.Module):
         Returns:
             The longer tapes, and the weights over the rows that were there before,
             ``(batch, t − 1)``.
-
-        Raises:
-            ValueError: for a mask that is not boolean or does not fit.
         """
         check_mask(mask, tapes.keys.shape[:2], axes="(batch, rows of the tapes)")
         return self._advance(
@@ -183,10 +177,6 @@ class LSTMN(nn.Module):
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)`` → logits ``(batch, n, vocabulary_size)``;
     weights ``(batch, n, n)``, row t over the tokens before t, so that the first row is 0. Logits at
     the padding are those of a zero state.
-
-    Raises:
-        ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not
-            fit.
 
     Source: Cheng, Dong and Lapata 2016, sections 3.2 and 5.1, with one layer.
     """

@@ -87,10 +87,6 @@ class Luong(nn.Module):
     windows do where the paper leaves a choice, say :func:`attnbook.mechanisms.attend_window` and
     :func:`attnbook.mechanisms.monotonic_position`.
 
-    Raises:
-        ValueError: for an unknown unit, score or attention, sizes below 1, an empty source, ids
-            outside the vocabulary.
-
     Source: Luong, Pham and Manning 2015, section 3. The paper has no bias in W_c, nor has this.
     """
 

@@ -45,9 +45,6 @@ class Seq2Seq(nn.Module):
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
     ``(batch, m, target_size)``.
 
-    Raises:
-        ValueError: for an unknown unit, sizes below 1, an empty source, ids outside the vocabulary.
-
     Sources: Sutskever, Vinyals and Le 2014 (start state, reversal); Cho et al. 2014 (context at
     every step).
     """

@@ -63,9 +63,6 @@ class LSTMAgent(nn.Module):
     Shapes: inputs ``(batch, T, d_input)`` → :class:`Choice` with logits ``(batch, T, num_actions)``
     and values ``(batch, T)``.
 
-    Raises:
-        ValueError: for sizes below 1 or a wrong width.
-
     Source: Duan et al. 2016; Wang et al. 2016; the baseline LSTM of Mishra et al. 2018.
     """
 
@@ -118,9 +115,6 @@ class SNAILAgent(nn.Module):
         value_scale: c, about the size of a return.
 
     Shapes: as :class:`LSTMAgent`.
-
-    Raises:
-        ValueError: for sizes below 1 or a wrong width.
 
     Source: Mishra et al. 2018, section 5.2 and appendix C.
     """

@@ -42,9 +42,6 @@ class PictureEmbedding(nn.Module):
     Shapes: ``(…, size, size)``, uint8 or numbers in [0, 1] → ``(…, d_output)``. The leading
     dimensions are one batch.
 
-    Raises:
-        ValueError: for sizes below 1, or pictures of another size or dtype.
-
     Source: Vinyals et al. 2016, section 4.1; as used by Mishra et al. 2018 for Omniglot.
     """
 
@@ -126,9 +123,6 @@ class FewShotSNAIL(nn.Module):
         shots: most examples a class; with ``ways`` it fixes T = ways · shots + 1 of the network.
         parts: of the :class:`~attnbook.models.snail.network.SNAIL`; those of the paper when not
             given.
-
-    Raises:
-        ValueError: for sizes below 1, or an episode whose shapes or labels do not fit.
 
     Source: Mishra et al. 2018, section 4.1 (their figure 2, left).
     """

@@ -94,9 +94,6 @@ class SNAIL(nn.Module):
             :data:`ATTENTION_ONLY`, or a sequence of :class:`AttentionPart` and :class:`TCPart` (or
             anything else with ``build(d_in, length)``).
 
-    Raises:
-        ValueError: for sizes below 1, no parts, or a wrong width.
-
     Source: Mishra et al. 2018, section 3.
     """
 

@@ -67,9 +67,6 @@ def decoder_parts(
             Qwen2 has ``bias=True, output_bias=False``.
         eps: ε of the norms.
 
-    Raises:
-        ValueError: for sizes that do not fit, here or when a module is made of them.
-
     Source: Touvron et al. 2023, section 2.2; grouped queries as in Llama 2, window as in Jiang et
     al. 2023 (Mistral), norms of heads as in the Qwen3 report (2025).
     """
@@ -149,9 +146,6 @@ def gemma_parts(
         window: as there, in every second block of Gemma 2 and in five of six of Gemma 3.
         scale: of the scores, instead of 1 / √d_head.
         score_cap, logit_cap: bounds of scores and of logits, 50 and 30 in Gemma 2.
-
-    Raises:
-        ValueError: for sizes that do not fit, here or when a module is made of them.
 
     Source: Riviere et al. 2024 (Gemma 2), section 2; Kamath et al. 2025 (Gemma 3), section 2.
     """

@@ -69,10 +69,6 @@ class Transformer(nn.Module):
     Padding of a target needs no mask of its own: it stands at the end, where no real position
     looks.
 
-    Raises:
-        ValueError: for sizes below 1, an unknown ``tie`` or one that does not fit, an empty source,
-            ids outside the vocabulary.
-
     Source: Vaswani et al. 2017.
     """
 

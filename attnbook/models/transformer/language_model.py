@@ -80,10 +80,6 @@ class TransformerLM(_OneStack):
     where no token attends, so the lengths are only checked; what is computed at the padding means
     nothing.
 
-    Raises:
-        ValueError: for sizes below 1, no tokens, ids outside the vocabulary, lengths that do not
-            fit.
-
     Source: Liu et al. 2018, section 4.2.3; Radford et al. 2018.
     """
 
@@ -140,10 +136,6 @@ class TransformerLM(_OneStack):
     def cut(self, state: TextState, number: int) -> TextState:
         """The state without the last ``number`` tokens, of those that the last call read: as if
         they had not been read.
-
-        Raises:
-            ValueError: where a cache does not keep its positions apart, as that of a recurrent
-                attention: keep the state from before instead.
         """
         if check_integer("number", number, 0) == 0:
             return state
@@ -207,9 +199,6 @@ class TransformerEncoderModel(_OneStack):
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits
     ``(batch, n, vocabulary_size)``, weights a tuple with one ``(batch, h, n, n)`` per block, or
     None; padding has weight exactly 0.
-
-    Raises:
-        ValueError: as :class:`TransformerLM`.
 
     Source: Devlin et al. 2019, section 3, without the segments and the sentence pairs.
     """

@@ -122,9 +122,6 @@ def alternating(*parts: Parts) -> Callable[[Make, int], list[nn.Module]]:
     >>> local = dataclasses.replace(base, attention=make_local)
     >>> compressed = dataclasses.replace(base, attention=make_compressed)
     >>> both = dataclasses.replace(base, stack=alternating(local, compressed))
-
-    Raises:
-        ValueError: without any parts.
     """
     require(len(parts) > 0, "parts must hold at least one Parts, got none")
     return lambda make, number: [parts[k % len(parts)].make_encoder_block() for k in range(number)]

@@ -72,9 +72,6 @@ class SyntacticEncoderModel(nn.Module):
     n when not given → logits ``(batch, n, vocabulary_size)``, weights a tuple with one
     ``(batch, h, n, n)`` per block, or None; padding has weight exactly 0.
 
-    Raises:
-        ValueError: for sizes below 1, ids outside the vocabulary, heads that make no tree.
-
     Source: Wang, Tu, Wang and Shi 2019.
     """
 

@@ -60,9 +60,6 @@ class CaptionedDenoiser(nn.Module):
     ``(batch, n)``, lengths ``(batch,)`` or None → velocity as pictures, and the weights of each
     block over the words, ``(batch, h, N, n)``, or None.
 
-    Raises:
-        ValueError: for sizes out of range and inputs of another shape.
-
     Source: cross-attention as conditioning, Rombach et al. 2022, section 3.3; the straight paths,
     Liu et al. 2023, equation 1, and Lipman et al. 2023; the guess that F corrects, Karras et al.
     2022, section 5, here for these paths.

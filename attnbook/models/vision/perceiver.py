@@ -34,9 +34,6 @@ def fourier_features(places: torch.Tensor, bands: int, max_frequency: float) -> 
     Returns:
         ``(…, c · (2B + 1))``, coordinate by coordinate.
 
-    Raises:
-        ValueError: for places that are no floats, fewer than one band, or μ below 2.
-
     Source: Jaegle et al. 2021, section 3.2.
     """
     check_tensor("places", places, least=1)
@@ -79,9 +76,6 @@ class Perceiver(nn.Module):
 
     Shapes: x ``(batch, n, d_input)``, mask ``(batch, n)``, True = may be read, or None → logits
     ``(batch, K)``; :meth:`read` gives :class:`Latents`.
-
-    Raises:
-        ValueError: for sizes out of range, inputs of another width, or a mask that does not fit.
 
     Source: Jaegle et al. 2021, section 3; all readings share their weights, as do all stacks, which
     the paper has as an option.

@@ -31,9 +31,6 @@ def patches_of(pictures: torch.Tensor, side: int) -> torch.Tensor:
         ``(…, N, colors · P²)``, N = height · width / P² patches in reading order, row by row; in a
         vector the colors come first, then rows, then columns.
 
-    Raises:
-        ValueError: if the side does not divide, or pictures are none.
-
     Source: Dosovitskiy et al. 2021, section 3.1.
     """
     check_integer("side", side)
@@ -84,9 +81,6 @@ class VisionTransformer(nn.Module):
 
     Shapes: pictures ``(batch, colors, size, size)`` → logits ``(batch, K)``; :meth:`read` gives x
     ``(batch, 1 + N, d_model)`` and the weights of each block, ``(batch, h, 1 + N, 1 + N)``.
-
-    Raises:
-        ValueError: for sizes out of range and pictures of another shape.
 
     Source: Dosovitskiy et al. 2021, equations 1 to 4.
     """

@@ -62,9 +62,6 @@ def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Mark
     is not marked yet. The first and the last step have the marker −1; where the first is chosen it
     keeps −1 and counts as 0 (adding), or as 1 (multiplication).
 
-    Raises:
-        ValueError: ``kind`` is unknown, ``length`` below 10 or ``count`` negative.
-
     Source: Hochreiter and Schmidhuber 1997, sections 5.4 and 5.5; lengths as in Raffel and Ellis
     2015, section 2.1.
     """

@@ -82,10 +82,6 @@ def draw(
         length: n; even for look-ups, whose second half is all gaps.
         count: B.
         share: of a topic's words that are masked.
-
-    Raises:
-        ValueError: ``kind`` is unknown, ``length`` below 2 or odd for look-ups, or a share not in
-            0 … 0.5.
     """
     check_choice("kind", kind, KINDS)
     if check_integer("length", length, 2) % 2 and kind == "look-up":

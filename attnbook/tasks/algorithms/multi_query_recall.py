@@ -69,9 +69,6 @@ def draw(
     Shapes: :class:`Recall` of ``n = (2 told + 1) N`` tokens; keys are the ids from :data:`FIRST`,
     values those behind the keys.
 
-    Raises:
-        ValueError: for sizes out of range.
-
     Source: Arora et al. 2023, section 3.1, where gaps stand between the queries; keys that are told
     again: Schlag et al. 2021, section 6.1.
     """

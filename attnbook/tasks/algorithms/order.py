@@ -38,9 +38,6 @@ def order_answers(order: str, tokens: torch.Tensor) -> torch.Tensor:
 
     Both are defined for any length. The first needs relative positions, the second positions from
     both ends.
-
-    Raises:
-        ValueError: ``order`` is unknown.
     """
     if check_choice("order", order, ORDERS) == "reverse":
         return tokens.flip(-1)
@@ -56,9 +53,6 @@ class OrderBatches(GeneratedBatches[OrderBatch]):
         length: (least, most) letters, both included, drawn anew for each batch; or one number.
         batch_size: texts per batch.
         letters: how many different letters.
-
-    Raises:
-        ValueError: for an unknown order, an invalid range, or numbers below 1.
     """
 
     def __init__(

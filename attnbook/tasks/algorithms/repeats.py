@@ -44,10 +44,6 @@ class RepeatBatches(GeneratedBatches[Repeats]):
         symbols: how many there are; their ids begin at :data:`FIRST`.
         batch_size, seed: as everywhere.
 
-    Raises:
-        ValueError: for sizes below 1, stretches that do not repeat within n, and more symbols in a
-            stretch than there are.
-
     Source: Olsson et al. 2022, "In-context learning and induction heads", repeated random tokens.
     """
 

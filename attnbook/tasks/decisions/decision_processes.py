@@ -153,9 +153,6 @@ def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int
     Returns:
         :class:`Plan`.
 
-    Raises:
-        ValueError: for shapes that do not fit, or a horizon below 1.
-
     Source: Bellman 1957.
     """
     if (

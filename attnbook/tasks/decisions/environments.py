@@ -134,11 +134,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(values: torch.Tensor) -> Estimate:
-    """The mean of ``values (n,)``, one per environment, and ``1.96 · s / √n``.
-
-    Raises:
-        ValueError: there are fewer than two values.
-    """
+    """The mean of ``values (n,)``, one per environment, and ``1.96 · s / √n``."""
     if values.dim() != 1 or len(values) < 2:
         raise ValueError(
             f"values must be a vector of at least two numbers, got shape {tuple(values.shape)}"

@@ -95,9 +95,6 @@ def bayes_value(
 
     Returns:
         The mean reward of an episode, float.
-
-    Raises:
-        ValueError: for arms below 1 or pulls below 0.
     """
     check_integer("arms", arms)
     check_integer("pulls", pulls, 0)

@@ -78,10 +78,6 @@ def taught_tours(
         points: (B, n, 2)
         lengths: (B,) how many of each row are real; all of them if not given
         teacher: one of TEACHERS: only "exact" gives the shortest tours, and only to 16 cities
-
-    Raises:
-        ValueError: ``teacher`` is unknown, points are not finite, lengths do not fit, or as
-            `held_karp`.
     """
     check_choice("teacher", teacher, TEACHERS)
     solve, sizes = TEACHERS[teacher], check_points(points, lengths)
@@ -112,10 +108,6 @@ def held_karp(matrix: torch.Tensor) -> torch.Tensor:
         matrix: (B, n, n) symmetric distances, n at most 16
 
     Sets are bit masks, all sets of one size are one step: O(2ⁿ n²) per row, with no loop over rows.
-
-    Raises:
-        ValueError: the shape is wrong, there are more than 16 cities, or distances are not finite
-            or not symmetric.
 
     Source: Held and Karp 1962; Bellman 1962.
     """

@@ -49,12 +49,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Instance:
-    """An instance with its best known length, and its optimal tour if there is one.
-
-    Raises:
-        ValueError: there is no such instance, it gives a table of distances and no points, or the
-            file is malformed.
-    """
+    """An instance with its best known length, and its optimal tour if there is one."""
     check_choice("name", name, names())
     header, sections = _read(f"{name}.tsp")
     kind = header.get("EDGE_WEIGHT_TYPE", "")

@@ -74,9 +74,6 @@ def regions_of(
 ) -> frozenset[int]:
     """The regions of a ``grid`` (rows, columns) over a picture of ``size`` (height, width) that
     share a pixel with a box.
-
-    Raises:
-        ValueError: the grid does not divide the picture into equal regions of pixels.
     """
     (height, width), (rows, columns) = size, grid
     if rows < 1 or columns < 1 or height % rows or width % columns:

@@ -40,11 +40,7 @@ point lies in; all others are signs.
 
 
 def block_of(name: str) -> int:
-    """The class, a place in BLOCKS, of a file ``emoji_uXXXX[_XXXX …].png``.
-
-    Raises:
-        ValueError: the name has another form, or no block holds the code point.
-    """
+    """The class, a place in BLOCKS, of a file ``emoji_uXXXX[_XXXX …].png``."""
     stem = Path(name).stem
     try:
         point = (
@@ -70,9 +66,6 @@ def read_archive(
 
     Returns:
         uint8 ``(N, 3, size, size)`` and long ``(N,)``.
-
-    Raises:
-        ValueError: a picture has another size (the member is named), or there is no picture.
     """
     with extra("book", "reading pictures"):
         from PIL import Image

@@ -25,9 +25,6 @@ HELD_OUT = 450  # of the 1797, a quarter
 def enlarge(pictures: torch.Tensor, size: int) -> torch.Tensor:
     """Small grey pictures ``(N, 8, 8)`` with values from 0 to 16 as uint8 ``(N, 1, size, size)``,
     interpolated bilinearly.
-
-    Raises:
-        ValueError: ``size`` is no multiple of 8.
     """
     if check_integer("size", size, 8) % 8:
         raise ValueError(f"size must be a multiple of 8, got {size!r}")
@@ -46,9 +43,6 @@ def small_digits(part: str = "all", *, size: int = 32, seed: int = 0) -> Labelle
             writers.
         size: pixels each way, a multiple of 8.
         seed: of the split.
-
-    Raises:
-        ValueError: for another part or size; ImportError without scikit-learn.
 
     Source: the test part of Optical Recognition of Handwritten Digits, Alpaydin and Kaynak 1998 (CC
     BY 4.0).
@@ -76,10 +70,6 @@ def read_idx(path: Path) -> torch.Tensor:
 
     The header: two zero bytes, the type (8: unsigned byte), the number of dimensions, and each of
     them as a big-endian int32.
-
-    Raises:
-        ValueError: the file is no complete gzip file, has another type, or a header or body of
-            another length.
     """
     try:
         content = gzip.decompress(Path(path).read_bytes())

@@ -117,9 +117,6 @@ def draw(
 
     Returns:
         uint8 ``(N, 3, size, size)``.
-
-    Raises:
-        ValueError: for another size, other shapes, or places out of range.
     """
     if check_integer("size", size, 32) % 32:
         raise ValueError(f"size must be a multiple of 32, got {size!r}")

@@ -116,9 +116,6 @@ def draw_episodes(
         pictures: ``(C, E, size, size)``, on any device.
         ways, shots, queries, count: N, K, Q, B.
         generator: on the device of the pictures.
-
-    Raises:
-        ValueError: for sizes below 1, fewer than N classes, or fewer than K + Q examples per class.
     """
     if not isinstance(pictures, torch.Tensor) or pictures.dim() != 4:
         raise ValueError(
@@ -173,9 +170,6 @@ def bent(
     the ground (0).
 
     Shapes: uint8 ``(B, S, size, size)`` → the same. ``generator`` is on the device of the pictures.
-
-    Raises:
-        ValueError: ``amount`` is not from 0 to 1.
     """
     check_number("amount", amount, least=0, most=1)
     flat = pictures.flatten(0, 1)
@@ -198,9 +192,6 @@ class EpisodeBatches(GeneratedBatches[EpisodeBatch]):
         batch_size: B.
         seed: of everything.
         bend: how far each picture is :func:`bent`, support and queries; 0: not at all.
-
-    Raises:
-        ValueError: for numbers out of range, see :func:`draw_episodes` and :func:`bent`.
     """
 
     def __init__(

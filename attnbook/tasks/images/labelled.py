@@ -16,11 +16,7 @@ __all__ = ["Labelled", "LabelledBatch", "LabelledBatches", "to_floats", "to_pixe
 
 
 def to_floats(pictures: torch.Tensor) -> torch.Tensor:
-    """Pixels 0 … 255 as numbers from −1 to 1, the range of tanh: ``x / 127.5 − 1``.
-
-    Raises:
-        ValueError: ``pictures`` is not uint8.
-    """
+    """Pixels 0 … 255 as numbers from −1 to 1, the range of tanh: ``x / 127.5 − 1``."""
     if not isinstance(pictures, torch.Tensor) or pictures.dtype != torch.uint8:
         raise ValueError(
             f"pictures must be a uint8 tensor, got "
@@ -120,9 +116,6 @@ class LabelledBatches:
             first of the next, so that all batches have one size.
         batch_size: B, at most the number of pictures.
         seed: of the orders.
-
-    Raises:
-        ValueError: the batch size is out of range, or a step below 0.
     """
 
     def __init__(self, data: Labelled, batch_size: int, seed: int = 0):

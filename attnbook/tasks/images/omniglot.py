@@ -91,9 +91,6 @@ def split(size: str = "small") -> tuple[Classes, Classes]:
     alphabets that are in both: 106 characters of three. "full" trains on the 964 characters of the
     background set and tests on the 659 of the evaluation set. (Mishra et al. 2018 mix all alphabets
     and learn from 1,200 characters.)
-
-    Raises:
-        ValueError: ``size`` is unknown; and as :func:`read`.
     """
     check_choice("size", size, SPLITS)
     train, test = (read(name) for name in SPLITS[size])

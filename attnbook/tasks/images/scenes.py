@@ -143,9 +143,6 @@ def scenes(
         seed: of everything that is drawn by chance.
         part: "train": the named pairs are not in :func:`held_out`; "test": all of them are.
         small: (least, most) small objects, both included; or one number.
-
-    Raises:
-        ValueError: for another part, a count below 1 or more small objects than free cells.
     """
     check_choice("part", part, ("train", "test"))
     check_integer("count", count)

@@ -32,9 +32,6 @@ def one_large(count: int, *, seed: int, small: int = 6, cells: int = 6) -> Label
         seed: of everything that is drawn by chance.
         small: how many small objects.
         cells: of 8 × 8 pixels each way, at most 6.
-
-    Raises:
-        ValueError: for a count below 1, or more objects than cells.
     """
     check_integer("count", count)
     size = CELL * check_integer("cells", cells, 1, min(GRID))
@@ -83,9 +80,6 @@ def two_objects(count: int, *, seed: int, part: str = "train") -> Described:
         count: how many.
         seed: of everything that is drawn by chance.
         part: "train": the pairs are not in ``scenes.held_out()``; "test": all of them are.
-
-    Raises:
-        ValueError: for another part or a count below 1.
     """
     check_choice("part", part, ("train", "test"))
     check_integer("count", count)
@@ -134,9 +128,6 @@ def read_two(pictures: torch.Tensor) -> torch.Tensor:
 
     Returns:
         Long ``(N, 2)``, places in ``scenes.KINDS``.
-
-    Raises:
-        ValueError: for pictures of another shape.
     """
     require(
         isinstance(pictures, torch.Tensor)

@@ -84,9 +84,6 @@ def alphabet(letters: int, examples: int = 20, *, seed: int, name: str | None = 
         letters, examples: C and E.
         seed: of everything; another seed is another alphabet.
         name: of the alphabet; "alphabet SEED" when not given.
-
-    Raises:
-        ValueError: for counts below 1.
     """
     check_integer("letters", letters)
     check_integer("examples", examples)

@@ -79,9 +79,6 @@ class SequenceBatches(EpochBatches[Batch]):
         bucket: put sources of like length together (less padding): each stretch of 64 batches of
             the shuffled pairs is sorted by length before it is cut into batches, which are then
             shuffled.
-
-    Raises:
-        ValueError: for no pairs, an empty source, unknown tokens, or a batch size below 1.
     """
 
     STRETCH = 64

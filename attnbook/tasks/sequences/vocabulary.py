@@ -29,9 +29,6 @@ class Vocabulary:
     Args:
         tokens: the ordinary tokens, in the order of their ids 4, 5, …
         unknown: what `encode` does with a token it does not hold: "error" or "unk" (map to UNK)
-
-    Raises:
-        ValueError: a token is repeated or special, or `unknown` is neither.
     """
 
     token_ids = TOKEN_IDS

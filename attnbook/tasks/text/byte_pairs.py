@@ -167,9 +167,6 @@ class BytePairs:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids, special ones left out; bytes that make no character become ``\\ufffd``,
         as where a text is cut within one.
-
-        Raises:
-            ValueError: for an id that is none.
         """
         ids = [int(i) for i in ids]
         require(

@@ -74,10 +74,6 @@ class CharacterWindows(GeneratedBatches[Window]):
         cover: instead, one batch after the other, adjacent windows from the first
             character on, so that an epoch of ``len()`` batches scores each character but the first
             once (the rest that fills no window is left out).
-
-    Raises:
-        ValueError: for ids that are no whole numbers in a row, a text that is not longer than a
-            window, or sizes below 1.
     """
 
     def __init__(

@@ -20,9 +20,6 @@ def gaps_in(length: int, share: float = 0.15, mean: float = 3.0) -> tuple[int, i
     """How many tokens of a text are cut out, and in how many spans: ``round(share · length)`` and
     ``round(that / mean)``, at least one.
 
-    Raises:
-        ValueError: for a length below 2, a share outside (0, 1) or a mean below 1.
-
     Source: Raffel et al. 2020, section 3.1.4.
     """
     check_integer("length", length, 2)
@@ -45,9 +42,6 @@ def segments(
 ) -> torch.Tensor:
     """Sentences one after the other, cut into pieces of ``length`` ids: ``(pieces, length)``; the
     rest is left out.
-
-    Raises:
-        ValueError: if the sentences do not fill one piece.
     """
     ids = [i for sentence in sentences for i in vocabulary.encode(sentence)]
     if len(ids) < length:
@@ -81,9 +75,6 @@ def corrupt(
         ids: the text.
         marks: ids for the gaps, in their order.
         share, mean: see :func:`gaps_in`.
-
-    Raises:
-        ValueError: as :func:`gaps_in`; if there are fewer marks than gaps.
 
     Source: Raffel et al. 2020, section 3.1.4.
     """

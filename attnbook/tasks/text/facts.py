@@ -75,9 +75,6 @@ class FactBatches(GeneratedBatches[Facts]):
         length: words of a text.
         batch_size: texts per batch.
         seed: of all batches.
-
-    Raises:
-        ValueError: for sizes below 1.
     """
 
     def __init__(self, length: int, batch_size: int, seed: int = 0) -> None:

@@ -53,9 +53,6 @@ def hide(
         lengths: ``(batch,)``.
         size: of the vocabulary; random tokens are none of its special ones.
 
-    Raises:
-        ValueError: for a share outside (0, 1) or a vocabulary of special tokens only.
-
     Source: Devlin et al. 2019, section 3.1.
     """
     check_number("share", share, above=0, below=1)
@@ -81,9 +78,6 @@ class MaskedBatches(GeneratedBatches[Masked]):
         batch_size: texts per batch.
         share: of the tokens that are to be predicted.
         seed: of texts and masked places.
-
-    Raises:
-        ValueError: for no texts or an empty one, a batch below 1, and as :func:`hide`.
     """
 
     def __init__(

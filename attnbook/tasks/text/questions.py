@@ -77,9 +77,6 @@ def draw(kind: str, generator: random.Random, sentences: tuple[int, int] = (6, 1
 
     The animal or thing in the question has moved or was taken. A thing may be taken or given again;
     then the last event counts.
-
-    Raises:
-        ValueError: ``kind`` is unknown, or there are too few sentences.
     """
     check_choice("kind", kind, KINDS)
     low, high = check_range("sentences", sentences, 3)
@@ -179,11 +176,7 @@ class QuestionBatch(NamedTuple):
 
 
 def collate_stories(stories: Sequence[Story], vocab: Vocabulary) -> QuestionBatch:
-    """One batch.
-
-    Raises:
-        ValueError: there are no stories.
-    """
+    """One batch."""
     if not stories:
         raise ValueError("stories must hold at least one story, got none")
     n = max(len(s.sentences) for s in stories)

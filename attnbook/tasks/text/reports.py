@@ -87,9 +87,6 @@ def draw(
         generator: of the random numbers.
         yesterday: the share of the filler that speaks of the four things, yesterday; the rest
             speaks of others.
-
-    Raises:
-        ValueError: for too few sentences, no report, or a share outside of 0 … 1.
     """
     check_integer("sentences", sentences, len(FIELDS))
     check_integer("batch", batch)

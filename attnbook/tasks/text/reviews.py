@@ -74,9 +74,6 @@ def generate(
     Args:
         sentences: (least, most) sentences
         others: (least, most) of them about other things
-
-    Raises:
-        ValueError: the ranges leave no room.
     """
     check_integer("count", count, 0)
     check_range("sentences", sentences)
@@ -166,9 +163,6 @@ def split(
 ) -> list[list[Document]]:
     """Parts of the given sizes, each with as many documents of one class as of the other, chosen by
     `seed`.
-
-    Raises:
-        ValueError: a size is odd, or a class has too few documents.
     """
     whole = [plain_number(size) for size in sizes]
     if any(not isinstance(size, int) or size < 0 or size % 2 for size in whole):
@@ -212,11 +206,7 @@ def collate_documents(
     max_sentences: int | None = None,
     max_words: int | None = None,
 ) -> DocumentBatch:
-    """One batch; longer documents and sentences are cut off at the end.
-
-    Raises:
-        ValueError: there are no documents.
-    """
+    """One batch; longer documents and sentences are cut off at the end."""
     if not documents:
         raise ValueError("documents must hold at least one document, got none")
     return _pad(_encode(documents, vocab, max_sentences, max_words))

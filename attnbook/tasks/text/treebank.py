@@ -129,9 +129,6 @@ def sentence(
         insertions: (fewest, most) modifiers of the nouns of the subject, in a row or nested; or one
             number
         adjectives: (fewest, most) adjectives of each noun
-
-    Raises:
-        ValueError: a range is invalid.
     """
     fewest, most = check_range("insertions", insertions, 0)
     few, many = check_range("adjectives", adjectives, 0)
@@ -199,11 +196,7 @@ class TreeBatch(NamedTuple):
 
 
 def collate_trees(trees: list[Tree], vocabulary: Vocabulary) -> TreeBatch:
-    """One batch.
-
-    Raises:
-        ValueError: there are no trees, or words are not in the vocabulary.
-    """
+    """One batch."""
     if not trees:
         raise ValueError("trees must hold at least one tree, got none")
     n = max(len(tree.words) for tree in trees)

@@ -51,9 +51,6 @@ def schemas(gender: str = "neutral") -> list[Schema]:
 
     The sentences of a pair hold the same two people; the rest decides who is meant. In most pairs
     it differs only after the pronoun, in some the people change places too.
-
-    Raises:
-        ValueError: ``gender`` is unknown, or the two files of the set do not fit together.
     """
     check_choice("gender", gender, GENDERS)
     with datasets.fetch("winogender", "all_sentences.tsv").open(

@@ -54,9 +54,6 @@ def symmetrise(
     the two words has none yet, until nothing changes; then links of either direction between words
     that both have none.
 
-    Raises:
-        ValueError: For another method.
-
     Source: Och and Ney 2003; Koehn, Och and Marcu 2003, with the final step and the order of Moses.
     """
     check_choice("method", method, SYMMETRISATIONS)
@@ -102,9 +99,6 @@ def alignment_error_rate(
         sure: one collection S per sentence
         possible: one collection P per sentence; the sure links count as possible too
 
-    Raises:
-        ValueError: the three differ in length, or A and S hold no link.
-
     Source: Och and Ney (2003), where the evaluation of alignments is defined.
     """
     if not len(predicted) == len(sure) == len(possible):
@@ -137,9 +131,6 @@ def alignment_accuracy(
             positions; tokens that come from nothing are not counted
         content: one list of flags per sentence, as `Pair.content`: only tokens marked True are
             counted; None: all
-
-    Raises:
-        ValueError: lengths do not fit, weights have too few rows, or no token is counted.
     """
     if len(weights) != len(gold) or (content is not None and len(content) != len(gold)):
         raise ValueError(

@@ -70,10 +70,6 @@ def loss_surface(
     Returns:
         Z ``(len(grid), len(grid))``, float64 on the CPU.
 
-    Raises:
-        ValueError: for another number of directions, an empty grid, or directions that do not fit
-            the model.
-
     Source: Li et al. 2018, section 4.
     """
     steps = [float(step) for step in grid]
@@ -123,9 +119,6 @@ def curvatures(surface: torch.Tensor, step: float) -> torch.Tensor:
     Returns:
         ``(n − 2, n − 2, 2)``. Where the smaller one is below 0 the surface bends down: it is not
         convex there.
-
-    Raises:
-        ValueError: for another shape, or a step that is not above 0.
     """
     if (
         surface.dim() != 2

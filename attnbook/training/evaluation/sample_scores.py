@@ -69,9 +69,6 @@ def frechet_distance(one: Statistics, other: Statistics) -> float:
     symmetric: no root of a matrix that is not, no imaginary rest, and a covariance of less than
     full rank does no harm.
 
-    Raises:
-        ValueError: for features of two widths.
-
     Source: Dowson and Landau 1982; Heusel et al. 2017, equation 6.
     """
     if one.mean.shape != other.mean.shape:
@@ -166,9 +163,6 @@ def inception_score(logits: torch.Tensor) -> float:
 
     Args:
         logits: ``(n, K)``, before the softmax.
-
-    Raises:
-        ValueError: for another shape, no row, or logits that are not finite.
 
     Source: Salimans et al. 2016, section 4.
     """

@@ -67,9 +67,6 @@ class LoaderBatches:
     def batch(self, step: int) -> Any:
         """The batch of a step, counted from 0 over all epochs; the last one is kept, and later ones
         are reached through those before them.
-
-        Raises:
-            ValueError: for an epoch without a batch.
         """
         if step < self._step:
             self._go_to(0, self._initial)

@@ -129,11 +129,7 @@ def join_processes(device: torch.device | str | None) -> Processes:
 
 
 def check_device(device: torch.device | str) -> torch.device:
-    """The device of that name.
-
-    Raises:
-        ValueError: for a name that PyTorch does not know, and for a CUDA GPU that is absent.
-    """
+    """The device of that name."""
     try:
         known = torch.device(device)
     except RuntimeError as error:

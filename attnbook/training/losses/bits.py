@@ -22,9 +22,6 @@ def bit_costs(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) -
     Shapes:
         logits and targets ``(B, T, d)``, mask ``(B, T)`` boolean, result ``(B, T, d)`` in float32
         or float64.
-
-    Raises:
-        ValueError: for other shapes.
     """
     if (
         logits.shape != targets.shape
@@ -65,9 +62,6 @@ def bit_errors(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) 
 def score_bits(model, batch) -> dict[str, float]:
     """Scores of a model on a batch: ``per_bit`` and ``per_sequence``, the mean cost in bits, and
     ``wrong``, the mean number of wrong bits per sequence.
-
-    Raises:
-        ValueError: for a batch in which no bit counts.
     """
     device, count = device_of(model), int(batch.mask.sum()) * batch.targets.shape[2]
     if count == 0:

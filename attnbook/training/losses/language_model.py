@@ -32,9 +32,6 @@ def language_loss(
     Returns:
         (total, count), both of shape (), total in nats.
 
-    Raises:
-        ValueError: if the logits do not have the shape (B, n, V).
-
     Source: Bengio et al. 2003, section 2.
     """
     device, batch = device_of(model), fields_of(batch, "target_in", "target_out")

@@ -20,9 +20,6 @@ def pointing_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
         model: maps inputs, lengths and targets to logits (B, m, n + 1).
         batch: inputs (B, n, d), lengths (B,), targets (B, m), moved to the device of the model.
 
-    Raises:
-        ValueError: for logits of another shape.
-
     Source: Vinyals et al. 2015, equations 1 and 2.
     """
     device = device_of(model)

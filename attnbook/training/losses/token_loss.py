@@ -35,9 +35,6 @@ def token_loss(
     Returns:
         (total, count), both of shape (), total in nats.
 
-    Raises:
-        ValueError: when ε is out of range or the logits do not have the shape (B, m, V).
-
     Source: Sutskever et al. 2014, equation 1; smoothing: Szegedy et al. 2016, section 7.
     """
     check_number("label_smoothing", label_smoothing, least=0, below=1)

@@ -30,9 +30,6 @@ def clipped_backward(net, limit: float) -> Iterator[None]:
         limit: in units of the loss: for a loss that is a mean, so many times smaller than for a
             sum.
 
-    Raises:
-        ValueError: if the limit is not a finite positive number, or the net has no ``cell``.
-
     Source: the clipping of "all the gradient components during the backward pass" of Graves, Wayne
     and Danihelka 2014, section 4.6, read as Graves 2013, section 2.1, does it: on the derivatives
     inside the network.

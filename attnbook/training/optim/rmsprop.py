@@ -22,9 +22,6 @@ class GravesRMSProp(torch.optim.Optimizer):
 
     `torch.optim.RMSprop(centered=True)` adds ε outside of the root, where 1e-4 is negligible.
 
-    Raises:
-        ValueError: for numbers out of range.
-
     Source: Graves 2013, "Generating sequences with recurrent neural networks", equations 38 to 41;
     the clipping to ±10 is that of Graves, Wayne and Danihelka 2014, section 4.6.
     """
