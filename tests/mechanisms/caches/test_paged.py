@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from attnbook import TransformerLM, causal_mask, paper_parts
-from attnbook.mechanisms.attention import (
+from attnbook import (
     MultiHeadAttention,
     PagedCache,
     PagedSource,
     ProjectedSource,
+    TransformerLM,
+    causal_mask,
+    paper_parts,
 )
 
 H, D, D_VALUE = 2, 3, 4
