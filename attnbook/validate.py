@@ -151,11 +151,11 @@ def check_value(value: object, key: torch.Tensor, *, width: int | None = None) -
     ``ValueError``.
     """
     value = check_tensor("value", value, width=width)
-    require(
-        value.shape[-2] == key.shape[-2],
-        f"value must have as many positions as key ({key.shape[-2]}), got shape "
-        f"{tuple(value.shape)}",
-    )
+    if value.shape[-2] != key.shape[-2]:
+        raise ValueError(
+            f"value must have as many positions as key ({key.shape[-2]}), got shape "
+            f"{tuple(value.shape)}"
+        )
     return value
 
 
@@ -278,9 +278,10 @@ def check_mask(
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
         came = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
         raise ValueError(f"mask must be a boolean tensor (True = {true}), got {came}")
-    if mask.dim() > len(shape) or any(
-        a not in (1, b) for a, b in zip(reversed(mask.shape), reversed(shape))
-    ):
+    fits = mask.dim() <= len(shape)
+    for size, wanted in zip(reversed(mask.shape), reversed(shape)):
+        fits = fits and size in (1, wanted)
+    if not fits:
         raise ValueError(
             f"mask must be broadcastable to {axes} = {tuple(shape)}, got shape {tuple(mask.shape)}"
             + (
@@ -295,11 +296,9 @@ def check_mask(
 def common_shape(*shapes: torch.Size) -> torch.Size:
     """What ``torch.broadcast_shapes`` gives, without its cost where all are equal, as at every step
     of a decoder."""
-    return (
-        shapes[0]
-        if all(shape == shapes[0] for shape in shapes)
-        else torch.broadcast_shapes(*shapes)
-    )
+    if shapes.count(shapes[0]) == len(shapes):
+        return shapes[0]
+    return torch.broadcast_shapes(*shapes)
 
 
 def may_look(tensor: torch.Tensor) -> bool:

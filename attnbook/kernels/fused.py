@@ -68,12 +68,15 @@ def fused_attention(
     width = max(query.shape[-1], d_value)
     if query.device.type != "cpu":
         width += -width % 8  # GPU kernels want multiples of 8
-    q, k, v = (_four(_padded(t, width), batch, expand=True) for t in (query, key, value))
+    q = _four(_padded(query, width), batch)
+    k = _four(_padded(key, width), batch)
+    v = _four(_padded(value, width), batch)
     alive = allowed = None
     if mask is not None:
         # what was three dimensions and more cannot broadcast
         written_out = len(batch) > 2 and mask.shape[:-2].numel() > 1
-        mask = _four(mask, batch if written_out or len(batch) < 3 else (), expand=written_out)
+        if mask.dim() != 4 or written_out:
+            mask = _four(mask, batch if written_out or len(batch) < 3 else (), expand=written_out)
         alive = rows_that_see(mask)
         alive = alive if alive is None else alive.unsqueeze(-1)
         if mask.shape[-1] > 1:  # else a row allows everything or nothing
@@ -95,8 +98,10 @@ def _padded(tensor, width):
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()  # the kernels read whole rows
 
 
-def _four(tensor, batch, *, expand):
+def _four(tensor, batch, *, expand=True):
     """``(…, i, j)`` with two leading dimensions."""
+    if tensor.dim() == 4 and len(batch) == 2:
+        return tensor.expand(*batch, -1, -1) if expand else tensor
     tensor = tensor[(None,) * (len(batch) + 2 - tensor.dim())]
     if expand:
         tensor = tensor.expand(*batch, -1, -1)

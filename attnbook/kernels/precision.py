@@ -19,7 +19,10 @@ __all__ = [
 
 def wide_dtype(*tensors: torch.Tensor) -> torch.dtype:
     """Return float64 if any of the tensors is float64, else float32: no sum is kept in less."""
-    return torch.float64 if any(t.dtype == torch.float64 for t in tensors) else torch.float32
+    for tensor in tensors:
+        if tensor.dtype == torch.float64:
+            return torch.float64
+    return torch.float32
 
 
 def finest_dtype(device: torch.device) -> torch.dtype:

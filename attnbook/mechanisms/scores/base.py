@@ -75,9 +75,11 @@ class Score(nn.Module):
         :meth:`fused_attention`, or the one of :class:`Score` where :meth:`compare` was replaced
         after it.
         """
-        owner = next(c for c in type(self).__mro__ if "compare" in vars(c) or name in vars(c))
-        if name in vars(owner) and "compare" not in vars(self):
-            return getattr(self, name)
+        for owner in type(self).__mro__:  # up to Score, which has both
+            if name in vars(owner) and "compare" not in vars(self):
+                return getattr(self, name)
+            if "compare" in vars(owner):
+                break
         return getattr(Score, name).__get__(self)
 
     def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float] | None:
@@ -136,11 +138,11 @@ class Score(nn.Module):
     def _check_equal_widths(self, query: torch.Tensor, key: torch.Tensor) -> None:
         check_tensor("query", query)
         check_tensor("key", key)
-        require(
-            query.shape[-1] == key.shape[-1],
-            f"{type(self).__name__} needs query and key of one width, got {query.shape[-1]} and "
-            f"{key.shape[-1]}",
-        )
+        if query.shape[-1] != key.shape[-1]:
+            raise ValueError(
+                f"{type(self).__name__} needs query and key of one width, got {query.shape[-1]} "
+                f"and {key.shape[-1]}"
+            )
 
 
 def check_score(score: object) -> Score:

@@ -100,6 +100,8 @@ from sandbox.conftest import Inside
 print(attnbook_exercises.__path__[0])
 with Inside() as made:
     print(made.run("from attnbook.checks import check; check('00.weighted_sum', None)"))
+    assert made.run("import attnbook.checks, attnbook.experiments") is None
+    assert made.run("import attnbook_exercises.answers.guarded") is None
     print(made.value("sorted(vars(attnbook.checks).keys() & {'check', 'find', 'exercises'})"))
     print(made.value("attnbook_exercises.answers.guarded.guarded is not None"))
     print(made.value("attnbook.experiments.__name__"))
@@ -132,6 +134,9 @@ def test_checks_are_silent(inside):
     )
     module = "attnbook_exercises.checks.ch00_attention.soft_lookup"
     assert "ch00_attention" in inside.run(f"import {module}")
+    assert (
+        inside.run("import attnbook_exercises.checks, attnbook_exercises.answers.guarded") is None
+    )
     assert "hidden" in inside.value("attnbook_exercises.checks.__doc__")
     assert inside.value("attnbook_exercises.answers.guarded.guarded is not None")
     assert inside.run("import attnbook_grader.grading.rounds") is not None
