@@ -296,9 +296,10 @@ def check_mask(
 def common_shape(*shapes: torch.Size) -> torch.Size:
     """What ``torch.broadcast_shapes`` gives, without its cost where all are equal, as at every step
     of a decoder."""
-    if shapes.count(shapes[0]) == len(shapes):
-        return shapes[0]
-    return torch.broadcast_shapes(*shapes)
+    for shape in shapes:
+        if shape != shapes[0]:
+            return torch.broadcast_shapes(*shapes)
+    return shapes[0]
 
 
 def may_look(tensor: torch.Tensor) -> bool:
@@ -310,7 +311,7 @@ def may_look(tensor: torch.Tensor) -> bool:
         and type(tensor) in (torch.Tensor, torch.nn.Parameter)  # those of a tracer are others
         and not torch.compiler.is_compiling()
         and tensor.numel() > 0
-        and not is_transforming()
+        and not torch._C._are_functorch_transforms_active()
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from ..validate import common_shape, is_transforming
+from ..validate import is_transforming
 from .double_backward import check_once
 from .hidden import rows_that_see
 
@@ -52,7 +52,9 @@ def fused_attention(
 
     Source: the kernel after Dao et al. 2022.
     """
-    batch = common_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    batch = query.shape[:-2]
+    if not batch == key.shape[:-2] == value.shape[:-2]:
+        batch = torch.broadcast_shapes(batch, key.shape[:-2], value.shape[:-2])
     if sink is not None:
         # finite, as ∞ · 0 is NaN: beyond what this allows no key, or no sink, has any weight
         largest = torch.finfo(query.dtype).max / 2
@@ -68,9 +70,17 @@ def fused_attention(
     width = max(query.shape[-1], d_value)
     if query.device.type != "cpu":
         width += -width % 8  # GPU kernels want multiples of 8
-    q = _four(_padded(query, width), batch)
-    k = _four(_padded(key, width), batch)
-    v = _four(_padded(value, width), batch)
+    ready = []
+    for tensor in (query, key, value):
+        if tensor.shape[-1] < width:
+            tensor = F.pad(tensor, (0, width - tensor.shape[-1]))
+        if tensor.stride(-1) != 1:  # the kernels read whole rows
+            tensor = tensor.contiguous()
+        if len(batch) == 2 and tensor.shape[:-2] == batch:
+            ready.append(tensor)
+        else:
+            ready.append(_four(tensor, batch))
+    q, k, v = ready
     alive = allowed = None
     if mask is not None:
         # what was three dimensions and more cannot broadcast
@@ -93,15 +103,8 @@ def _differentiated_once(_: torch.Tensor) -> None:
     check_once("attention with need_weights=False")
 
 
-def _padded(tensor, width):
-    tensor = F.pad(tensor, (0, width - tensor.shape[-1])) if tensor.shape[-1] < width else tensor
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()  # the kernels read whole rows
-
-
 def _four(tensor, batch, *, expand=True):
     """``(…, i, j)`` with two leading dimensions."""
-    if tensor.dim() == 4 and len(batch) == 2:
-        return tensor.expand(*batch, -1, -1) if expand else tensor
     tensor = tensor[(None,) * (len(batch) + 2 - tensor.dim())]
     if expand:
         tensor = tensor.expand(*batch, -1, -1)

@@ -73,7 +73,7 @@ def _llama(model: TransformerLM, blocks: list, norm: RMSNorm) -> dict[str, Any]:
         f"model must have rotary positions and a gate to be a Llama, got {rotary!r} and "
         f"{feed_forward!r:.200}",
     )
-    windows = [block.attention.window for block in blocks]
+    windows = [block.attention.window and block.attention.window.size for block in blocks]
     bias = attention.query_projection.bias is not None
     if attention.key_norm is not None:
         kind = "qwen3"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 
 import torch
 
@@ -35,7 +36,10 @@ def group_by_means(layer: MultiHeadAttention, num_kv_heads: int) -> MultiHeadAtt
         f"num_kv_heads must divide the {had} heads of keys and values of the layer, got "
         f"{num_kv_heads}",
     )
-    layer.check_option("num_kv_heads")
+    require(
+        "num_kv_heads" in inspect.signature(type(layer)).parameters,
+        f"layer must be one that groups its queries, got {type(layer).__name__}",
+    )
     grouped = copy.deepcopy(layer)
     grouped.num_kv_heads = num_kv_heads
     grouped.key_projection = _mean(layer.key_projection, had, num_kv_heads)

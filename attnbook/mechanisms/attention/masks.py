@@ -89,14 +89,13 @@ def masked_softmax(
             f"scores must be a tensor of floating point numbers, got {describe(scores)}"
         )
     check_mask(mask, tuple(scores.shape))
-    check_sink(sink, tuple(scores.shape[:-1]))
+    if sink is not None:
+        check_sink(sink, tuple(scores.shape[:-1]))
     return softmax_over_allowed(scores, mask, sink)
 
 
 def check_sink(sink: object, rows: tuple[int, ...]) -> None:
-    """Raise ``ValueError`` unless ``sink`` is None, or numbers for these rows."""
-    if sink is None:
-        return
+    """Raise ``ValueError`` unless ``sink`` is numbers for these rows."""
     require(
         isinstance(sink, torch.Tensor)
         and sink.is_floating_point()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -15,17 +15,18 @@ from ...validate import (
     check_integer,
     check_maker,
     check_number,
+    check_position,
     check_tensor,
     check_value,
     describe,
     require,
 )
-from ..caches.key_value import ProjectedSource, check_reading
-from ..caches.window import NearSinks, RollingSource, join_masks, window_mask
+from ..caches.key_value import ProjectedSource, Read, read_source
+from ..caches.window import NearSinks, RollingSource, Window
 from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
+from .arguments import check_heads, check_reading
 from .grouped import attend_in_groups
-from .head_options import Rotary, check_heads, place_heads
 from .soft_attention import Attended
 
 __all__ = ["MultiHeadAttention"]
@@ -80,15 +81,6 @@ class MultiHeadAttention(nn.Module):
     2024, section 3.2.
     """
 
-    options: ClassVar[tuple[str, ...]] = (
-        "num_kv_heads",
-        "rotary",
-        "normalise",
-        "learned_sink",
-        "window",
-    )
-    """Which of these a class takes; one with a formula of its own for the heads takes fewer."""
-
     def __init__(
         self,
         d_model: int,
@@ -104,7 +96,7 @@ class MultiHeadAttention(nn.Module):
         output_bias: bool | None = None,
         dropout: float = 0.0,
         num_kv_heads: int | None = None,
-        rotary: Rotary | None = None,
+        rotary: nn.Module | None = None,
         normalise: Callable[[int], nn.Module] | None = None,
         learned_sink: bool = False,
         window: int | None = None,
@@ -125,23 +117,22 @@ class MultiHeadAttention(nn.Module):
         self.query_width = check_integer("d_query", d_model if d_query is None else d_query)
         self.key_width = check_integer("d_key", d_model if d_key is None else d_key)
         self.value_width = check_integer("d_value", self.key_width if d_value is None else d_value)
+        self._of_one_width = self.query_width == self.key_width == self.value_width
         self.score = ScaledDotScore() if score is None else score
         require(isinstance(self.score, Score), f"score must be a Score, got {describe(score)}")
-        for name, given in (
-            ("num_kv_heads", num_kv_heads is not None),
-            ("rotary", rotary is not None),
-            ("normalise", normalise is not None),
-            ("learned_sink", learned_sink),
-            ("window", window is not None or sinks > 0),
-        ):
-            if given:
-                self.check_option(name)
         self.sink = nn.Parameter(torch.zeros(num_heads)) if learned_sink else None
         heads = num_heads if num_kv_heads is None else num_kv_heads
-        heads, self.window, self.sinks = check_heads(
-            num_heads, heads, self.d_head, self.score, rotary, window, sinks
-        )
+        heads = check_heads(num_heads, heads, self.d_head, self.score, rotary)
         self.num_kv_heads, self.rotary = heads, rotary
+        require(
+            sinks == 0 or window is not None,
+            f"sinks need a window, got sinks = {sinks} and no window",
+        )
+        require(
+            window is None or not self.score.counts_positions,
+            f"window needs a score that counts no positions, got {type(self.score).__name__}",
+        )
+        self.window = None if window is None else Window(window, sinks)
         if normalise is not None:
             check_maker("normalise", normalise)
         self.query_norm = None if normalise is None else normalise(self.d_head)
@@ -165,16 +156,9 @@ class MultiHeadAttention(nn.Module):
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
 
-    def check_option(self, name: str) -> None:
-        """Raise ``ValueError`` unless this class takes the option of that name."""
-        require(
-            name in self.options,
-            f"{name} cannot be chosen: {type(self).__name__} is not defined with it",
-        )
-
     @property
     def takes_position(self) -> bool:
-        """Whether :meth:`forward` and :meth:`project` make use of a position."""
+        """Whether it matters where in the text queries and keys stand."""
         return self.rotary is not None or self.window is not None
 
     def project(
@@ -183,26 +167,31 @@ class MultiHeadAttention(nn.Module):
         value: torch.Tensor | None = None,
         *,
         position: int | torch.Tensor = 0,
-    ) -> ProjectedSource:
+    ) -> Any:
         """Project a source ``(…, n, d_key)`` into all heads, once for any number of queries; value
         and position, that of its first row, as in :meth:`forward`.
         """
-        value = self._check_source(key, value)
-        keys = self._split(self.key_projection(key), self.num_kv_heads)
-        keys = place_heads(keys, self.key_norm, self.rotary, position)
-        values = self._split(self.value_projection(value), self.num_kv_heads)
-        scored = keys if self.score.counts_positions else self.score.project_keys(keys)
-        source = ProjectedSource(keys, values, None if scored is keys else scored)
-        if self.window is None:
-            return source
-        return RollingSource.of(source, position, self.window, self.sinks)
+        key, value = self._check_source(key, value)
+        if self.takes_position:
+            check_position(position, key.shape[:-2])
+        return self.project_heads(key, value, position)
 
-    def _check_source(self, key: torch.Tensor, value: torch.Tensor | None) -> torch.Tensor:
-        """Return the value of a source ``(…, n, d_key)``, the key when not given, or raise
-        ``ValueError`` where one does not fit.
+    def read(
+        self,
+        x: torch.Tensor,
+        *,
+        mask: torch.Tensor | None = None,
+        cache: Any = None,
+        position: int | torch.Tensor = 0,
+        need_weights: bool = False,
+    ) -> Read:
+        """Attend from positions x ``(…, m, d_model)`` to those of the cache and to x itself, which
+        stands behind them from ``position`` on; mask and weights as in :meth:`forward`.
+
+        Args:
+            cache: what the call for the positions before returned; None where there are none.
         """
-        check_tensor("key", key, width=self.key_width)
-        return check_value(key if value is None else value, key, width=self.value_width)
+        return read_source(self, x, mask, cache, position, need_weights)
 
     def forward(
         self,
@@ -235,94 +224,129 @@ class MultiHeadAttention(nn.Module):
             query that may attend to nothing in any head gets a row of zeros, without the output's
             bias; with gradient zero.
         """
+        key_position = position if key is None else 0
+        keys, values, mask, leading = self._check(query, key, value, mask, projected, position)
+        m = query.shape[-2]
+
+        def attend(query: torch.Tensor, key: Any, value: Any) -> Attended:
+            source: Any = projected
+            if source is None:
+                source = self.project_heads(key, value, key_position)  # (…, g, n, d_head)
+            heads = self._queries(query, position)  # (…, h, m, d_head)
+            of_heads = mask
+            if mask is not None and 3 <= mask.dim() <= leading + 2:  # the same for all heads
+                of_heads = mask.unsqueeze(-3)  # (…, 1, m, n)
+            context, weights = self.attend_heads(heads, source, of_heads, need_weights)
+            output = self.join(context)  # (…, m, d_model)
+            if getattr(self.output_projection, "bias", True) is not None:
+                some = self.rows_that_see(mask, m, source.length)  # nothing seen: no bias either
+                if some is not None:
+                    some = some.any(-2) if some.dim() > leading + 1 else some  # in any head
+                    output = output.masked_fill(~some.unsqueeze(-1), 0.0)
+            return Attended(output, weights)
+
+        if projected is not None or mask is None:
+            return attend(query, keys, values)
+        return attend_despite(attend, query, keys, values, mask)
+
+    def _check(
+        self, query, key, value, mask, projected, position
+    ) -> tuple[Any, Any, torch.Tensor | None, int]:
+        """What :meth:`forward` was given, or a ``ValueError``: key and value, the mask with what a
+        window hides, and the number of leading dimensions.
+        """
         check_tensor("query", query, width=self.query_width)
-        require(
-            projected is None or (key is None and value is None),
-            "give key and value, or projected, not both",
-        )
-        if projected is not None:
-            require(
-                hasattr(projected, "key") and hasattr(projected, "length"),
-                f"projected must be what `project` returns, got {type(projected).__name__}",
-            )
-            require(
-                projected.key.shape[-3] == self.num_kv_heads,
-                f"projected must have {self.num_kv_heads} heads of keys, got shape "
-                f"{tuple(projected.key.shape)}",
-            )
-            require(
-                self.window is None or isinstance(projected, RollingSource),
-                f"projected must be a RollingSource for an attention with a window, as `project` "
-                f"makes it, got {type(projected).__name__}",
-            )
-            leading, n = projected.key.shape[:-3], projected.length
-            mask, dims = check_reading(query, leading, n, mask, self.num_heads)
-            if isinstance(projected, RollingSource):
-                projected.check_end(position, query.shape[-2])
-                mask = projected.visible(mask, query.shape[-2])
-            return self._run(query, projected, mask, need_weights, dims, position)
         own = key is None
-        key_position = {"position": position} if own and self.takes_position else {}
-        key = query if key is None else key
-        value = self._check_source(key, value)
-        leading, n = key.shape[:-2], key.shape[-2]
-        mask, dims = check_reading(query, leading, n, mask, self.num_heads)
-        if self.window is not None:
-            seen = window_mask(query, n, position, own=own, window=self.window, sinks=self.sinks)
-            mask = join_masks(mask, seen)
+        if projected is not None:
+            self._check_projected(projected, key, value)
+            before, n = projected.key.shape[:-3], projected.length
+        else:
+            key = query if key is None else key
+            if not (own and value is None and self._of_one_width):
+                key, value = self._check_source(key, value)
+            before, n = key.shape[:-2], key.shape[-2]
+            value = key if value is None else value
+        if self.rotary is not None or self.window is not None:
+            check_position(position, query.shape[:-2])
+        mask, leading = check_reading(query, before, n, mask, self.num_heads)
+        if self.window is not None and projected is not None:
+            projected.check_end(position, query.shape[-2])
+            mask = projected.visible(mask, query.shape[-2])
+        elif self.window is not None:
+            mask = self.window.band(mask, query, n, position, own)
+        return key, value, mask, leading
 
-        def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
-            source = self.project(key, value, **key_position)
-            return self._run(query, source, mask, need_weights, dims, position)
+    def _check_source(self, key, value) -> tuple[torch.Tensor, torch.Tensor]:
+        """A source ``(…, n, d_key)`` and its value, the key when not given, or a ``ValueError``."""
+        check_tensor("key", key, width=self.key_width)
+        return key, check_value(key if value is None else value, key, width=self.value_width)
 
-        if mask is None:
-            return run(query, key, value)
-        return attend_despite(run, query, key, value, mask)
+    def _check_projected(self, projected, key, value) -> None:
+        """Raise ``ValueError`` unless ``projected`` is what this layer makes of a source."""
+        require(key is None and value is None, "give key and value, or projected, not both")
+        require(
+            hasattr(projected, "key") and hasattr(projected, "length"),
+            f"projected must be what `project` returns, got {type(projected).__name__}",
+        )
+        require(
+            projected.key.shape[-3] == self.num_kv_heads,
+            f"projected must have {self.num_kv_heads} heads of keys, got shape "
+            f"{tuple(projected.key.shape)}",
+        )
+        require(
+            self.window is None or isinstance(projected, RollingSource),
+            f"projected must be a RollingSource for an attention with a window, as `project` "
+            f"makes it, got {type(projected).__name__}",
+        )
 
-    def _run(
-        self,
-        query: torch.Tensor,
-        source: ProjectedSource,
-        mask: torch.Tensor | None,
-        need_weights: bool,
-        leading: int,
-        position: int | torch.Tensor,
+    def _queries(self, query: torch.Tensor, position: int | torch.Tensor) -> torch.Tensor:
+        """Queries of all heads ``(…, h, m, d_head)``; where some have gone further than a window
+        with sinks reaches, what they are for the sinks stands behind each.
+        """
+        heads = split_heads(self.query_projection(query), self.num_heads)
+        if self.query_norm is not None:
+            heads = self.query_norm(heads)
+        if self.rotary is None:
+            return heads
+        turned = self.rotary(heads, positions_of(position, heads))
+        if self.window is None or self.window.sinks == 0:
+            return turned
+        rows = positions_of(position, heads)
+        if not isinstance(rows, torch.Tensor):
+            if rows + heads.shape[-2] - 1 <= self.window.last:
+                return turned
+            rows = rows + torch.arange(heads.shape[-2], device=heads.device)
+        return torch.cat([turned, self.rotary(heads, rows.clamp(max=self.window.last))], dim=-1)
+
+    # What a subclass may replace: how keys and values are made, what the heads do, how they are
+    # joined, and which queries find anything.
+
+    def project_heads(
+        self, key: torch.Tensor, value: torch.Tensor, position: int | torch.Tensor
+    ) -> Any:
+        """Keys and values of a source that is checked, in all heads: an object with ``length``, the
+        number of positions, and ``extend``.
+        """
+        keys = split_heads(self.key_projection(key), self.num_kv_heads)  # (…, g, n, d_head)
+        if self.key_norm is not None:
+            keys = self.key_norm(keys)
+        if self.rotary is not None:
+            keys = self.rotary(keys, positions_of(position, keys))
+        values = split_heads(self.value_projection(value), self.num_kv_heads)
+        scored = keys if self.score.counts_positions else self.score.project_keys(keys)
+        source = ProjectedSource(keys, values, None if scored is keys else scored)
+        return source if self.window is None else self.window.roll(source, position)
+
+    def attend_heads(
+        self, query: torch.Tensor, source: Any, mask: torch.Tensor | None, need_weights: bool
     ) -> Attended:
-        """:meth:`forward` for arguments that are checked, with so many leading dimensions."""
-        m, n, everywhere = query.shape[-2], source.length, mask
-        if mask is not None and 3 <= mask.dim() <= leading + 2:  # the same for all heads
-            everywhere = mask.unsqueeze(-3)  # (…, 1, m, n)
-        heads = self._split(self.query_projection(query))
-        placed = place_heads(heads, self.query_norm, self.rotary, position)
-        if self.window is not None and self.sinks and self.rotary is not None:
-            last = self.sinks + self.window - 1  # the last place in a full cache
-            if isinstance(position, torch.Tensor) or position + m - 1 > last:
-                near = place_heads(heads, self.query_norm, self.rotary, position, last)
-                placed = torch.cat([placed, near], dim=-1)
-        context, weights = self._attend(placed, source, everywhere, need_weights)
-        output = self._join(context)
-        if self._joined_zeros_differ:
-            some = self._rows_that_see(mask, m, n)
-            if some is not None and some.dim() > leading + 1:  # (…, h, m)
-                some = some.any(-2)
-            output = output if some is None else output.masked_fill(~some.unsqueeze(-1), 0.0)
-        return Attended(output, weights)
-
-    def _rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
-        """Which of m queries attend to anything under a mask ``(…, m, n)``: ``(…, m)``, or None
-        where all do. The dimension of the heads, if the mask has one, stays."""
-        return rows_that_see(mask)
-
-    def _attend(
-        self,
-        query: torch.Tensor,
-        source: ProjectedSource,
-        mask: torch.Tensor | None,
-        need_weights: bool,
-    ) -> Attended:
-        """Attend in all heads: query ``(…, h, m, d_head)``, context ``(…, h, m, d_head_value)``."""
-        scored, score, stored = self._scored(source), self.score, need_weights
-        if isinstance(source, RollingSource) and query.shape[-1] > self.d_head:
+        """Attend in all heads: query ``(…, h, m, d_head)``, a mask broadcastable to
+        ``(…, h, m, n)`` → context ``(…, h, m, d_head_value)``.
+        """
+        score, stored, scored = self.score, need_weights, source.scored
+        if scored is None:
+            scored = score.project_keys(source.key) if score.counts_positions else source.key
+        if query.shape[-1] > self.d_head and self.window is not None:
             score, stored = NearSinks(score, source), True
         sink = None if self.sink is None else self.sink.unsqueeze(-1)  # (h, 1)
         context, weights = attend_in_groups(
@@ -330,25 +354,31 @@ class MultiHeadAttention(nn.Module):
         )
         return Attended(context, weights if need_weights else None)
 
-    def _scored(self, source: ProjectedSource) -> torch.Tensor:
-        """The projected keys of a source, ``(…, h, n, width)``."""
-        if source.scored is not None:
-            return source.scored
-        return self.score.project_keys(source.key) if self.score.counts_positions else source.key
-
-    def _join(self, context: torch.Tensor) -> torch.Tensor:
+    def join(self, context: torch.Tensor) -> torch.Tensor:
         """Make one vector of those of the heads, ``(…, h, m, d_head_value)`` →
-        ``(…, m, d_model)``."""
-        # heads side by side, then W_o
-        return self.output_projection(context.transpose(-3, -2).flatten(-2))
-
-    @property
-    def _joined_zeros_differ(self) -> bool:
-        """Whether heads that found nothing would be joined to something else than zeros."""
-        return self.output_projection.bias is not None
-
-    def _split(self, projected: torch.Tensor, heads: int | None = None) -> torch.Tensor:
-        """``(…, n, h·w)`` → ``(…, h, n, w)``: cut every row into heads, h when not given, then let
-        the heads be a batch dimension.
+        ``(…, m, d_model)``.
         """
-        return projected.unflatten(-1, (heads or self.num_heads, -1)).transpose(-3, -2)
+        return self.output_projection(context.transpose(-3, -2).flatten(-2))  # side by side, W_o
+
+    def rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
+        """Which of m queries attend to anything under a mask ``(…, m, n)``: ``(…, m)``, or None
+        where all do. The dimension of the heads, if the mask has one, stays.
+        """
+        return rows_that_see(mask)
+
+
+def split_heads(projected: torch.Tensor, num_heads: int) -> torch.Tensor:
+    """``(…, n, h·w)`` → ``(…, h, n, w)``: cut every row into heads, then let the heads be a batch
+    dimension.
+    """
+    return projected.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+
+
+def positions_of(position: int | torch.Tensor, heads: torch.Tensor) -> int | torch.Tensor:
+    """Of rows ``(…, h, n, w)`` that begin at ``position``: that number, or where it is one for each
+    text, ``(batch,)``, the positions of all, ``(batch, 1, n)``.
+    """
+    if not isinstance(position, torch.Tensor):
+        return position
+    rows = torch.arange(heads.shape[-2], device=heads.device)
+    return position.to(heads.device)[:, None, None] + rows

@@ -93,15 +93,18 @@ def attend(
         f"key must have at least one position, got shape {tuple(key.shape)}: an empty source",
     )
     value = key if value is None else check_value(value, key)
-    try:
-        batch = common_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    except RuntimeError:
-        raise ValueError(
-            "query, key and value must have leading dimensions that broadcast, got shapes "
-            f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
-        ) from None
+    batch = query.shape[:-2]
+    if not batch == key.shape[:-2] == value.shape[:-2]:
+        try:
+            batch = torch.broadcast_shapes(batch, key.shape[:-2], value.shape[:-2])
+        except RuntimeError:
+            raise ValueError(
+                "query, key and value must have leading dimensions that broadcast, got shapes "
+                f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
+            ) from None
     check_mask(mask, (*batch, query.shape[-2], key.shape[-2]))
-    check_sink(sink, (*batch, query.shape[-2]))
+    if sink is not None:
+        check_sink(sink, (*batch, query.shape[-2]))
     if projected_keys is not None:
         score.check_projected(key, projected_keys)
     check_dtypes(query, key if projected_keys is None else projected_keys, value)

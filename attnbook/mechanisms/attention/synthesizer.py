@@ -8,7 +8,7 @@ from torch import nn
 from ...validate import check_choice, check_integer, common_shape, require
 from ..caches.key_value import ProjectedSource
 from .masks import softmax_over_allowed
-from .multi_head import MultiHeadAttention
+from .multi_head import MultiHeadAttention, split_heads
 from .soft_attention import Attended
 
 __all__ = ["SYNTHESIZERS", "SynthesizerAttention"]
@@ -106,9 +106,8 @@ class SynthesizerAttention(MultiHeadAttention):
     ``(1 − σ(a)) q·k/√d_head + σ(a) S`` with a learned number a, 0 at the start.
 
     Args:
-        d_model, num_heads: as in
-            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
-            options it takes, ``score`` and the widths of other inputs excepted. W_1 is the
+        d_model, num_heads, d_head, d_head_value, bias, dropout: as in
+            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`. W_1 is the
             projection of the queries.
         length: L, the largest number of positions.
         kind: a name in :data:`SYNTHESIZERS`.
@@ -119,8 +118,6 @@ class SynthesizerAttention(MultiHeadAttention):
     Source: Tay et al. 2021, section 3; the mixtures as Narang et al. 2021 compare them.
     """
 
-    options = ()
-
     def __init__(
         self,
         d_model: int,
@@ -129,14 +126,14 @@ class SynthesizerAttention(MultiHeadAttention):
         length: int,
         kind: str = "dense",
         mix: str | None = None,
-        **options,
+        d_head: int | None = None,
+        d_head_value: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
     ) -> None:
-        require(
-            not {"score", "d_query", "d_key", "d_value"} & set(options),
-            "a synthesizer attends to its own positions and has "
-            "scores of its own: it takes no score, d_query, d_key or d_value",
+        super().__init__(
+            d_model, num_heads, d_head=d_head, d_head_value=d_head_value, bias=bias, dropout=dropout
         )
-        super().__init__(d_model, num_heads, **options)
         check_choice("kind", kind, SYNTHESIZERS)
         check_choice("mix", mix, (None, "plus", "alpha"))
         self.length, self.kind, self.mix = check_integer("length", length), kind, mix
@@ -147,16 +144,16 @@ class SynthesizerAttention(MultiHeadAttention):
             if "random" in kind:
                 self.query_projection = _Unread(num_heads * self.d_head)
 
-    def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> ProjectedSource:
-        """Keys and values of positions ``(…, n, d_model)``; without a mixture the keys are the
-        values and nobody reads them.
-        """
+    def project_heads(
+        self, key: torch.Tensor, value: torch.Tensor, position: int | torch.Tensor
+    ) -> ProjectedSource:
+        """Keys and values of all heads; without a mixture nobody reads the keys."""
         if self.key_projection is not None:
-            return super().project(key, value)
-        values = self._split(self.value_projection(self._check_source(key, value)))
+            return super().project_heads(key, value, position)
+        values = split_heads(self.value_projection(value), self.num_heads)
         return ProjectedSource(values[..., :0], values)
 
-    def _attend(
+    def attend_heads(
         self,
         query: torch.Tensor,
         source: ProjectedSource,

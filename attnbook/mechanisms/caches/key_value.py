@@ -1,14 +1,14 @@
-"""A source that is projected once and read many times: the cache of a decoder."""
+"""The key-value cache: a source that is projected once and read many times."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_mask, common_shape, require
+from ...validate import check_integer
 
-__all__ = ["ProjectedSource", "check_reading"]
+__all__ = ["ProjectedSource", "Read", "read_source"]
 
 
 class ProjectedSource(NamedTuple):
@@ -44,21 +44,29 @@ class ProjectedSource(NamedTuple):
         return ProjectedSource(self.key[..., :kept, :], self.value[..., :kept, :], scored)
 
 
-def check_reading(
-    query: torch.Tensor, leading: torch.Size, n: int, mask: torch.Tensor | None, num_heads: int
-) -> tuple[torch.Tensor | None, int]:
-    """The mask under which queries ``(…, m, d)`` read a source of n positions, with two dimensions
-    at least, and the number of leading dimensions of the problem; or a ``ValueError``.
+class Read(NamedTuple):
+    """What an attention gives that reads a text from left to right: ``context (…, m, d)``, the
+    ``cache`` for what comes next, and ``weights (…, h, m, n)`` or None.
     """
-    require(n >= 1, f"key must have at least one position, got {n}: an empty source")
-    try:
-        batch = common_shape(query.shape[:-2], leading)
-    except RuntimeError:
-        raise ValueError(
-            "query and key must have leading dimensions that broadcast, got "
-            f"{tuple(query.shape[:-2])} and {tuple(leading)}"
-        ) from None
-    m = query.shape[-2]
-    with_heads = isinstance(mask, torch.Tensor) and mask.dim() == len(batch) + 3
-    check_mask(mask, (*batch, num_heads, m, n) if with_heads else (*batch, m, n))
-    return mask if mask is None or mask.dim() > 1 else torch.atleast_2d(mask), len(batch)
+
+    context: torch.Tensor
+    cache: Any
+    weights: torch.Tensor | None
+
+
+def read_source(
+    attention: Any,
+    x: torch.Tensor,
+    mask: torch.Tensor | None,
+    cache: Any,
+    position: int | torch.Tensor,
+    need_weights: bool,
+) -> Read:
+    """``attention.read(x, …)`` of an attention whose cache is the source that it projects."""
+    source = attention.project(x, position=position)
+    if cache is not None:
+        source = cache.extend(source)
+    context, weights = attention(
+        x, mask=mask, projected=source, need_weights=need_weights, position=position
+    )
+    return Read(context, source, weights)

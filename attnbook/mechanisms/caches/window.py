@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import nn
 
-from ...validate import check_integer, check_position, may_look, require
+from ...validate import check_integer, may_look, require
 from ..scores.base import Score
 from .key_value import ProjectedSource
 
-__all__ = ["NearSinks", "RollingSource", "join_masks", "sliding_window_mask", "window_mask"]
+__all__ = ["NearSinks", "RollingSource", "Window", "join_masks", "sliding_window_mask"]
 
 
 def sliding_window_mask(
@@ -62,22 +63,6 @@ def _visible(query: torch.Tensor, key: torch.Tensor, window: int, sinks: int) ->
     return (distance >= 0) & ((distance < window) | (key < sinks).unsqueeze(-2))
 
 
-def window_mask(
-    query: torch.Tensor, n: int, position: int | torch.Tensor, *, own: bool, window: int, sinks: int
-) -> torch.Tensor:
-    """Who of queries ``(…, m, d)`` that begin at ``position``, one number or one for each row of
-    the batch, sees whom of n keys: these begin there too if they are the queries' ``own``, else
-    at 0. ``(m, n)``, or ``(batch, m, n)``.
-    """
-    check_position(position, query.shape[:-2])
-    at = torch.arange(query.shape[-2], device=query.device)
-    if not (own and sinks == 0):  # else no place counts, only how far apart they are
-        first = position.to(at.device)[:, None] if isinstance(position, torch.Tensor) else position
-        at = at + first
-    keys = at if own else torch.arange(n, device=query.device)
-    return _visible(at, keys, window, sinks)
-
-
 def join_masks(mask: torch.Tensor | None, seen: torch.Tensor) -> torch.Tensor:
     """A mask, of all heads or of each, and what a window lets be seen, ``(…, m, n)``."""
     if mask is None:
@@ -85,6 +70,61 @@ def join_masks(mask: torch.Tensor | None, seen: torch.Tensor) -> torch.Tensor:
     if seen.dim() == 3 and mask.dim() == 4:  # texts differ, and so do heads
         seen = seen.unsqueeze(-3)
     return mask & seen
+
+
+class Window(nn.Module):
+    """What of a text a position sees: itself, the ``size − 1`` positions before it, and the first
+    ``sinks``. It makes the band of a mask, and the cache that keeps no more.
+    """
+
+    def __init__(self, size: int, sinks: int = 0) -> None:
+        super().__init__()
+        self.size, self.sinks = check_integer("window", size), check_integer("sinks", sinks, 0)
+
+    @property
+    def last(self) -> int:
+        """The place of the last position in a full cache; from further on no query meets the
+        sinks.
+        """
+        return self.sinks + self.size - 1
+
+    def visible(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        """Who sees whom, by the positions in the text of queries ``(…, m)`` and keys ``(…, n)``."""
+        return _visible(query, key, self.size, self.sinks)
+
+    def band(
+        self,
+        mask: torch.Tensor | None,
+        query: torch.Tensor,
+        n: int,
+        position: int | torch.Tensor,
+        own: bool,
+    ) -> torch.Tensor:
+        """A mask, with who of queries ``(…, m, d)`` that begin at ``position``, one number or one
+        for each row of the batch, sees whom of n keys: these begin there too if they are the
+        queries' ``own``, else at 0.
+        """
+        at = torch.arange(query.shape[-2], device=query.device)
+        if not (own and self.sinks == 0):  # else no place counts, only how far apart they are
+            rows = isinstance(position, torch.Tensor)
+            at = at + (position.to(at.device)[:, None] if rows else position)
+        keys = at if own else torch.arange(n, device=query.device)
+        return join_masks(mask, self.visible(at, keys))
+
+    def roll(self, source: ProjectedSource, position: int | torch.Tensor) -> RollingSource:
+        """The cache of a source that was projected, the first of its positions standing at
+        ``position``.
+        """
+        made, n = RollingSource(*source), source.key.shape[-2]
+        made.window, made.total, made.fresh = self, n, n
+        made.index = torch.arange(n, device=source.key.device)
+        if isinstance(position, torch.Tensor):
+            made.position, made.end = position.to(made.index.device)[:, None] + made.index, None
+            made.head = n
+        else:
+            made.position, made.end = position + made.index, position + n
+            made.head = min(self.sinks, n)
+        return made
 
 
 class RollingSource(ProjectedSource):
@@ -103,31 +143,13 @@ class RollingSource(ProjectedSource):
         fresh: so many of the last positions can be cut off.
     """
 
-    window: int
-    sinks: int
+    window: Window
     position: torch.Tensor
     index: torch.Tensor
     total: int
     end: int | None
     head: int
     fresh: int
-
-    @classmethod
-    def of(
-        cls, source: ProjectedSource, first: int | torch.Tensor, window: int, sinks: int
-    ) -> RollingSource:
-        """A source that was projected, the first of its positions standing at ``first``."""
-        check_position(first, source.key.shape[:-3])
-        made, n = cls(*source), source.key.shape[-2]
-        made.window, made.sinks, made.total, made.fresh = window, sinks, n, n
-        made.index = torch.arange(n, device=source.key.device)
-        if isinstance(first, torch.Tensor):
-            made.position, made.end = first.to(made.index.device)[:, None] + made.index, None
-            made.head = n
-        else:
-            made.position, made.end = first + made.index, first + n
-            made.head = min(sinks, n)
-        return made
 
     def map_rows(self, function: Callable[[torch.Tensor], torch.Tensor]) -> RollingSource:
         """The cache of other texts: ``function`` chooses, repeats or reorders rows of a batch."""
@@ -157,9 +179,9 @@ class RollingSource(ProjectedSource):
             first = more.position[:, 0]
             can_look = may_look(first) or first.is_cuda and not torch.compiler.is_compiling()
             padding = self.total - int(first.min()) if can_look else self.total
-        head = min(self.sinks + padding if self.sinks else 0, self.key.shape[-2])
+        head = min(self.window.sinks + padding if self.window.sinks else 0, self.key.shape[-2])
         kept = self.key.shape[-2] - head  # behind the sinks, of those so far
-        tail = min(self.window - 1 + padding, kept)
+        tail = min(self.window.size - 1 + padding, kept)
 
         def rolled(old: torch.Tensor, new: torch.Tensor, dim: int) -> torch.Tensor:
             if tail == kept:
@@ -178,9 +200,9 @@ class RollingSource(ProjectedSource):
         made = RollingSource(
             rolled(self.key, more.key, -2), rolled(self.value, more.value, -2), scored
         )
-        made.window, made.sinks = self.window, self.sinks
+        made.window = self.window
         # A sink may have come with the new positions.
-        made.head = min(self.sinks + padding if self.sinks else 0, made.key.shape[-2])
+        made.head = min(self.window.sinks + padding if self.window.sinks else 0, made.key.shape[-2])
         made.position = rolled(mine, theirs, -1)
         made.index = rolled(self.index, self.total + more.index, -1)
         made.total, made.end, made.fresh = self.total + more.total, more.end, more.total
@@ -194,7 +216,7 @@ class RollingSource(ProjectedSource):
         kept = self.key.shape[-2] - number
         scored = None if self.scored is None else self.scored[..., :kept, :]
         made = RollingSource(self.key[..., :kept, :], self.value[..., :kept, :], scored)
-        made.window, made.sinks, made.head = self.window, self.sinks, min(self.head, kept)
+        made.window, made.head = self.window, min(self.head, kept)
         made.position, made.index = self.position[..., :kept], self.index[:kept]
         made.total, made.fresh = self.total - number, self.fresh - number
         made.end = None if self.end is None else self.end - number
@@ -216,9 +238,9 @@ class RollingSource(ProjectedSource):
         kept = self.key.shape[-2]
         if mask is not None and mask.shape[-1] > 1 and kept < self.total:
             mask = mask.index_select(-1, self.index)
-        if m == 1 and self.end is not None and kept <= self.sinks + self.window:
+        if m == 1 and self.end is not None and kept <= self.window.last + 1:
             return mask  # nothing else was kept
-        seen = _visible(self.position[..., -m:], self.position, self.window, self.sinks)
+        seen = self.window.visible(self.position[..., -m:], self.position)
         return join_masks(mask, seen)
 
 
@@ -236,7 +258,7 @@ class NearSinks(Score):
     def __init__(self, score: Score, source: RollingSource) -> None:
         super().__init__()
         self.score, self.head = score, source.head
-        sink = (source.position < source.sinks)[..., : self.head]  # (head,) or (batch, head)
+        sink = (source.position < source.window.sinks)[..., : self.head]  # (head,) or (batch, head)
         self.sink = sink if sink.dim() == 1 else sink[:, None, None]
 
     def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:

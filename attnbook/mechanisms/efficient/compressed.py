@@ -9,9 +9,10 @@ from torch import nn
 
 from ...kernels.hidden import rows_that_see
 from ...validate import check_choice, check_integer, require
-from ..attention.multi_head import MultiHeadAttention
+from ..attention.multi_head import MultiHeadAttention, split_heads
 from ..attention.soft_attention import Attended, attend_unchecked
 from ..caches.key_value import ProjectedSource
+from ..scores.base import Score
 
 __all__ = [
     "CompressedSource",
@@ -80,9 +81,8 @@ class MemoryCompressedAttention(MultiHeadAttention):
     nobody.
 
     Args:
-        d_model, num_heads: as in
-            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
-            options it takes.
+        d_model, num_heads, d_head, d_head_value, score, bias, dropout: as in
+            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
         kernel_size, stride: w and s ≤ w.
 
     Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, with a mask
@@ -91,12 +91,28 @@ class MemoryCompressedAttention(MultiHeadAttention):
     Source: Liu et al. 2018, section 4.2.4, "memory-compressed attention".
     """
 
-    options = ()
-
     def __init__(
-        self, d_model: int, num_heads: int, *, kernel_size: int = 3, stride: int = 3, **options
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        kernel_size: int = 3,
+        stride: int = 3,
+        d_head: int | None = None,
+        d_head_value: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        score: Score | None = None,
     ) -> None:
-        super().__init__(d_model, num_heads, **options)
+        super().__init__(
+            d_model,
+            num_heads,
+            d_head=d_head,
+            d_head_value=d_head_value,
+            bias=bias,
+            dropout=dropout,
+            score=score,
+        )
         self.kernel_size = check_integer("kernel_size", kernel_size)
         self.stride = check_integer("stride", stride)
         require(
@@ -112,19 +128,17 @@ class MemoryCompressedAttention(MultiHeadAttention):
         """How many whole stretches n positions make."""
         return (n - self.kernel_size) // self.stride + 1 if n >= self.kernel_size else 0
 
-    def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> CompressedSource:
-        """Project a source ``(…, n, d_key)`` into all heads; value as in :meth:`forward`.
-
-        It is compressed when it is read.
-        """
-        value = self._check_source(key, value)
-        keys = self._split(self.key_projection(key))
-        values = self._split(self.value_projection(value))
+    def project_heads(
+        self, key: torch.Tensor, value: torch.Tensor, position: int | torch.Tensor
+    ) -> CompressedSource:
+        """Keys and values of all heads, to be compressed when they are read."""
+        keys = split_heads(self.key_projection(key), self.num_heads)
+        values = split_heads(self.value_projection(value), self.num_heads)
         return CompressedSource(
             keys[..., :0, :], values[..., :0, :], (keys, values), key.shape[-2], self
         )
 
-    def _attend(
+    def attend_heads(
         self,
         query: torch.Tensor,
         source: CompressedSource,
@@ -149,7 +163,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
             return mask
         return mask.unfold(-1, self.kernel_size, self.stride).all(-1)
 
-    def _rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
+    def rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
         if self.stretches(n) == 0:
             return torch.zeros(m, dtype=torch.bool, device=self.output_projection.weight.device)
         return rows_that_see(self._over_stretches(mask))
@@ -224,9 +238,8 @@ class LinformerAttention(MultiHeadAttention):
     enter a mixture.
 
     Args:
-        d_model, num_heads: as in
-            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
-            options it takes.
+        d_model, num_heads, d_query, d_key, d_value, d_head, d_head_value, score, bias, dropout: as
+            in :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
         length: the largest n.
         rank: k.
         sharing: ``"none"``: an E_i and an F_i for each head; ``"headwise"``: one E and one F;
@@ -247,8 +260,6 @@ class LinformerAttention(MultiHeadAttention):
     Source: Wang et al. 2020, equation 7 and section 4.
     """
 
-    options = ()
-
     def __init__(
         self,
         d_model: int,
@@ -258,9 +269,27 @@ class LinformerAttention(MultiHeadAttention):
         rank: int | None = None,
         sharing: str = "headwise",
         projection: LengthProjection | None = None,
-        **options,
+        d_query: int | None = None,
+        d_key: int | None = None,
+        d_value: int | None = None,
+        d_head: int | None = None,
+        d_head_value: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        score: Score | None = None,
     ) -> None:
-        super().__init__(d_model, num_heads, **options)
+        super().__init__(
+            d_model,
+            num_heads,
+            d_query=d_query,
+            d_key=d_key,
+            d_value=d_value,
+            d_head=d_head,
+            d_head_value=d_head_value,
+            bias=bias,
+            dropout=dropout,
+            score=score,
+        )
         check_choice("sharing", sharing, ("none", "headwise", "key-value"))
         if projection is None:
             each = num_heads if sharing == "none" else None
@@ -283,15 +312,14 @@ class LinformerAttention(MultiHeadAttention):
             )
             self.key_mixture = self.value_mixture = projection
 
-    def project(self, key: torch.Tensor, value: torch.Tensor | None = None) -> ProjectedSource:
-        """Project a source ``(…, n, d_key)`` into all heads.
-
-        It is mixed when it is read and the mask is known.
-        """
-        source = super().project(key, value)
+    def project_heads(
+        self, key: torch.Tensor, value: torch.Tensor, position: int | torch.Tensor
+    ) -> ProjectedSource:
+        """Keys and values of all heads, to be mixed when they are read and the mask is known."""
+        source = super().project_heads(key, value, position)
         return _FixedSource(source.key, source.value)
 
-    def _attend(
+    def attend_heads(
         self,
         query: torch.Tensor,
         source: ProjectedSource,

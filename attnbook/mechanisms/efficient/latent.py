@@ -12,10 +12,11 @@ from torch import nn
 from ...kernels.hidden import attend_despite
 from ...kernels.linear import Linear
 from ...validate import check_integer, check_position, check_tensor, describe, require
+from ..attention.arguments import check_reading
 from ..attention.grouped import attend_in_groups
-from ..attention.multi_head import MultiHeadAttention
+from ..attention.multi_head import MultiHeadAttention, positions_of
 from ..attention.soft_attention import Attended, attend_unchecked
-from ..caches.key_value import check_reading
+from ..caches.key_value import Read, read_source
 from ..layers.norms import RMSNorm
 from ..scores.functions import DotScore, ScaledDotScore
 
@@ -134,10 +135,19 @@ class LatentAttention(nn.Module):
     def _turn(self, heads: torch.Tensor, position: int | torch.Tensor) -> torch.Tensor:
         """Turn ``(…, heads, n, d_rotary)`` by positions from that of the first row on."""
         check_position(position, heads.shape[:-3])
-        if isinstance(position, torch.Tensor):
-            rows = torch.arange(heads.shape[-2], device=heads.device)
-            position = position.to(heads.device)[:, None, None] + rows  # (batch, 1, n)
-        return self.rotary(heads, position)
+        return self.rotary(heads, positions_of(position, heads))
+
+    def read(
+        self,
+        x: torch.Tensor,
+        *,
+        mask: torch.Tensor | None = None,
+        cache: LatentSource | None = None,
+        position: int | torch.Tensor = 0,
+        need_weights: bool = False,
+    ) -> Read:
+        """As :meth:`attnbook.MultiHeadAttention.read`."""
+        return read_source(self, x, mask, cache, position, need_weights)
 
     def forward(
         self,

@@ -4,7 +4,10 @@ alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from ...kernels.hidden import rows_that_see
@@ -12,6 +15,7 @@ from ...validate import check_integer, require
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.soft_attention import Attended, attend_unchecked
 from ..caches.key_value import ProjectedSource
+from ..scores.base import Score
 
 __all__ = ["LocalAttention"]
 
@@ -32,9 +36,8 @@ class LocalAttention(MultiHeadAttention):
     lengths should begin with one length.
 
     Args:
-        d_model, num_heads: as in
-            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
-            options it takes.
+        d_model, num_heads, d_head, d_head_value, score, bias, dropout, rotary, normalise: as in
+            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
         block_length: L; 256 in the paper.
 
     Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention` with m ≤ n; the
@@ -44,13 +47,34 @@ class LocalAttention(MultiHeadAttention):
     Source: Liu et al. 2018, section 4.2.4, "local attention".
     """
 
-    options = ("rotary", "normalise")
-
-    def __init__(self, d_model: int, num_heads: int, *, block_length: int, **options) -> None:
-        super().__init__(d_model, num_heads, **options)
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        block_length: int,
+        d_head: int | None = None,
+        d_head_value: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        score: Score | None = None,
+        rotary: nn.Module | None = None,
+        normalise: Callable[[int], nn.Module] | None = None,
+    ) -> None:
+        super().__init__(
+            d_model,
+            num_heads,
+            d_head=d_head,
+            d_head_value=d_head_value,
+            bias=bias,
+            dropout=dropout,
+            score=score,
+            rotary=rotary,
+            normalise=normalise,
+        )
         self.block_length = check_integer("block_length", block_length)
 
-    def _attend(
+    def attend_heads(
         self,
         query: torch.Tensor,
         source: ProjectedSource,
@@ -66,9 +90,10 @@ class LocalAttention(MultiHeadAttention):
         first, before, blocks = _reach(m, n, length)
         query = _cut(query, before, blocks, length)  # (…, h, blocks, L, d_head)
         # the keys of the full text are scored: a score may count positions
-        scored, value = (
-            _cut(t[..., first:, :], 0, blocks, length) for t in (self._scored(source), source.value)
-        )
+        scored = source.key if source.scored is None else source.scored
+        if self.score.counts_positions:
+            scored = self.score.project_keys(source.key)
+        scored, value = (_cut(t[..., first:, :], 0, blocks, length) for t in (scored, source.value))
         allowed = None if mask is None else _diagonal(mask, m, n, length)
         end = blocks * length - (n - first)
         # what fills up the last block is not there
@@ -89,7 +114,7 @@ class LocalAttention(MultiHeadAttention):
         full = full.flatten(-4, -3).flatten(-2)[..., before : before + m, : n - first]
         return Attended(context, F.pad(full, (first, 0)))
 
-    def _rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
+    def rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
         if mask is None:
             return None
         _, before, blocks = _reach(m, n, self.block_length)

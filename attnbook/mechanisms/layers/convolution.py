@@ -14,6 +14,7 @@ from ...kernels.dropout import Dropout
 from ...kernels.hidden import rows_that_see
 from ...validate import check_integer, check_mask, check_number, check_tensor, require
 from ..attention.soft_attention import Attended
+from ..caches.key_value import Read
 
 __all__ = ["DynamicConvolution", "LightweightConvolution", "PastValues"]
 
@@ -98,6 +99,20 @@ class LightweightConvolution(nn.Module):
         return PastValues(
             F.glu(self.input_projection(check_tensor("x", x, width=self.d_model)), -1)
         )
+
+    def read(
+        self,
+        x: torch.Tensor,
+        *,
+        mask: torch.Tensor | None = None,
+        cache: PastValues | None = None,
+        position: int | torch.Tensor = 0,
+        need_weights: bool = False,
+    ) -> Read:
+        """As :meth:`attnbook.MultiHeadAttention.read`; the cache counts the positions."""
+        past = self.project(x) if cache is None else cache.extend(self.project(x))
+        context, weights = self(x, mask, projected=past, need_weights=need_weights)
+        return Read(context, past, weights)
 
     def forward(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
@@ -56,27 +56,39 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
     the weights of each distance, ``(m, 2K + 1)``. Memory is that of the weights, m×n.
 
     Args:
-        d_model, num_heads: as in
-            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
-            options it takes, ``score`` excepted: the formula is that of the scaled inner product.
+        d_model, num_heads, d_head, d_head_value, bias, dropout, normalise: as in
+            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
         max_distance: K; with 0 there are no positions.
 
     Source: Shaw, Uszkoreit and Vaswani 2018, equations 3 to 5; the two products, section 3.3.
     """
 
-    options = ("normalise",)
-
-    def __init__(self, d_model: int, num_heads: int, *, max_distance: int, **options) -> None:
-        require(
-            "score" not in options,
-            "score cannot be chosen: relative positions are defined for the scaled inner product",
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        max_distance: int,
+        d_head: int | None = None,
+        d_head_value: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        normalise: Callable[[int], nn.Module] | None = None,
+    ) -> None:
+        super().__init__(
+            d_model,
+            num_heads,
+            d_head=d_head,
+            d_head_value=d_head_value,
+            bias=bias,
+            dropout=dropout,
+            normalise=normalise,
         )
-        super().__init__(d_model, num_heads, **options)
         self.max_distance = check_integer("max_distance", max_distance, 0)
         self.key_distance = relation_table(2 * max_distance + 1, self.d_head)  # a^K
         self.value_distance = relation_table(2 * max_distance + 1, self.d_head_value)  # a^V
 
-    def _attend(
+    def attend_heads(
         self,
         query: torch.Tensor,
         source: ProjectedSource,

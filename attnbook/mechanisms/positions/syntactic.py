@@ -10,8 +10,9 @@ from torch import nn
 from ...kernels.hidden import attend_despite
 from ...kernels.precision import without_autocast
 from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
+from ..attention.arguments import check_reading
 from ..attention.soft_attention import Attended
-from ..caches.key_value import ProjectedSource, check_reading
+from ..caches.key_value import ProjectedSource
 from .absolute import wave_vectors
 from .relative import (
     RelativeMultiHeadAttention,
@@ -199,9 +200,8 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
     ``z_i = Σ_j α_ij (v_j + a^V_{clip(j − i)} + b^V_{clip(offset_ij)})``
 
     Args:
-        d_model, num_heads, max_distance: as in
-            :class:`~attnbook.mechanisms.positions.relative.RelativeMultiHeadAttention`, whose other
-            options it takes.
+        d_model, num_heads, max_distance, d_head, d_head_value, bias, dropout: as in
+            :class:`~attnbook.mechanisms.positions.relative.RelativeMultiHeadAttention`.
         max_tree_distance: offsets in the tree are clipped to so many branches, up and down.
 
     Source: Wang, Tu, Wang and Shi 2019, the relative structural position beside the sequential one
@@ -209,9 +209,26 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
     """
 
     def __init__(
-        self, d_model: int, num_heads: int, *, max_distance: int, max_tree_distance: int, **options
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        max_distance: int,
+        max_tree_distance: int,
+        d_head: int | None = None,
+        d_head_value: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
     ) -> None:
-        super().__init__(d_model, num_heads, max_distance=max_distance, **options)
+        super().__init__(
+            d_model,
+            num_heads,
+            max_distance=max_distance,
+            d_head=d_head,
+            d_head_value=d_head_value,
+            bias=bias,
+            dropout=dropout,
+        )
         rows = 2 * check_integer("max_tree_distance", max_tree_distance) + 1
         self.max_tree_distance = max_tree_distance
         self.key_offset = relation_table(rows, self.d_head)  # b^K
@@ -238,7 +255,7 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         mask, _ = check_reading(x, x.shape[:-2], x.shape[-2], mask, self.num_heads)
 
         def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
-            source = _SourceWithTree(*self.project(key, value))
+            source = _SourceWithTree(*self.project_heads(key, value, 0))
             source.offset = offset.to(x.device, torch.int64)
             return super(SyntacticMultiHeadAttention, self).forward(
                 query, mask=mask, projected=source, need_weights=need_weights
@@ -246,7 +263,7 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
 
         return run(x, x, x) if mask is None else attend_despite(run, x, x, x, mask)
 
-    def _attend(
+    def attend_heads(
         self,
         query: torch.Tensor,
         source: _SourceWithTree,

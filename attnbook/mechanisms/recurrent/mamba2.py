@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from ...kernels.linear import Linear
 from ...validate import check_integer, check_tensor, require
 from .linear import RecurrentOutput, linear_attention
-from .multi_head import HeadDecay, RecurrentState
+from .multi_head import HeadDecay, RecurrentAttention, RecurrentState
 from .short_convolution import ShortConvolution, positions_there
 
 __all__ = ["Mamba2Mixer"]
@@ -17,7 +17,7 @@ __all__ = ["Mamba2Mixer"]
 _EPS = 1e-5  # of the norm
 
 
-class Mamba2Mixer(nn.Module):
+class Mamba2Mixer(RecurrentAttention):
     """Mix positions by a state-space model whose heads share queries and keys.
 
     ``[z, x, B, C, δ] = u W_in``; a short convolution over x, B and C;
@@ -43,8 +43,6 @@ class Mamba2Mixer(nn.Module):
 
     Source: Dao and Gu 2024, section 7 and figure 6.
     """
-
-    takes_state = True
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from ...kernels.linear import Linear
 from ...validate import check_choice, check_integer, check_tensor, require
+from ..caches.key_value import Read
 from ..layers.norms import RMSNorm
 from .linear import RecurrentOutput, linear_attention, positive_features, unit_features
 from .short_convolution import ShortConvolution, positions_there
@@ -66,7 +67,28 @@ class HeadDecay(nn.Module):
         return step.mT, (-self.log_rate.exp() * step).mT
 
 
-class LinearAttention(nn.Module):
+class RecurrentAttention(nn.Module):
+    """A layer whose past is a state: ``forward(x, mask, state=)`` gives a
+    :class:`RecurrentOutput`.
+    """
+
+    def read(
+        self,
+        x: torch.Tensor,
+        *,
+        mask: torch.Tensor | None = None,
+        cache: RecurrentState | None = None,
+        position: int | torch.Tensor = 0,
+        need_weights: bool = False,
+    ) -> Read:
+        """As :meth:`attnbook.MultiHeadAttention.read`; the state is the cache, which knows how far
+        the text has come, and there are no weights.
+        """
+        context, state = self(x, mask, state=cache)
+        return Read(context, state, None)
+
+
+class LinearAttention(RecurrentAttention):
     """Causal multi-head attention with a state of fixed size instead of a cache that grows.
 
     ``head_h = linear_attention(φ(x W_q), φ(x W_k), x W_v, …)``, see
@@ -102,8 +124,6 @@ class LinearAttention(nn.Module):
     rotation); Yang et al. 2024 (gated linear attention), section 4.4; Yang et al. 2024 (DeltaNet),
     section 3.4; Yang et al. 2025 (gated DeltaNet), section 3.4.
     """
-
-    takes_state = True  # a block gives the state and not what project makes, see transformer.layers
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import ResidualConnection
 from ...validate import check_integer
-from .layers import Attention, LayerOutput, cross_attention, self_attention
+from .layers import Attention, LayerOutput
 from .parts import Parts
 
 __all__ = [
@@ -126,9 +126,11 @@ class EvolvedEncoderLayer(nn.Module):
         present = 1.0 if mask is None else mask.mT.to(x.dtype)  # (batch, n, 1)
         x = self.around_gate(x, lambda h: F.glu(self.gate(h), -1))
         x = self.around_convolutions(x, lambda h: self._convolutions(h, present))
-        x, _, weights = self.around_attention(
-            x, lambda h: self_attention(self.attention, h, mask, None, need_weights, position)
+        h = self.around_attention.sublayer_input(x)
+        context, _, weights = self.attention.read(
+            h, mask=mask, position=position, need_weights=need_weights
         )
+        x = self.around_attention.combine(x, context)
         x = self.around_feed_forward(x, self.feed_forward)
         return LayerOutput(x, None, weights)
 
@@ -210,28 +212,25 @@ class EvolvedDecoderLayer(nn.Module):
         """
         old = EvolvedCache(None, None, None, None) if cache is None else cache
 
-        def both_attentions(h: torch.Tensor) -> tuple:
-            context, wide, _ = self_attention(
-                self.wide_attention, h, mask, old.wide, False, position
-            )
-            cross = cross_attention(
-                self.first_cross_attention, h, source_mask, source[0], False, position
-            )
-            return context + cross.context, wide
-
-        x, wide = self.around_both(x, both_attentions)
-        x, outer, inner = self.around_convolutions(
-            x, lambda h: self._convolutions(h, old.outer, old.inner)
+        h = self.around_both.sublayer_input(x)
+        context, wide, _ = self.wide_attention.read(h, cache=old.wide, mask=mask, position=position)
+        cross, _ = self.first_cross_attention(
+            h, mask=source_mask, projected=source[0], need_weights=False, position=position
         )
-        x, narrow, target_weights = self.around_attention(
-            x, lambda h: self_attention(self.attention, h, mask, old.narrow, need_weights, position)
+        x = self.around_both.combine(x, context + cross)
+        h = self.around_convolutions.sublayer_input(x)
+        convolved, outer, inner = self._convolutions(h, old.outer, old.inner)
+        x = self.around_convolutions.combine(x, convolved)
+        h = self.around_attention.sublayer_input(x)
+        context, narrow, target_weights = self.attention.read(
+            h, cache=old.narrow, mask=mask, position=position, need_weights=need_weights
         )
-        x, source_weights = self.around_cross_attention(
-            x,
-            lambda h: cross_attention(
-                self.cross_attention, h, source_mask, source[1], need_weights, position
-            ),
+        x = self.around_attention.combine(x, context)
+        h = self.around_cross_attention.sublayer_input(x)
+        context, source_weights = self.cross_attention(
+            h, mask=source_mask, projected=source[1], need_weights=need_weights, position=position
         )
+        x = self.around_cross_attention.combine(x, context)
         x = self.around_feed_forward(x, self.feed_forward)
         return LayerOutput(
             x,

@@ -3,13 +3,12 @@ the residual connections around them.
 
 What a block expects of its modules:
 
-- attention: ``project(x)`` makes of ``(batch, n, d)`` what queries are compared with, an object
-  with ``extend(more)`` that puts later positions behind earlier ones, which is how decoding keeps a
-  cache; and ``attention(x, mask=, projected=, need_weights=)`` returns ``(context, weights)``.
-  :class:`attnbook.MultiHeadAttention` is one; a convolution over the past can be another. One with
-  ``takes_position``, as with rotary positions, is also given ``position``, in both. One with
-  ``takes_state`` is recurrent: ``attention(x, mask, state=)`` returns ``(context, state)``, the
-  state is the cache, and there are no weights; :class:`attnbook.LinearAttention` is one.
+- attention: ``attention.read(x, cache=, mask=, position=, need_weights=)`` attends from positions x
+  to those of the cache and to x itself, and returns the context, the cache that includes x, and the
+  weights, a :class:`~attnbook.mechanisms.caches.key_value.Read`.
+  :class:`attnbook.MultiHeadAttention` has it, and :class:`attnbook.LinearAttention`, whose cache is
+  a state of fixed size. Attention over a source is ``attention(x, mask=, projected=,
+  need_weights=, position=)`` with what ``project(memory)`` made of it.
 - feed-forward: ``(batch, n, d)`` → the same. A mixture of experts or a memory of product keys can
   stand here.
 - residual: makes a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`, one per
@@ -27,7 +26,7 @@ import torch
 from torch import nn
 
 from ...kernels.hidden import without_hidden
-from ...mechanisms.attention.soft_attention import Attended
+from ...mechanisms.caches.key_value import Read
 from ...mechanisms.layers.residual import ResidualConnection
 
 __all__ = [
@@ -37,8 +36,8 @@ __all__ = [
     "Encoder",
     "EncoderLayer",
     "LayerOutput",
+    "Stack",
     "Stacked",
-    "self_attention",
 ]
 
 
@@ -50,6 +49,8 @@ class Attention(Protocol):
     """The attention of a block, see above."""
 
     def project(self, x: torch.Tensor, /) -> Any: ...
+
+    read: Callable[..., Read]
 
     def __call__(self, x: torch.Tensor, /, *arguments: Any, **options: Any) -> Any: ...
 
@@ -78,49 +79,6 @@ class Stacked(NamedTuple):
     caches: tuple
     weights: tuple | None
     mask: torch.Tensor | None = None
-
-
-def self_attention(
-    attention: Attention,
-    x: torch.Tensor,
-    mask: torch.Tensor | None,
-    cache: Any,
-    need_weights: bool,
-    position: Position = 0,
-) -> LayerOutput:
-    """Attend from positions x ``(batch, m, d)`` to those of the cache, if any, and to x itself.
-
-    Args:
-        position: of the first of x, for an attention with ``takes_position``.
-
-    Returns:
-        The context, the cache that includes x, and the weights or None.
-    """
-    if getattr(attention, "takes_state", False):
-        context, state = attention(x, mask, state=cache)
-        return LayerOutput(context, state, None)
-    placed = {"position": position} if getattr(attention, "takes_position", False) else {}
-    project: Any = attention.project
-    projected = project(x, **placed)
-    if cache is not None:
-        projected = cache.extend(projected)
-    context, weights = attention(
-        x, mask=mask, projected=projected, need_weights=need_weights, **placed
-    )
-    return LayerOutput(context, projected, weights)
-
-
-def cross_attention(
-    attention: Attention,
-    x: torch.Tensor,
-    mask: torch.Tensor | None,
-    source: Any,
-    need_weights: bool,
-    position: Position = 0,
-) -> Attended:
-    """Attend from positions x to a projected source; ``position`` as in :func:`self_attention`."""
-    placed = {"position": position} if getattr(attention, "takes_position", False) else {}
-    return attention(x, mask=mask, projected=source, need_weights=need_weights, **placed)
 
 
 class EncoderLayer(nn.Module):
@@ -172,7 +130,9 @@ class EncoderLayer(nn.Module):
                 attention that asks for it.
         """
         attended = self.attend(x, mask, cache=cache, need_weights=need_weights, position=position)
-        return attended._replace(x=self.around_feed_forward(attended.x, self.feed_forward))
+        h = self.around_feed_forward.sublayer_input(attended.x)
+        x = self.around_feed_forward.combine(attended.x, self.feed_forward(h))
+        return attended._replace(x=x)
 
     def attend(
         self,
@@ -184,11 +144,12 @@ class EncoderLayer(nn.Module):
         position: Position = 0,
     ) -> LayerOutput:
         """The block without its feed-forward network."""
-        return LayerOutput(
-            *self.around_attention(
-                x, lambda h: self_attention(self.attention, h, mask, cache, need_weights, position)
-            )
+        h = self.around_attention.sublayer_input(x)  # with pre-norm: norm(x)
+        read = self.attention.read(
+            h, cache=cache, mask=mask, position=position, need_weights=need_weights
         )
+        x = self.around_attention.combine(x, read.context)  # with pre-norm: x + dropout(…)
+        return LayerOutput(x, read.cache, read.weights)
 
 
 class DecoderLayer(nn.Module):
@@ -248,7 +209,9 @@ class DecoderLayer(nn.Module):
         attended = self.attend(
             x, source, mask, source_mask, cache=cache, need_weights=need_weights, position=position
         )
-        return attended._replace(x=self.around_feed_forward(attended.x, self.feed_forward))
+        h = self.around_feed_forward.sublayer_input(attended.x)
+        x = self.around_feed_forward.combine(attended.x, self.feed_forward(h))
+        return attended._replace(x=x)
 
     def attend(
         self,
@@ -262,28 +225,25 @@ class DecoderLayer(nn.Module):
         position: Position = 0,
     ) -> LayerOutput:
         """The block without its feed-forward network."""
-        x, cache, target_weights = self.around_attention(
-            x, lambda h: self_attention(self.attention, h, mask, cache, need_weights, position)
+        h = self.around_attention.sublayer_input(x)
+        read = self.attention.read(
+            h, cache=cache, mask=mask, position=position, need_weights=need_weights
         )
-        x, source_weights = self.around_cross_attention(
-            x,
-            lambda h: cross_attention(
-                self.cross_attention, h, source_mask, source, need_weights, position
-            ),
+        x = self.around_attention.combine(x, read.context)
+        h = self.around_cross_attention.sublayer_input(x)
+        context, weights = self.cross_attention(
+            h, mask=source_mask, projected=source, need_weights=need_weights, position=position
         )
-        return LayerOutput(x, cache, (target_weights, source_weights) if need_weights else None)
+        x = self.around_cross_attention.combine(x, context)
+        return LayerOutput(x, read.cache, (read.weights, weights) if need_weights else None)
 
 
-class Encoder(nn.Module):
-    """A stack of :class:`EncoderLayer`, and a norm at its end if its residual connections need it.
+class Stack(nn.Module):
+    """Blocks one after the other, and a norm at the end if their residual connections need it.
 
     Args:
         layers: the blocks, first to last; one may stand there more than once.
         norm: applied to the result; ``nn.Identity()`` where there is none, as in the paper.
-
-    Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, n)`` → :class:`Stacked`.
-
-    Source: Vaswani et al. 2017, section 3.1.
     """
 
     layers: Any  # an nn.ModuleList of blocks
@@ -291,6 +251,41 @@ class Encoder(nn.Module):
     def __init__(self, layers: Iterable[nn.Module], norm: nn.Module) -> None:
         super().__init__()
         self.layers, self.norm = nn.ModuleList(layers), norm
+
+    def run(
+        self,
+        x: torch.Tensor,
+        given: Iterable[tuple],
+        caches: Sequence | None,
+        need_weights: bool,
+        position: Position,
+    ) -> Stacked:
+        """Run all blocks, each with what it is ``given`` beside x."""
+        outputs, new_caches, weights = [x], [], []
+        caches = caches or [None] * len(self.layers)
+        for layer, arguments, cache in zip(self.layers, given, caches, strict=True):
+            x, cache, w = layer(
+                x, *arguments, cache=cache, need_weights=need_weights, position=position
+            )
+            outputs.append(x)
+            new_caches.append(cache)
+            weights.append(w)
+        return Stacked(
+            self.finish(outputs), tuple(new_caches), tuple(weights) if need_weights else None
+        )
+
+    def finish(self, outputs: list[torch.Tensor]) -> torch.Tensor:
+        """The result of the stack, from its input and what each block made of it."""
+        return self.norm(outputs[-1])
+
+
+class Encoder(Stack):
+    """A stack of :class:`EncoderLayer`.
+
+    Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, n)`` → :class:`Stacked`.
+
+    Source: Vaswani et al. 2017, section 3.1.
+    """
 
     def forward(
         self,
@@ -306,31 +301,17 @@ class Encoder(nn.Module):
         """
         if mask is not None and caches is None:
             x = without_hidden(x, mask)
-        new_caches, weights = [], []
-        for layer, cache in zip(self.layers, caches or [None] * len(self.layers), strict=True):
-            x, cache, w = layer(x, mask, cache=cache, need_weights=need_weights, position=position)
-            new_caches.append(cache)
-            weights.append(w)
-        return Stacked(self.norm(x), tuple(new_caches), tuple(weights) if need_weights else None)
+        return self.run(x, [(mask,)] * len(self.layers), caches, need_weights, position)
 
 
-class Decoder(nn.Module):
-    """A stack of :class:`DecoderLayer`, and a norm at its end if its residual connections need it.
-
-    Args:
-        layers, norm: as in :class:`Encoder`.
+class Decoder(Stack):
+    """A stack of :class:`DecoderLayer`.
 
     Shapes: x ``(batch, m, d)`` → :class:`Stacked`; the weights of a block are a pair, see
     :class:`LayerOutput`.
 
     Source: Vaswani et al. 2017, section 3.1.
     """
-
-    layers: Any  # an nn.ModuleList of blocks
-
-    def __init__(self, layers: Iterable[nn.Module], norm: nn.Module) -> None:
-        super().__init__()
-        self.layers, self.norm = nn.ModuleList(layers), norm
 
     def project(self, memory: torch.Tensor) -> tuple:
         """What each block reads of the encoder's output ``(batch, n, d)``."""
@@ -348,19 +329,5 @@ class Decoder(nn.Module):
         position: Position = 0,
     ) -> Stacked:
         """Run all blocks; ``sources`` is ``project(memory)``, the rest as in :class:`Encoder`."""
-        new_caches, weights = [], []
-        for layer, source, cache in zip(
-            self.layers, sources, caches or [None] * len(self.layers), strict=True
-        ):
-            x, cache, w = layer(
-                x,
-                source,
-                mask,
-                source_mask,
-                cache=cache,
-                need_weights=need_weights,
-                position=position,
-            )
-            new_caches.append(cache)
-            weights.append(w)
-        return Stacked(self.norm(x), tuple(new_caches), tuple(weights) if need_weights else None)
+        given = [(source, mask, source_mask) for source in sources]
+        return self.run(x, given, caches, need_weights, position)

@@ -75,35 +75,14 @@ def universal(d_model: int) -> Callable[[Make, int], list[nn.Module]]:
 
 class TransparentEncoder(Encoder):
     """An encoder that hands over what every block gives, each through the norm of the stack, for a
-    :class:`TransparentDecoder`.
+    :class:`TransparentDecoder`. It reads its whole source at once.
 
     Shapes: x ``(batch, n, d)`` → ``(batch, n, (N + 1), d)``, the embeddings first. Source: Bapna et
     al. 2018, section 4.
     """
 
-    def forward(
-        self,
-        x: torch.Tensor,
-        mask: torch.Tensor | None = None,
-        *,
-        caches: Sequence | None = None,
-        need_weights: bool = False,
-        position: Position = 0,
-    ) -> Stacked:
-        outputs, weights = [x], []
-        require(
-            caches is None,
-            "a transparent encoder reads its whole source at once: it takes no caches",
-        )
-        for layer in self.layers:
-            x, _, w = layer(x, mask, need_weights=need_weights, position=position)
-            outputs.append(x)
-            weights.append(w)
-        return Stacked(
-            torch.stack([self.norm(x) for x in outputs], dim=-2),
-            (),
-            tuple(weights) if need_weights else None,
-        )
+    def finish(self, outputs: list[torch.Tensor]) -> torch.Tensor:
+        return torch.stack([self.norm(x) for x in outputs], dim=-2)
 
 
 class TransparentDecoder(Decoder):
@@ -222,10 +201,11 @@ class FunnelEncoder(Encoder):
             nn.functional.pad(t, (0, 0, 0, 2 * short - n)).unflatten(-2, (short, 2)).sum(-2)
             for t in (x * present, present)
         )
-        keys = layer.attention.project(layer.around_attention.sublayer_input(x))
-        y, weights = layer.around_attention(
-            pairs / count.clamp(min=1),
-            lambda h: layer.attention(h, mask=mask, projected=keys, need_weights=need_weights),
+        around = layer.around_attention
+        keys = layer.attention.project(around.sublayer_input(x))
+        y = pairs / count.clamp(min=1)
+        context, weights = layer.attention(
+            around.sublayer_input(y), mask=mask, projected=keys, need_weights=need_weights
         )
-        y = layer.around_feed_forward(y, layer.feed_forward)
+        y = layer.around_feed_forward(around.combine(y, context), layer.feed_forward)
         return y, weights, None if mask is None else (count > 0).mT

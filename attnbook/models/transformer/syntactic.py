@@ -42,9 +42,9 @@ class SyntacticEncoderLayer(EncoderLayer):
         """Run the block over whole sentences; there is no cache: a tree is known when its sentence
         is.
         """
-        x, weights = self.around_attention(
-            x, lambda h: self.attention(h, offset, mask, need_weights=need_weights)
-        )
+        h = self.around_attention.sublayer_input(x)
+        context, weights = self.attention(h, offset, mask, need_weights=need_weights)
+        x = self.around_attention.combine(x, context)
         x = self.around_feed_forward(x, self.feed_forward)
         return LayerOutput(x, None, weights)
 

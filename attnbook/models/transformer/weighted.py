@@ -13,11 +13,11 @@ from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.residual import ResidualConnection
 from .layers import Attention, DecoderLayer, EncoderLayer
 
-__all__ = ["BranchedAttention", "WeightedDecoderLayer", "WeightedEncoderLayer"]
+__all__ = ["Branches", "WeightedDecoderLayer", "WeightedEncoderLayer"]
 
 
-class BranchedAttention(MultiHeadAttention):
-    """Multi-head attention and feed-forward network in one: a branch a head.
+class Branches(nn.Module):
+    """What joins the heads of an attention: a branch a head, each through the feed-forward network.
 
     ``Σ_i α_i FFN(κ_i head_i W_o,i)``;  κ and α are learned, positive, and sum to 1 each (a softmax;
     equal at the start).
@@ -25,63 +25,61 @@ class BranchedAttention(MultiHeadAttention):
     One network serves all branches. Since it is asked h times, it costs h times as much.
 
     Args:
+        projection: W_o of an attention; its bias is left out.
         feed_forward: FFN, ``(…, d_model)`` → the same.
-        d_model, num_heads: as in
-            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`, whose other
-            options it takes. W_o has no bias.
+        num_heads: h.
+
+    Shapes: the heads side by side, ``(…, m, h·d_head_value)`` → ``(…, m, d_model)``.
 
     Source: Ahmed, Keskar and Socher 2017, equations 3 to 5.
     """
 
-    def __init__(self, feed_forward: nn.Module, d_model: int, num_heads: int, **options) -> None:
-        super().__init__(d_model, num_heads, **options)
-        self.output_projection.register_parameter("bias", None)
-        self.feed_forward = feed_forward
+    def __init__(self, projection: nn.Linear, feed_forward: nn.Module, num_heads: int) -> None:
+        super().__init__()
+        self.weight, self.feed_forward = projection.weight, feed_forward  # W_o, FFN
         # κ, α before the softmax
         self.heads_in, self.branches_out = (nn.Parameter(torch.zeros(num_heads)) for _ in range(2))
 
-    def _join(self, context: torch.Tensor) -> torch.Tensor:
-        each = self.output_projection.weight.unflatten(1, (self.num_heads, -1))  # W_o of every head
-        branches = torch.einsum("...hmd,ohd,h->...hmo", context, each, self.heads_in.softmax(0))
-        return torch.einsum(
-            "...hmo,h->...mo", self.feed_forward(branches), self.branches_out.softmax(0)
+    def forward(self, heads: torch.Tensor) -> torch.Tensor:
+        h = len(self.heads_in)
+        each = self.weight.unflatten(1, (h, -1))  # W_o of every head
+        branches = torch.einsum(
+            "...mhd,ohd,h->...hmo", heads.unflatten(-1, (h, -1)), each, self.heads_in.softmax(0)
         )
-
-    @property
-    def _joined_zeros_differ(self) -> bool:
-        return True
+        branches = self.feed_forward(branches)
+        return torch.einsum("...hmo,h->...mo", branches, self.branches_out.softmax(0))
 
 
-def _branched(attention: Attention, feed_forward: nn.Module) -> BranchedAttention:
+def branched(attention: Attention, feed_forward: nn.Module) -> MultiHeadAttention:
+    """The attention with :class:`Branches` in the place of its output projection.
+
+    Weights that were saved before this had ``feed_forward``, ``heads_in`` and ``branches_out``
+    beside the projection; they are read, too.
+    """
     if type(attention) is not MultiHeadAttention:
         raise ValueError(
             f"attention must be a MultiHeadAttention to be cut into branches, got "
             f"{type(attention).__name__}"
         )
-    branched = BranchedAttention(
-        feed_forward,
-        attention.d_model,
-        attention.num_heads,
-        d_query=attention.query_width,
-        d_key=attention.key_width,
-        d_value=attention.value_width,
-        d_head=attention.d_head,
-        d_head_value=attention.d_head_value,
-        score=attention.score,
-        bias=attention.query_projection.bias is not None,
-        num_kv_heads=attention.num_kv_heads,
-        rotary=attention.rotary,
-        learned_sink=attention.sink is not None,
-        window=attention.window,
-        sinks=attention.sinks,
-    )
-    branched.query_norm, branched.key_norm = attention.query_norm, attention.key_norm
-    branched.dropout = attention.dropout
-    return branched
+    join = Branches(attention.output_projection, feed_forward, attention.num_heads)
+    attention.output_projection = join
+    attention.register_load_state_dict_pre_hook(_read_old_names)
+    return attention
+
+
+def _read_old_names(module, state, prefix, *_):
+    for name in list(state):
+        part = name.removeprefix(prefix)
+        if name.startswith(prefix) and part.split(".")[0] in (
+            "feed_forward",
+            "heads_in",
+            "branches_out",
+        ):
+            state[f"{prefix}output_projection.{part}"] = state.pop(name)
 
 
 class WeightedEncoderLayer(EncoderLayer):
-    """A block of one sublayer: :class:`BranchedAttention` over the positions themselves.
+    """A block of one sublayer: self-attention whose heads are joined by :class:`Branches`.
 
     Takes what :class:`~attnbook.models.transformer.layers.EncoderLayer` takes, so that it can be
     ``Parts.encoder_layer``; of the attention it takes the sizes and all options."""
@@ -93,13 +91,14 @@ class WeightedEncoderLayer(EncoderLayer):
         residual: Callable[[], ResidualConnection],
     ) -> None:
         nn.Module.__init__(self)
-        self.attention, self.around_attention = _branched(attention, feed_forward), residual()
+        self.attention, self.around_attention = branched(attention, feed_forward), residual()
 
     forward = EncoderLayer.attend
 
 
 class WeightedDecoderLayer(DecoderLayer):
-    """A block of self-attention as it was, and :class:`BranchedAttention` over the source.
+    """A block of self-attention as it was, and attention over the source whose heads are joined by
+    :class:`Branches`.
 
     Takes what :class:`~attnbook.models.transformer.layers.DecoderLayer` takes. The paper leaves
     open which of the two attentions of a decoder is cut into branches; here it is the one that the
@@ -114,7 +113,7 @@ class WeightedDecoderLayer(DecoderLayer):
     ) -> None:
         nn.Module.__init__(self)
         self.attention, self.around_attention = attention, residual()
-        self.cross_attention = _branched(cross_attention, feed_forward)
+        self.cross_attention = branched(cross_attention, feed_forward)
         self.around_cross_attention = residual()
 
     forward = DecoderLayer.attend

@@ -118,12 +118,9 @@ class Perceiver(nn.Module):
         z, weights = self.latents.expand(len(x), -1, -1), []
         where = None if mask is None else mask.unsqueeze(-2)
         for _ in range(self.repeats):
-            z, w = self.around_reading(
-                z,
-                lambda h: self.reading(
-                    h, mask=where, projected=projected, need_weights=need_weights
-                ),
-            )
+            h = self.around_reading.sublayer_input(z)
+            context, w = self.reading(h, mask=where, projected=projected, need_weights=need_weights)
+            z = self.around_reading.combine(z, context)
             z = self.stack(self.around_feed_forward(z, self.feed_forward)).x
             weights.append(w)
         return Latents(z, tuple(weights) if need_weights else None)

@@ -17,6 +17,7 @@ from attnbook import (
     GeneralScore,
     LinformerAttention,
     LocalAttention,
+    MemoryCompressedAttention,
     MultiHeadAttention,
     RelativeMultiHeadAttention,
     RMSNorm,
@@ -340,21 +341,29 @@ def test_wrong_arguments_are_named():
         (lambda: turned(x[0], position=torch.tensor([0, 1])), "position must be an integer, or"),
         (lambda: group_by_means(MultiHeadAttention(12, 3), 2), "must divide the 3 heads"),
         (
-            lambda: RelativeMultiHeadAttention(12, 3, max_distance=2, num_kv_heads=1),
-            "num_kv_heads cannot be chosen: RelativeMultiHeadAttention",
-        ),
-        (
             lambda: group_by_means(LocalAttention(12, 3, block_length=2), 1),
-            "num_kv_heads cannot be chosen: LocalAttention",
-        ),
-        (
-            lambda: LinformerAttention(12, 3, length=4, rank=2, rotary=RotaryPositions(4)),
-            "rotary cannot be chosen",
-        ),
-        (
-            lambda: SynthesizerAttention(12, 3, length=4, normalise=RMSNorm),
-            "normalise cannot be chosen",
+            "layer must be one that groups its queries, got LocalAttention",
         ),
     ):
         with pytest.raises(ValueError, match=words):
             call()
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "option"),
+    [
+        (RelativeMultiHeadAttention, {"max_distance": 2}, {"num_kv_heads": 1}),
+        (RelativeMultiHeadAttention, {"max_distance": 2}, {"learned_sink": True}),
+        (RelativeMultiHeadAttention, {"max_distance": 2}, {"score": None}),
+        (LocalAttention, {"block_length": 2}, {"num_kv_heads": 1}),
+        (LocalAttention, {"block_length": 2}, {"window": 2}),
+        (LinformerAttention, {"length": 4, "rank": 2}, {"rotary": RotaryPositions(4)}),
+        (SynthesizerAttention, {"length": 4}, {"normalise": RMSNorm}),
+        (SynthesizerAttention, {"length": 4}, {"d_key": 3}),
+        (MemoryCompressedAttention, {}, {"window": 2}),
+    ],
+)
+def test_a_layer_takes_only_what_it_is_defined_with(kind, own, option):
+    kind(12, 3, **own)
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{[*option][0]}'"):
+        kind(12, 3, **own, **option)

@@ -13,7 +13,6 @@ from attnbook import (
     ALiBi,
     DotScore,
     MultiHeadAttention,
-    RelativeMultiHeadAttention,
     ScaledDotScore,
     attend,
     causal_mask,
@@ -211,10 +210,6 @@ def test_arguments():
         (lambda: attend(DotScore(), query, key, sink=1.0), "sink must be floating point"),
         (lambda: attend(DotScore(), query, key, sink=torch.zeros(2)), "got shape .2,."),
         (lambda: masked_softmax(query, sink=torch.zeros(H, 1).long()), "sink must be"),
-        (
-            lambda: RelativeMultiHeadAttention(8, 2, max_distance=1, learned_sink=True),
-            "learned_sink cannot be chosen",
-        ),
     ):
         with pytest.raises(ValueError, match=words):
             call()

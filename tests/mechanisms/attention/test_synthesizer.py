@@ -219,10 +219,6 @@ def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
         (lambda: SynthesizerAttention(D, H, length=L, kind="sparse"), "^kind must"),
         (lambda: SynthesizerAttention(D, H, length=L, mix="minus"), "^mix must"),
         (lambda: SynthesizerAttention(D, H, length=0), "^length must"),
-        (
-            lambda: SynthesizerAttention(D, H, length=L, d_key=3),
-            "takes no score, d_query, d_key or d_value",
-        ),
         (lambda: build(kind="random")(x_of(3), torch.randn(2, 3, D + 1).double()), "^key must"),
         (lambda: build()(x_of(8)), "at most length = 7 keys.*got 8 queries and 8 keys"),
         (lambda: build()(x_of(3), projected=build().project(x_of(2))), "got 3 queries and 2 keys"),

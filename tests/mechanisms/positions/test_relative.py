@@ -265,10 +265,6 @@ def test_autocast_and_options():
     for call, words in (
         (lambda: RelativeMultiHeadAttention(12, 3, max_distance=-1), "max_distance must be"),
         (
-            lambda: RelativeMultiHeadAttention(12, 3, max_distance=2, score=None),
-            "score cannot be chosen",
-        ),
-        (
             lambda: layer()(torch.randn(1, 5, D).double(), torch.randn(1, 3, D).double()),
             "n must be at least m = 5",
         ),

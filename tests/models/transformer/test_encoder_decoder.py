@@ -551,7 +551,7 @@ def _source_attends_to_the_target(model):
         _set(
             layer.cross_attention,
             "forward",
-            lambda h, mask, projected, need_weights, f=forward, own=layer.cross_attention: f(
+            lambda h, f=forward, own=layer.cross_attention, need_weights=False, **_: f(
                 h, projected=own.project(h), need_weights=need_weights
             ),
         )

@@ -50,9 +50,9 @@ from attnbook.models.transformer.stacks import (
     universal,
 )
 from attnbook.models.transformer.weighted import (
-    BranchedAttention,
     WeightedDecoderLayer,
     WeightedEncoderLayer,
+    branched,
 )
 from attnbook.tasks import TOKEN_IDS
 
@@ -287,30 +287,39 @@ def branches_by_hand(layer, x, mask):
     """Σ_i α_i FFN(κ_i head_i W_o,i), head by head."""
     weights = layer(x, mask=mask).weights
     values = layer.value_projection(x)
-    total, w = 0, D // H
+    total, w, join = 0, D // H, layer.output_projection
     for i in range(H):
         head = weights[:, i] @ values[..., i * w : (i + 1) * w]
-        branch = (
-            layer.heads_in.softmax(0)[i]
-            * head
-            @ layer.output_projection.weight[:, i * w : (i + 1) * w].mT
-        )
-        total = total + layer.branches_out.softmax(0)[i] * layer.feed_forward(branch)
+        branch = join.heads_in.softmax(0)[i] * head @ join.weight[:, i * w : (i + 1) * w].mT
+        total = total + join.branches_out.softmax(0)[i] * join.feed_forward(branch)
     return total
 
 
 def test_branches_equal_the_definition_and_a_row_without_keys_is_zero():
-    layer, x = randomised(BranchedAttention(FeedForward(D, FF), D, H)), x_of()
+    layer = randomised(branched(MultiHeadAttention(D, H), FeedForward(D, FF)))
+    x = x_of()
     torch.testing.assert_close(
         layer(x, mask=causal_mask(5)).context, branches_by_hand(layer, x, causal_mask(5)), **EXACT
     )
     nothing = causal_mask(5).clone()
     nothing[2] = False
     assert layer(x, mask=nothing).context[:, 2].abs().max() == 0
-    fresh = BranchedAttention(FeedForward(D, FF), D, H)
+    fresh = branched(MultiHeadAttention(D, H), FeedForward(D, FF)).output_projection
     assert (
         fresh.heads_in.softmax(0).tolist() == fresh.branches_out.softmax(0).tolist() == [1 / H] * H
     )
+
+
+def test_weights_of_branches_are_read_under_their_old_names_too():
+    layer, other = (branched(MultiHeadAttention(D, H), FeedForward(D, FF)) for _ in range(2))
+    old = {
+        name.replace("output_projection.", "", "output_projection.weight" not in name): value
+        for name, value in randomised(layer).state_dict().items()
+    }
+    assert {"feed_forward.hidden.weight", "heads_in", "output_projection.weight"} <= {*old}
+    other.double().load_state_dict(old)
+    x = x_of()
+    torch.testing.assert_close(other(x).context, layer(x).context, **EXACT)
 
 
 def test_weighted_blocks_have_one_sublayer_less():
@@ -327,10 +336,11 @@ def test_weighted_blocks_have_one_sublayer_less():
     assert (decoder.key_width, decoder.value_width) == (7, 9)
     options = {"rotary": RotaryPositions(D // H), "normalise": RMSNorm, "num_kv_heads": 1}
     made = MultiHeadAttention(D, H, learned_sink=True, window=3, sinks=1, **options)
-    branched = WeightedEncoderLayer(made, network, wire()).attention
-    assert {*dict(made.named_parameters())} <= {*dict(branched.named_parameters())} | {BIAS}
-    assert (branched.rotary, branched.window, branched.sinks) == (made.rotary, 3, 1)
-    assert branched.key_projection.weight.shape == made.key_projection.weight.shape
+    names = {*dict(made.named_parameters())}
+    joined = WeightedEncoderLayer(made, network, wire()).attention
+    assert names <= {*dict(joined.named_parameters())} | {BIAS}
+    assert joined.rotary is options["rotary"] and joined.window.size == 3
+    assert joined.num_kv_heads == joined.window.sinks == 1
     with pytest.raises(
         ValueError,
         match="attention must be a MultiHeadAttention to be cut into branches, got "

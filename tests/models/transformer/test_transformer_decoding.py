@@ -25,8 +25,7 @@ from attnbook import (
 )
 from attnbook.decoding import beam_search, greedy
 from attnbook.mechanisms import NoPositions, ReZero
-from attnbook.mechanisms.attention.soft_attention import Attended
-from attnbook.mechanisms.caches.key_value import ProjectedSource
+from attnbook.mechanisms.caches.key_value import ProjectedSource, Read
 from attnbook.models.transformer.layers import EncoderLayer
 from attnbook.modules import map_tensors
 from attnbook.tasks import TOKEN_IDS
@@ -46,21 +45,15 @@ class CausalConvolution(nn.Module):
     and its own kind of cache.
     """
 
-    class Past(tuple):
-        def extend(self, more):
-            return type(self)((torch.cat([self[0], more[0]], 1),))
-
     def __init__(self):
         super().__init__()
         self.weight, self.output = nn.Parameter(torch.randn(3, D)), nn.Linear(D, D)
 
-    def project(self, x):
-        return self.Past((x,))
-
-    def forward(self, x, mask=None, *, projected, need_weights=True):
-        m, past = x.shape[1], nn.functional.pad(projected[0], (0, 0, 2, 0))
+    def read(self, x, *, cache=None, mask=None, position=0, need_weights=False):
+        cache = x if cache is None else torch.cat([cache, x], 1)
+        m, past = x.shape[1], nn.functional.pad(cache, (0, 0, 2, 0))
         seen = torch.stack([past[:, k : past.shape[1] - 2 + k] for k in range(3)])[:, :, -m:]
-        return Attended(self.output((seen * self.weight[:, None, None]).sum(0)), None)
+        return Read(self.output((seen * self.weight[:, None, None]).sum(0)), cache, None)
 
 
 BASE = paper_parts(D, H, FF, dropout=0.0)
@@ -404,7 +397,7 @@ def test_on_a_gpu_it_is_the_same_model():
 def _no_own_key(model):
     for layer in model.decoder.layers:
         extend = layer.attention.project
-        layer.attention.project = lambda x, f=extend: Stale(f(x))
+        layer.attention.project = lambda x, position=0, f=extend: Stale(f(x))
 
 
 class Stale:
@@ -435,7 +428,7 @@ def _positions_ahead_by_one(model):
 def _cache_of_keys_only(model):
     for layer in model.decoder.layers:
         project = layer.attention.project
-        layer.attention.project = lambda x, f=project: KeysOnly(*f(x))
+        layer.attention.project = lambda x, position=0, f=project: KeysOnly(*f(x))
 
 
 class KeysOnly(ProjectedSource):
@@ -449,7 +442,7 @@ class KeysOnly(ProjectedSource):
 def _in_front(model):
     for layer in model.decoder.layers:
         project = layer.attention.project
-        layer.attention.project = lambda x, f=project: InFront(*f(x))
+        layer.attention.project = lambda x, position=0, f=project: InFront(*f(x))
 
 
 class InFront(ProjectedSource):
