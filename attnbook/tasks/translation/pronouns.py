@@ -28,7 +28,8 @@ from typing import NamedTuple
 
 from ...validate import check_integer, check_seed
 from ..sequences.pairs import Pair, span
-from ..sequences.task import Task, generated_task, make_task
+from ..sequences.task import Task, generated_task, split_pairs
+from ..sequences.vocabulary import Vocabulary
 from . import phrases
 
 __all__ = [
@@ -278,8 +279,9 @@ def pronoun_task(
     *, train: int, valid: int = 500, test: int = 1000, seed: int = 0, described: int = 0
 ) -> Task:
     """A task of translation pairs that all differ."""
-    return make_task(
-        "pronouns", train=train, valid=valid, test=test, seed=seed, described=described
+    source, target = Vocabulary(source_tokens(described)), Vocabulary(target_tokens(described))
+    return split_pairs(
+        "pronouns", drawer(described=described), source, target, train, valid, test, seed
     )
 
 
