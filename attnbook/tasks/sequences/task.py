@@ -136,7 +136,7 @@ def split_pairs(
 
 
 def call_with(name: str, function: Callable, options: dict):
-    """``function(**options)``, or a ValueError that names the task and the option it does not take."""
+    """``function(**options)``, or a ValueError that names the task and the unknown option."""
     try:
         signature(function).bind(**options)
     except TypeError as error:
