@@ -41,6 +41,8 @@ def bandit_policies(pulls: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class BanditSettings:
+    """Settings of :func:`bandits`."""
+
     pulls: int = 10  # pulls per episode
     arms: int = 5  # arms of a bandit
     kind: str = "snail"  # snail or lstm

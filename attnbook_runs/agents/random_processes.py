@@ -61,6 +61,8 @@ def fractions_of_optimum(
 
 @dataclass(frozen=True)
 class ProcessSettings:
+    """Settings of :func:`processes`."""
+
     episodes: int = 10  # episodes per environment
     states: int = 10  # states of a process
     num_actions: int = 5  # actions per state
