@@ -1,6 +1,4 @@
-"""The problems of the book: generators with exact answers and known alignments, and loaders of
-real data.
-"""
+"""The problems of the book: generators with exact answers, and loaders of real data."""
 
 from .make import make_task
 from .sequences.batches import Batch, SequenceBatches, collate

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
 
+from ...validate import require
 from .pairs import Pair, distinct, stream
 from .vocabulary import Vocabulary
 
@@ -50,15 +51,8 @@ class Task:
             seed: of the draws.
             options: those of the task's generator; so a test of longer sources than
                 those of training is ``task.unseen(500, seed=1, phrases=8)``.
-
-        Raises:
-            ValueError: the data is a fixed collection, an option is unknown, or there are too few
-                new sources.
         """
-        if self.name not in DRAWERS:
-            raise ValueError(
-                f"task {self.name!r} is a fixed collection: there are no more pairs to draw"
-            )
+        require(self.name in DRAWERS, f"task {self.name!r} is a fixed collection: nothing to draw")
         seen = {pair.source for part in (self.train, self.valid, self.test) for pair in part}
         draw = call_with(self.name, DRAWERS[self.name], options)
         return distinct(stream(draw, seed), count, seen)
@@ -94,9 +88,7 @@ def generated_task(name: str, tokens: Callable[..., tuple], **fixed):
 
 
 def corpus_task(name: str):
-    """Register a function ``make(*, train, valid, test, seed, **options)`` that returns the
-    :class:`Task`, with its attribution.
-    """
+    """Register a function ``make(*, train, valid, test, seed, **options)`` that returns a Task."""
 
     def register(make: Callable[..., Task]) -> Callable[..., Task]:
         _register(name, make)
@@ -106,8 +98,7 @@ def corpus_task(name: str):
 
 
 def _register(name: str, make: Callable[..., Task]) -> None:
-    if name in MAKERS:
-        raise ValueError(f"name must be that of one task, got {name!r} a second time")
+    require(name not in MAKERS, f"name must be that of one task, got {name!r} a second time")
     MAKERS[name] = make
 
 
@@ -124,15 +115,8 @@ def split_pairs(
     """A task of drawn pairs whose sources all differ; test and valid are drawn first, so they stay
     the same when ``train`` grows.
     """
-    pairs = distinct(stream(draw, seed), test + valid + train, set())
-    return Task(
-        name,
-        test=pairs[:test],
-        valid=pairs[test : test + valid],
-        train=pairs[test + valid :],
-        source_vocab=source_vocab,
-        target_vocab=target_vocab,
-    )
+    pairs, held = distinct(stream(draw, seed), test + valid + train, set()), test + valid
+    return Task(name, pairs[held:], pairs[test:held], pairs[:test], source_vocab, target_vocab)
 
 
 def call_with(name: str, function: Callable, options: dict):
