@@ -1,10 +1,9 @@
-"""The problems of the book: generators with exact answers and known alignments, and loaders of
-real data.
-"""
+"""The problems of the book: generators with exact answers, and loaders of real data."""
 
+from .make import make_task
 from .sequences.batches import Batch, SequenceBatches, collate
 from .sequences.pairs import Pair
-from .sequences.task import Task, make_task
+from .sequences.task import Task
 from .sequences.vocabulary import BOS, EOS, PAD, TOKEN_IDS, UNK, Vocabulary
 from .text.characters import (
     CharacterWindows,

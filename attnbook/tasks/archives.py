@@ -1,6 +1,4 @@
-"""Archives that a server packs anew at each request: their bytes differ, so the checksum covers the
-files in them.
-"""
+"""Archives that a server packs anew at each request: the checksum covers the files in them."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+from ..validate import require
 from . import datasets
 
 __all__ = ["fetch_archive", "members_digest"]
@@ -22,9 +21,6 @@ def members_digest(path: str | os.PathLike, chosen: Callable[[str], bool]) -> st
 
     It is that of the lines ``SHA-256  NAME``, sorted by name, each with a line feed; NAME without
     the first folder, which GitHub names after the commit.
-
-    Raises:
-        ValueError: the archive is damaged or holds none of them.
     """
     lines = []
     try:
@@ -36,11 +32,9 @@ def members_digest(path: str | os.PathLike, chosen: Callable[[str], bool]) -> st
                     lines.append((name, hashlib.sha256(content.read()).hexdigest()))
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise ValueError(f"path must be a complete archive, got {path} ({error})") from error
-    if not lines:
-        raise ValueError(f"path must hold the chosen files, got none in {path}")
-    return hashlib.sha256(
-        "".join(f"{digest}  {name}\n" for name, digest in sorted(lines)).encode()
-    ).hexdigest()
+    require(bool(lines), f"path must hold the chosen files, got none in {path}")
+    listed = "".join(f"{digest}  {name}\n" for name, digest in sorted(lines))
+    return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def fetch_archive(

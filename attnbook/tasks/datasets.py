@@ -46,9 +46,8 @@ class Entry(NamedTuple):
             actual = hashlib.sha256(content).hexdigest()
         else:
             kind, expected = "git blob SHA-1", self.git_blob_sha1
-            actual = hashlib.sha1(
-                b"blob %d\0" % len(content) + content, usedforsecurity=False
-            ).hexdigest()
+            blob = b"blob %d\0" % len(content) + content
+            actual = hashlib.sha1(blob, usedforsecurity=False).hexdigest()
         if actual != expected:
             size = f", expected {self.bytes}" if self.bytes else ""
             raise ValueError(
@@ -67,24 +66,20 @@ def read_registry(path: str | os.PathLike | None = None) -> dict[tuple[str, str]
 
 
 def entry(name: str, file: str) -> Entry:
-    """The registry's entry of a file.
-
-    Raises:
-        ValueError: the registry has no such file; lists the choices.
-    """
-    entries = read_registry()
-    check_choice("name", name, sorted({known for known, _ in entries}))
-    check_choice(
-        f"file of {name}", file, [known for data_set, known in entries if data_set == name]
-    )
-    return entries[name, file]
+    """The registry's entry of a file."""
+    files = [row.file for row in _rows_of(name)]
+    return read_registry()[name, check_choice(f"file of {name}", file, files)]
 
 
 def attribution(name: str) -> str:
     """Whom to credit when a data set is used or shown."""
-    entries = read_registry()
-    check_choice("name", name, sorted({known for known, _ in entries}))
-    return next(row.attribution for row in entries.values() if row.name == name)
+    return _rows_of(name)[0].attribution
+
+
+def _rows_of(name: str) -> list[Entry]:
+    rows = read_registry().values()
+    check_choice("name", name, sorted({row.name for row in rows}))
+    return [row for row in rows if row.name == name]
 
 
 def mirror() -> Path | None:
@@ -113,9 +108,7 @@ def cache() -> Path:
 
 
 def available(name: str, file: str) -> bool:
-    """Whether a file is in the mirror, or, without a mirror, in the cache, so that `fetch` needs no
-    download unless it is damaged.
-    """
+    """Whether a file is in the mirror or, without one, in the cache, so that none is downloaded."""
     folder = mirror() or cache()
     entry(name, file)
     return (folder / name / file).is_file()

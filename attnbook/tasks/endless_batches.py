@@ -31,17 +31,14 @@ def text_generator(seed: int, step: int) -> random.Random:
 
 
 class GeneratedBatches(Generic[T]):
-    """New examples at every step.
+    """New examples at every step. One is drawn at once, so that a wrong argument of ``draw`` shows
+    before the training begins.
 
     Args:
         draw: ``draw(batch_size, generator)`` makes one batch from random numbers.
         batch_size: examples per batch.
         seed: of all batches.
         generator: ``generator(seed, step)`` makes the random numbers of a step.
-
-    Raises:
-        ValueError: for a batch size below 1 or a step below 0, and whatever ``draw`` raises: one
-            example is drawn at once, so that a wrong argument shows before the training begins.
     """
 
     def __init__(
@@ -57,7 +54,8 @@ class GeneratedBatches(Generic[T]):
 
     def batch(self, step: int) -> T:
         """The batch of a step, counted from 0."""
-        return self._draw(self.batch_size, self._generator(self.seed, _check_step(step)))
+        check_integer("step", step, 0)
+        return self._draw(self.batch_size, self._generator(self.seed, step))
 
 
 class EpochBatches(Generic[T]):
@@ -104,7 +102,7 @@ class EpochBatches(Generic[T]):
 
     def indices(self, step: int) -> list[int]:
         """Which examples make the batch of a step."""
-        epoch, position = divmod(_check_step(step), len(self))
+        epoch, position = divmod(check_integer("step", step, 0), len(self))
         if self._epoch is None or self._epoch[0] != epoch:  # a cache of the last epoch
             self._epoch = epoch, self._order(epoch)
         return self._epoch[1][position]
@@ -114,11 +112,8 @@ class EpochBatches(Generic[T]):
         order = list(range(self._count))
         generator.shuffle(order)
         if self._length is not None:
-            order = [
-                index
-                for part in _cut(order, self._stretch)
-                for index in sorted(part, key=self._length)
-            ]
+            stretches = (sorted(part, key=self._length) for part in _cut(order, self._stretch))
+            order = [index for part in stretches for index in part]
         batches = _cut(order, self.batch_size)
         if self._shuffle_batches:
             generator.shuffle(batches)
@@ -127,7 +122,3 @@ class EpochBatches(Generic[T]):
 
 def _cut(order: Sequence[int], size: int) -> list[list[int]]:
     return [list(order[start : start + size]) for start in range(0, len(order), size)]
-
-
-def _check_step(step: int) -> int:
-    return check_integer("step", step, 0)

@@ -13,6 +13,7 @@ from attnbook.tasks.decisions.bandits import Bandits, RandomPolicy
 from attnbook.tasks.decisions.decision_processes import DecisionProcesses, OptimalPlanner
 from attnbook.tasks.decisions.environments import play
 from attnbook.training import load_model_weights
+from attnbook.training.policy_gradient import AgentPolicy
 from attnbook_runs import agents, load_experiments
 
 TINY = dict(steps=3, batch=8, width=8, filters=4, count=40)
@@ -152,7 +153,7 @@ def test_an_agent_learns_small_environments_and_its_broken_twin_does_not(make, l
     settings = agents.ProcessSettings(steps=150, batch=256, learning_rate=1e-2)
     agents.train_agent(agent, environments, settings, seed=0, device="cpu")
     found = agents.fractions_of_optimum(
-        environments, agents.AgentPolicy(agent, greedy=True), seed=5, count=4000
+        environments, AgentPolicy(agent, greedy=True), seed=5, count=4000
     )
     assert least < found["fraction"] < most
     assert (found["by_episode"][-1] - found["by_episode"][0] > 0.06) == (make is LSTMAgent), (
@@ -174,7 +175,7 @@ def test_both_recorded_bandits_are_better_than_chance():
         )
         fresh = agents.make_agent(world, kind)
         untrained = play(
-            world, agents.AgentPolicy(fresh), seed=1, count=500, keep_inputs=False
+            world, AgentPolicy(fresh), seed=1, count=500, keep_inputs=False
         ).rewards.sum(1)
         assert float(untrained.mean()) < 5.5
 
@@ -190,7 +191,7 @@ def test_the_recorded_agent_of_a_hundred_pulls_explores():
     )
     load_model_weights(agent, resources.path("results/bandits-lstm-100.safetensors"))
     policies = {
-        "agent": agents.AgentPolicy(agent, greedy=True),
+        "agent": AgentPolicy(agent, greedy=True),
         **{name: agents.bandit_policies(100)[name] for name in ("greedy", "Gittins")},
     }
     earned = {
@@ -218,12 +219,12 @@ def test_recorded_networks_know_small_environments_by_state():
         )
         network = agents.make_agent(environments, kind, **sizes)
         before = agents.fractions_of_optimum(
-            environments, agents.AgentPolicy(network, greedy=True), seed=3, count=1000
+            environments, AgentPolicy(network, greedy=True), seed=3, count=1000
         )["fraction"]
         load_model_weights(network, resources.path(f"results/processes-{kind}-small.safetensors"))
         assert (
             agents.fractions_of_optimum(
-                environments, agents.AgentPolicy(network, greedy=True), seed=3, count=1000
+                environments, AgentPolicy(network, greedy=True), seed=3, count=1000
             )["fraction"]
             > 0.77
             > 0.68

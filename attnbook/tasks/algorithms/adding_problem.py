@@ -1,6 +1,4 @@
-"""Two marked numbers in a long sequence: their sum, their product, or a difference that needs
-their order.
-"""
+"""Two marked numbers in a long sequence: their sum, product, or a difference that needs order."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ from ..endless_batches import GeneratedBatches
 __all__ = ["KINDS", "TOLERANCE", "LongMemoryBatches", "MarkedNumbers", "draw"]
 
 TOLERANCE = 0.04
-"""An answer counts as right when it is off by less than this (Hochreiter and Schmidhuber 1997,
-section 5.4).
-"""
+"""An answer is right when it is off by less (Hochreiter and Schmidhuber 1997, section 5.4)."""
 
 
 class MarkedNumbers(NamedTuple):
@@ -84,11 +80,9 @@ def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Mark
     markers.scatter_(1, marked, 1.0)
     markers[:, 0] = -1.0
     markers.scatter_(1, lengths[:, None] - 1, -1.0)
-    chosen = numbers.gather(1, marked)
-    chosen = torch.where(marked == 0, instead, chosen)
-    return MarkedNumbers(
-        torch.stack([numbers, markers], -1), lengths, target(chosen[:, 0], chosen[:, 1]), marked
-    )
+    chosen = torch.where(marked == 0, instead, numbers.gather(1, marked))
+    inputs = torch.stack([numbers, markers], -1)
+    return MarkedNumbers(inputs, lengths, target(*chosen.unbind(1)), marked)
 
 
 class LongMemoryBatches(GeneratedBatches[MarkedNumbers]):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from ...validate import check_choice, check_integer, check_number
+from ...validate import check_choice, check_integer
 from ..endless_batches import GeneratedBatches
 from ..sequences.vocabulary import PAD, UNK
 
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 KINDS = ("look-up", "topic")
-VALUES, SYMBOLS, TOPICS = 8, 16, 8
+VALUES, SYMBOLS, TOPICS, SHARE = 8, 16, 8, 0.15
 FIRST = UNK + 1
 """The id of the first word. In a topic word k is ``FIRST + k`` and UNK stands in the gaps. In a
 look-up the name i with the value k is ``FIRST + i · (VALUES + 1) + k + 1``, with k = −1 in a gap,
@@ -57,41 +57,30 @@ class Gaps(NamedTuple):
 
 def frequencies() -> torch.Tensor:
     """``(topics, symbols)``: the probability of each word in each topic. Always the same."""
-    noise = torch.randn(
-        TOPICS, SYMBOLS, generator=torch.Generator().manual_seed(0), dtype=torch.float64
-    )
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(TOPICS, SYMBOLS, generator=generator, dtype=torch.float64)
     return (1.5 * noise).softmax(-1)
 
 
 class GapBatches(GeneratedBatches[Gaps]):
-    """Endless batches of :func:`draw`, whose arguments are ``kind``, ``length`` and ``share``."""
+    """Endless batches of :func:`draw`, whose arguments are ``kind`` and ``length``."""
 
-    def __init__(
-        self, kind: str, length: int, batch_size: int, seed: int = 0, share: float = 0.15
-    ) -> None:
-        super().__init__(partial(draw, kind, length, share=share), batch_size, seed)
+    def __init__(self, kind: str, length: int, batch_size: int, seed: int = 0) -> None:
+        super().__init__(partial(draw, kind, length), batch_size, seed)
 
 
-def draw(
-    kind: str, length: int, count: int, generator: torch.Generator, *, share: float = 0.15
-) -> Gaps:
+def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Gaps:
     """Random texts with gaps.
 
     Args:
-        kind: "look-up" or "topic".
+        kind: "look-up", or "topic", of whose words a share of :data:`SHARE` is masked.
         length: n; even for look-ups, whose second half is all gaps.
         count: B.
-        share: of a topic's words that are masked.
     """
     check_choice("kind", kind, KINDS)
     if check_integer("length", length, 2) % 2 and kind == "look-up":
         raise ValueError(f"length must be even for look-ups, got {length!r}")
-    check_number("share", share, above=0, most=0.5)
-    return (
-        _look_ups(length, count, generator)
-        if kind == "look-up"
-        else _topics(length, count, generator, share)
-    )
+    return (_look_ups if kind == "look-up" else _topics)(length, count, generator)
 
 
 def _look_ups(length: int, count: int, generator: torch.Generator) -> Gaps:
@@ -105,15 +94,14 @@ def _look_ups(length: int, count: int, generator: torch.Generator) -> Gaps:
     )
 
 
-def _topics(length: int, count: int, generator: torch.Generator, share: float) -> Gaps:
+def _topics(length: int, count: int, generator: torch.Generator) -> Gaps:
     topic = torch.randint(TOPICS, (count,), generator=generator)
     words = FIRST + torch.multinomial(
         frequencies()[topic], length, replacement=True, generator=generator
     )
     places = torch.rand(count, length, generator=generator).argsort(1)
-    masked = torch.zeros_like(words, dtype=torch.bool).scatter(
-        1, places[:, : max(1, round(share * length))], True
-    )
+    places = places[:, : max(1, round(SHARE * length))]
+    masked = torch.zeros_like(words, dtype=torch.bool).scatter(1, places, True)
     return Gaps(words.masked_fill(masked, UNK), words.masked_fill(~masked, PAD))
 
 
@@ -126,13 +114,8 @@ def best_loss(kind: str, batch: Gaps) -> float:
     if kind == "look-up":
         return 0.0
     table, shown, masked = frequencies(), batch.tokens != UNK, batch.target != PAD
-    # (B, symbols)
-    counts = (
-        F.one_hot((batch.tokens - FIRST).clamp(min=0), SYMBOLS)
-        .double()
-        .mul(shown[..., None])
-        .sum(1)
-    )
+    words = F.one_hot((batch.tokens - FIRST).clamp(min=0), SYMBOLS).double()
+    counts = (words * shown[..., None]).sum(1)  # (B, symbols)
     posterior = (counts @ table.log().T).softmax(-1)
     right = (posterior @ table).log().gather(1, (batch.target - FIRST).clamp(min=0))
     return float(-(right * masked).sum() / masked.sum())

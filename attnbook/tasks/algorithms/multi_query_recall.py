@@ -1,11 +1,8 @@
-"""Associative recall of many pairs: a list of keys with values, then keys alone, each asking for
-its value.
-"""
+"""Associative recall of many pairs: keys with values, then keys alone that ask for theirs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -35,14 +32,12 @@ class RecallBatches(GeneratedBatches[Recall]):
         self, pairs: Sequence[int], batch_size: int, seed: int = 0, **options: int
     ) -> None:
         require(len(pairs) > 0, "pairs must hold at least one number, got none")
-        super().__init__(partial(_any_size, tuple(pairs), options), batch_size, seed)
 
+        def any_size(count: int, generator: torch.Generator) -> Recall:
+            size = pairs[int(torch.randint(len(pairs), (), generator=generator))]
+            return draw(size, count, generator, **options)
 
-def _any_size(
-    sizes: tuple[int, ...], options: dict[str, int], count: int, generator: torch.Generator
-) -> Recall:
-    size = sizes[int(torch.randint(len(sizes), (), generator=generator))]
-    return draw(size, count, generator, **options)
+        super().__init__(any_size, batch_size, seed)
 
 
 def draw(

@@ -1,6 +1,4 @@
-"""The tasks of the neural Turing machine: copy, repeat copy, associative recall, dynamic
-n-grams, priority sort.
-"""
+"""The five tasks of the neural Turing machine, from copying to sorting by priority."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...validate import check_choice, check_integer, check_range
+from ...validate import check_choice, check_integer, check_range, describe, require
 from ..endless_batches import GeneratedBatches, torch_generator
 
 __all__ = [
@@ -66,12 +64,9 @@ def draw_copy(
     Shapes: inputs ``(B, 2 n_max + 1, bits + 1)``, targets ``(B, 2 n_max + 1, bits)``.
     Source: Graves, Wayne and Danihelka 2014, section 4.1.
     """
-    batch = _repeated(
-        count, generator, bits, _lengths("length", length, count, generator, together), 1
-    )
-    return AlgorithmBatch(
-        batch.inputs[..., :-1], batch.targets[..., :-1], batch.mask & (batch.targets[..., -1] == 0)
-    )
+    lengths = _lengths("length", length, count, generator, together)
+    inputs, targets, mask = _repeated(count, generator, bits, lengths, 1)
+    return AlgorithmBatch(inputs[..., :-1], targets[..., :-1], mask & (targets[..., -1] == 0))
 
 
 def draw_repeat_copy(
@@ -102,8 +97,7 @@ def draw_repeat_copy(
     lengths = _lengths("length", length, count, generator, together)
     times = _lengths("repeats", repeats, count, generator, together)
     low, high = check_range("counted", counted)
-    if low == high:
-        raise ValueError(f"counted must hold two numbers at least, got {counted!r}")
+    require(low < high, f"counted must hold two numbers at least, got {counted!r}")
     normal = (times - (low + high) / 2) / (((high - low + 1) ** 2 - 1) / 12) ** 0.5
     return _repeated(count, generator, bits, lengths, times, normal)
 
@@ -141,10 +135,7 @@ def draw_associative_recall(
     time = torch.arange((most + 1) * block + 1 + item)
     # which item, and which of its vectors; −1 is the delimiter
     place, within = time // block, time % block - 1
-    query_start, last = (
-        k[:, None] * block,
-        (k[:, None] + 1) * block,
-    )  # steps of the two query delimiters
+    query_start, last = k[:, None] * block, (k[:, None] + 1) * block  # the two query delimiters
     shown = torch.where(time < query_start, place.expand(count, -1), query[:, None])
     given = (time < last) & (within >= 0)
     inputs = torch.zeros(count, len(time), bits + 2)
@@ -180,9 +171,8 @@ def draw_n_grams(
         sequence[:, t] = (uniform[:, t] < one).float()
         context = (2 * context + sequence[:, t].long()) % 2 ** (n - 1)
     inputs = torch.cat([torch.zeros(count, 1), sequence[:, :-1]], 1)
-    return AlgorithmBatch(
-        inputs[..., None], sequence[..., None], torch.ones(count, length, dtype=torch.bool)
-    )
+    counts = torch.ones(count, length, dtype=torch.bool)
+    return AlgorithmBatch(inputs[..., None], sequence[..., None], counts)
 
 
 def optimal_n_grams(bits: torch.Tensor, n: int = 6) -> torch.Tensor:
@@ -196,26 +186,24 @@ def optimal_n_grams(bits: torch.Tensor, n: int = 6) -> torch.Tensor:
     Shapes: bits ``(B, T)`` of 0 and 1, result ``(B, T)`` in float64. Source: Graves et al. 2014,
     equation 10.
     """
-    if bits.dim() != 2 or bits.numel() == 0 or not bool(((bits == 0) | (bits == 1)).all()):
-        raise ValueError(f"bits must be (batch, T) of 0 and 1, got shape {tuple(bits.shape)}")
+    require(
+        bits.dim() == 2 and bits.numel() > 0 and bool(((bits == 0) | (bits == 1)).all()),
+        f"bits must be (batch, T) of 0 and 1, got {describe(bits)}",
+    )
     check_integer("n", n)
     history, known = n - 1, bits.long()
     if bits.shape[1] <= history:
         return torch.full(bits.shape, 0.5, dtype=torch.float64, device=bits.device)
     powers = 2 ** torch.arange(history - 1, -1, -1, device=bits.device)
-    context = (
-        (known.unfold(1, history, 1)[:, :-1] * powers).sum(-1)
-        if history
-        else torch.zeros_like(known)
-    )
+    context = torch.zeros_like(known)
+    if history:
+        context = (known.unfold(1, history, 1)[:, :-1] * powers).sum(-1)
     following = known[:, history:]  # the bit after each context
     seen = torch.nn.functional.one_hot(context, 2**history)
     # (2, B, T − n + 1, contexts)
     before = torch.stack([seen * (following == value)[..., None] for value in (0, 1)])
-    counts = (
-        (before.cumsum(2) - before).gather(3, context.expand(2, -1, -1)[..., None])[..., 0].double()
-    )
-    probability = (counts[1] + 0.5) / (counts.sum(0) + 1)
+    counts = (before.cumsum(2) - before).gather(3, context.expand(2, -1, -1)[..., None])[..., 0]
+    probability = (counts[1].double() + 0.5) / (counts.sum(0) + 1)
     return torch.cat([probability.new_full((len(bits), history), 0.5), probability], 1)
 
 
@@ -238,17 +226,12 @@ def draw_priority_sort(
     vectors = torch.randint(0, 2, (count, given, bits), generator=generator).float()
     priority = 2 * torch.rand(count, given, generator=generator) - 1
     order = priority.argsort(1, descending=True)[:, :wanted]
-    inputs, targets = (
-        torch.zeros(count, given + 1 + wanted, bits + 2),
-        torch.zeros(count, given + 1 + wanted, bits),
-    )
-    inputs[:, :given, :bits], inputs[:, :given, bits], inputs[:, given, bits + 1] = (
-        vectors,
-        priority,
-        1,
-    )
+    steps = given + 1 + wanted
+    inputs, targets = torch.zeros(count, steps, bits + 2), torch.zeros(count, steps, bits)
+    inputs[:, :given, :bits], inputs[:, :given, bits] = vectors, priority
+    inputs[:, given, bits + 1] = 1
     targets[:, given + 1 :] = vectors.gather(1, order[..., None].expand(-1, -1, bits))
-    mask = torch.arange(given + 1 + wanted) > given
+    mask = torch.arange(steps) > given
     return AlgorithmBatch(inputs, targets, mask.expand(count, -1).contiguous())
 
 
@@ -282,12 +265,7 @@ class AlgorithmBatches(GeneratedBatches[AlgorithmBatch]):
             full range from the start.
     """
 
-    _GROWS = {
-        "copy": "length",
-        "repeat-copy": "length",
-        "associative-recall": "items",
-        "n-grams": "n",
-    }
+    _GROWS = dict(zip(KINDS, ("length", "length", "items", "n")))
 
     def __init__(
         self, kind: str, batch_size: int, seed: int = 0, *, grow: int = 0, **settings: Any
@@ -295,10 +273,10 @@ class AlgorithmBatches(GeneratedBatches[AlgorithmBatch]):
         super().__init__(partial(draw, kind, **settings), batch_size, seed)
         self.kind, self.settings = kind, settings
         self.grow = check_integer("grow", grow, 0)
-        if grow and kind not in self._GROWS:
-            raise ValueError(
-                f"grow must be 0 for {kind}, whose sequences have one length, got {grow!r}"
-            )
+        require(
+            not grow or kind in self._GROWS,
+            f"grow must be 0 for {kind}, whose sequences have one length, got {grow!r}",
+        )
 
     def batch(self, step: int) -> AlgorithmBatch:
         """The batch of a step, counted from 0."""
@@ -316,42 +294,29 @@ class AlgorithmBatches(GeneratedBatches[AlgorithmBatch]):
 
 
 def _repeated(count, generator, bits, lengths, times, normal=None) -> AlgorithmBatch:
-    """Vectors, a delimiter (and a number), the vectors so many times and an end marker; all rows
-    at once.
-    """
+    """Vectors, a delimiter (and a number), the vectors so many times and an end marker."""
     check_integer("bits", bits)
     times = torch.as_tensor(times).expand(count)
     spoken = lengths * times
     vectors = torch.randint(0, 2, (count, int(lengths.max()), bits), generator=generator).float()
     time = torch.arange(int((lengths + spoken).max()) + (1 if normal is None else 2))
     n, end = lengths[:, None], (lengths + spoken)[:, None] + 1
-    inputs, targets = (
-        torch.zeros(count, len(time), bits + 2),
-        torch.zeros(count, len(time), bits + 1),
-    )
-    inputs[..., :bits] = _pick(
-        vectors[:, :, None], time.expand(count, -1), torch.zeros_like(time), time < n
-    )
+    inputs, targets = (torch.zeros(count, len(time), bits + k) for k in (2, 1))
+    vectors, first = vectors[:, :, None], torch.zeros_like(time)
+    inputs[..., :bits] = _pick(vectors, time.expand(count, -1), first, time < n)
     inputs[..., bits] = (time == n).float()
     if normal is not None:
         inputs[..., bits + 1] = (time == n) * normal[:, None].float()
     recall = (time > n) & (time < end)
-    targets[..., :bits] = _pick(
-        vectors[:, :, None], (time - n - 1) % n, torch.zeros_like(time), recall
-    )
+    targets[..., :bits] = _pick(vectors, (time - n - 1) % n, first, recall)
     targets[..., bits] = (time == end).float()
     return AlgorithmBatch(inputs, targets, (time > n) & (time <= end))
 
 
 def _pick(vectors, place, within, where):
-    """``vectors[b, place[b, t], within[b, t]]`` where ``where[b, t]``, else zeros: (B, k, m,
-    bits) → (B, T, bits).
-    """
-    rows = torch.arange(len(vectors))[:, None]
-    chosen = vectors[
-        rows, place.clamp(0, vectors.shape[1] - 1), within.clamp(0, vectors.shape[2] - 1)
-    ]
-    return chosen * where[..., None]
+    """``vectors[b, place[b, t], within[b, t]]``, zeros unless ``where[b, t]``: (B, T, bits)."""
+    rows, (_, k, m, _) = torch.arange(len(vectors))[:, None], vectors.shape
+    return vectors[rows, place.clamp(0, k - 1), within.clamp(0, m - 1)] * where[..., None]
 
 
 def _lengths(name, given, count, generator, together, least=1):

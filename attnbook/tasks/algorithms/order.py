@@ -1,6 +1,4 @@
-"""Letters whose targets depend on their order alone: the letter three positions earlier, or the
-text reversed.
-"""
+"""Targets that depend on order alone: the letter three positions earlier, or the text reversed."""
 
 from __future__ import annotations
 

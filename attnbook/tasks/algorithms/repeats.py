@@ -1,6 +1,4 @@
-"""Random symbols that repeat: what comes next cannot be known from the statistics of a language,
-only from the text itself.
-"""
+"""Random symbols that repeat: what comes next can be known from the text itself alone."""
 
 from __future__ import annotations
 
@@ -14,8 +12,7 @@ from ..sequences.vocabulary import SPECIAL
 
 __all__ = ["FIRST", "RepeatBatches", "Repeats"]
 
-FIRST = len(SPECIAL)
-"""The id of the first symbol."""
+FIRST = len(SPECIAL)  # the id of the first symbol
 
 
 class Repeats(NamedTuple):

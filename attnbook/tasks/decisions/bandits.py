@@ -1,12 +1,10 @@
-"""Bernoulli bandits: K arms, each pays 1 with a chance that nobody tells, N pulls to find out
-and to earn.
-"""
+"""Bernoulli bandits: K arms, each pays 1 with a chance that nobody tells, N pulls to earn."""
 
 from __future__ import annotations
 
 import torch
 
-from ...validate import check_integer, check_number, check_seed
+from ...validate import check_integer, check_number, check_seed, describe, require
 from .environments import Environments, Step, check_actions, select_rows
 
 __all__ = ["Bandits", "EpsilonGreedy", "Indexed", "BestArm", "RandomPolicy", "Thompson", "UCB1"]
@@ -22,16 +20,12 @@ class Bandits:
     Luck is drawn for all arms at each pull, whichever is pulled, so that two policies with one seed
     can be compared pull by pull.
 
-    Raises:
-        ValueError: there are fewer than two arms or one pull, actions are out of range, or a step
-            comes before the reset or after the end.
-
     Source: Mishra et al. 2018, section 5.2.1; Duan et al. 2016.
     """
 
     def __init__(self, arms: int = 5, pulls: int = 10, device: torch.device | str = "cpu"):
-        for name, value, least in (("arms", arms, 2), ("pulls", pulls, 1)):
-            check_integer(name, value, least)
+        check_integer("arms", arms, 2)
+        check_integer("pulls", pulls)
         self.num_actions, self.length, self.d_input = arms, pulls, arms + 1
         self.device = torch.device(device)
         self.chances, self.pulled = torch.empty(0, arms), pulls  # none before the first reset
@@ -39,31 +33,23 @@ class Bandits:
     def reset(self, seed: int, worlds: int = 1) -> torch.Tensor:
         """New bandits from the seed; returns the first inputs, zeros ``(worlds, arms + 1)``."""
         self._generator = torch.Generator(self.device).manual_seed(check_seed(seed))
-        # p
-        self.chances = torch.rand(
-            worlds, self.num_actions, generator=self._generator, device=self.device
-        )
+        shape = worlds, self.num_actions
+        self.chances = torch.rand(shape, generator=self._generator, device=self.device)  # p
         self.pulled = 0
         return self.chances.new_zeros(worlds, self.d_input)
 
     def step(self, actions: torch.Tensor) -> Step:
         """Pull one arm in each world."""
-        if self.pulled == self.length:
-            raise ValueError(f"step: call reset first, an episode has {self.length} pulls")
+        require(
+            self.pulled < self.length, f"step: call reset first, an episode has {self.length} pulls"
+        )
         check_actions(actions, len(self.chances), self.num_actions)
         luck = torch.rand(self.chances.shape, generator=self._generator, device=self.device)
         reward = select_rows((luck < self.chances).to(self.chances.dtype), actions)
         self.pulled += 1
-        input = torch.cat(
-            [
-                torch.nn.functional.one_hot(actions, self.num_actions).to(reward.dtype),
-                reward[:, None],
-            ],
-            -1,
-        )
-        return Step(
-            input, reward, torch.full_like(actions, self.pulled == self.length, dtype=torch.bool)
-        )
+        last = torch.nn.functional.one_hot(actions, self.num_actions).to(reward.dtype)
+        done = torch.full_like(actions, self.pulled == self.length, dtype=torch.bool)
+        return Step(torch.cat([last, reward[:, None]], -1), reward, done)
 
 
 class RandomPolicy:
@@ -115,9 +101,8 @@ class _Counting:
         scores = self.score(self.wins, self.losses, self.left)
         self.left -= 1
         best = scores >= scores.amax(1, keepdim=True)
-        return (
-            best * torch.rand(scores.shape, generator=self.generator, device=scores.device)
-        ).argmax(1)
+        chance = torch.rand(scores.shape, generator=self.generator, device=scores.device)
+        return (best * chance).argmax(1)
 
     def score(self, wins: torch.Tensor, losses: torch.Tensor, left: int) -> torch.Tensor:
         raise NotImplementedError
@@ -129,20 +114,15 @@ def _mean(wins: torch.Tensor, losses: torch.Tensor) -> torch.Tensor:
 
 
 class EpsilonGreedy(_Counting):
-    """A random arm with chance ε, else the arm of the highest posterior mean ``(s + 1)/(s + f +
-    2)``. With ε = 0: greedy.
-    """
+    """A random arm with chance ε, else that of the highest mean ``(s + 1)/(s + f + 2)``."""
 
     def __init__(self, epsilon: float = 0.1):
-        check_number("epsilon", epsilon, least=0, most=1)
-        self.epsilon = epsilon
+        self.epsilon = check_number("epsilon", epsilon, least=0, most=1)
 
     def score(self, wins, losses, left):
-        explores = (
-            torch.rand(len(wins), 1, generator=self.generator, device=wins.device) < self.epsilon
-        )
+        chance = torch.rand(len(wins), 1, generator=self.generator, device=wins.device)
         # all alike: a tie, and ties go to an arm at random
-        return torch.where(explores, 0.0, _mean(wins, losses))
+        return torch.where(chance < self.epsilon, 0.0, _mean(wins, losses))
 
 
 class UCB1(_Counting):
@@ -154,11 +134,8 @@ class UCB1(_Counting):
 
     def score(self, wins, losses, left):
         n = wins + losses
-        bound = (
-            wins / n.clamp(min=1)
-            + (2 * n.sum(1, keepdim=True).clamp(min=1).log() / n.clamp(min=1)).sqrt()
-        )
-        return torch.where(n == 0, torch.inf, bound)
+        own, all_arms = n.clamp(min=1), n.sum(1, keepdim=True).clamp(min=1)
+        return torch.where(n == 0, torch.inf, wins / own + (2 * all_arms.log() / own).sqrt())
 
 
 class Thompson(_Counting):
@@ -186,11 +163,10 @@ class Indexed(_Counting):
     """
 
     def __init__(self, table: torch.Tensor):
-        if table.dim() not in (2, 3):
-            raise ValueError(
-                f"table must be (left, wins, losses) or (wins, losses), got shape "
-                f"{tuple(table.shape)}"
-            )
+        require(
+            table.dim() in (2, 3),
+            f"table must be (left, wins, losses) or (wins, losses), got {describe(table)}",
+        )
         self.table = table
 
     def score(self, wins, losses, left):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_seed
+from ...validate import check_integer, check_seed, require
 from .environments import Step, check_actions, select_rows
 
 __all__ = ["DecisionProcesses", "OptimalPlanner", "Plan", "value_iteration"]
@@ -28,10 +28,6 @@ class DecisionProcesses:
         alike: whether all worlds of a batch are copies of one, each with luck of its own.
         device: of all tensors.
 
-    Raises:
-        ValueError: for sizes below 1 (actions below 2), actions out of range, a step before the
-            reset or after the end.
-
     Source: Mishra et al. 2018, section 5.2.2; Duan et al. 2016.
     """
 
@@ -45,25 +41,12 @@ class DecisionProcesses:
         alike: bool = False,
         device: torch.device | str = "cpu",
     ):
-        for name, value, least in (
-            ("episodes", episodes, 1),
-            ("states", states, 1),
-            ("actions", actions, 2),
-            ("horizon", horizon, 1),
-        ):
-            check_integer(name, value, least)
-        self.states, self.num_actions, self.horizon, self.episodes = (
-            states,
-            actions,
-            horizon,
-            episodes,
-        )
-        self.alike = alike
-        self.length, self.d_input, self.device = (
-            episodes * horizon,
-            actions + states + 2,
-            torch.device(device),
-        )
+        self.episodes = check_integer("episodes", episodes)
+        self.states = check_integer("states", states)
+        self.num_actions = check_integer("actions", actions, 2)
+        self.horizon = check_integer("horizon", horizon)
+        self.alike, self.device = alike, torch.device(device)
+        self.length, self.d_input = episodes * horizon, actions + states + 2
         # none before the first reset
         self.means, self.taken = torch.empty(0, states, actions), self.length
 
@@ -72,15 +55,12 @@ class DecisionProcesses:
         generator = self._generator = torch.Generator(self.device).manual_seed(check_seed(seed))
         table = (1 if self.alike else worlds, self.states, self.num_actions)
         # Exponentials divided by their sum are a flat Dirichlet.
-        waits = torch.empty(*table, self.states, device=self.device).exponential_(
-            generator=generator
-        )
+        waits = torch.empty(*table, self.states, device=self.device)
+        waits.exponential_(generator=generator)
+        means = 1 + torch.randn(table, generator=generator, device=self.device)
+        self.means = means.expand(worlds, -1, -1)  # μ, (B, S, A)
         # P, (B, S, A, S)
         self.transitions = (waits / waits.sum(-1, keepdim=True)).expand(worlds, -1, -1, -1)
-        # μ, (B, S, A)
-        self.means = (1 + torch.randn(table, generator=generator, device=self.device)).expand(
-            worlds, -1, -1
-        )
         self._ladder = self.transitions.cumsum(-1)
         self.state = torch.zeros(worlds, dtype=torch.int64, device=self.device)
         self.taken = 0
@@ -88,8 +68,9 @@ class DecisionProcesses:
 
     def step(self, actions: torch.Tensor) -> Step:
         """Act once in each world."""
-        if self.taken == self.length:
-            raise ValueError(f"step: call reset first, a world has {self.length} steps")
+        require(
+            self.taken < self.length, f"step: call reset first, a world has {self.length} steps"
+        )
         check_actions(actions, len(self.means), self.num_actions)
         chance, noise = (
             draw(len(actions), generator=self._generator, device=self.device)
@@ -103,11 +84,8 @@ class DecisionProcesses:
         done = self.taken % self.horizon == 0
         if done:
             self.state = torch.zeros_like(self.state)
-        return Step(
-            self._input(actions, reward, done),
-            reward,
-            torch.full_like(actions, done, dtype=torch.bool),
-        )
+        ended = torch.full_like(actions, done, dtype=torch.bool)
+        return Step(self._input(actions, reward, done), reward, ended)
 
     def _input(self, actions, reward, done: bool) -> torch.Tensor:
         one_hot = torch.nn.functional.one_hot
@@ -115,25 +93,19 @@ class DecisionProcesses:
         if actions is None:
             last = state.new_zeros(len(state), self.num_actions + 1)
         else:
-            last = torch.cat(
-                [one_hot(actions, self.num_actions).to(state.dtype), reward[:, None]], -1
-            )
+            last = torch.cat([one_hot(actions, self.num_actions), reward[:, None]], -1)
         return torch.cat([last, state, torch.full_like(state[:, :1], float(done))], -1)
 
-    def read(
-        self, input: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The parts of an input ``(B, d_input)``: last action as one-hot ``(B, A)``, last
-        reward, state, done, each ``(B,)``.
+    def read(self, input: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The parts of an input: last action as one-hot ``(B, A)``, then last reward, state and
+        done, each ``(B,)``.
         """
         a, s = self.num_actions, self.states
         return input[:, :a], input[:, a], input[:, a + 1 : a + 1 + s].argmax(-1), input[:, -1] > 0
 
 
 class Plan(NamedTuple):
-    """What to do with h steps left: ``actions (B, H, S)`` and ``values (B, H, S)``, entry [:, h
-    − 1] for h steps.
-    """
+    """``actions (B, H, S)`` and ``values (B, H, S)``: entry [:, h − 1] is for h steps left."""
 
     actions: torch.Tensor
     values: torch.Tensor
@@ -150,20 +122,13 @@ def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int
         means: μ, ``(B, S, A)``.
         horizon: H.
 
-    Returns:
-        :class:`Plan`.
-
     Source: Bellman 1957.
     """
-    if (
-        transitions.dim() != 4
-        or means.shape != transitions.shape[:-1]
-        or transitions.shape[1] != transitions.shape[3]
-    ):
-        raise ValueError(
-            "transitions must be (worlds, S, A, S) and means (worlds, S, A), got "
-            f"{tuple(transitions.shape)} and {tuple(means.shape)}"
-        )
+    require(
+        means.dim() == 3 and transitions.shape == (*means.shape, means.shape[1]),
+        "transitions must be (worlds, S, A, S) and means (worlds, S, A), got "
+        f"{tuple(transitions.shape)} and {tuple(means.shape)}",
+    )
     check_integer("horizon", horizon)
     worlds, states, actions = means.shape
     worth = means.new_zeros(worlds, states, 1)
@@ -178,9 +143,7 @@ def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int
 
 
 class OptimalPlanner:
-    """Plans by value iteration in the true environment: an upper bound, since nothing has to be
-    learned.
-    """
+    """Plans by value iteration in the true environment, which bounds what can be earned."""
 
     def start(self, worlds: DecisionProcesses, count: int, generator: torch.Generator) -> None:
         self.worlds, self.taken = worlds, 0

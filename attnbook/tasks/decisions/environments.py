@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from ...validate import check_seed
+from ...validate import check_seed, check_values, describe, require
 
 # Added to the seed of the environments: with the same seed a policy that draws would see their
 # chances. The CPU's generator takes the last 32 bits alone.
@@ -61,9 +61,7 @@ class Trajectories(NamedTuple):
 
 
 class Environments(Protocol):
-    """A batch of environments on one device: ``reset`` draws new ones, ``step`` acts in all of them
-    at once.
-    """
+    """Environments on one device: ``reset`` draws new ones, ``step`` acts in all at once."""
 
     num_actions: int
     d_input: int
@@ -71,9 +69,7 @@ class Environments(Protocol):
     device: torch.device
 
     def reset(self, seed: int, worlds: int) -> torch.Tensor:
-        """Draw ``worlds`` new environments from ``seed``; returns the first inputs (worlds,
-        d_input).
-        """
+        """Draw new environments from ``seed``; returns the first inputs (worlds, d_input)."""
         ...
 
     def step(self, actions: torch.Tensor) -> Step:
@@ -135,10 +131,10 @@ class Estimate(NamedTuple):
 
 def estimate(values: torch.Tensor) -> Estimate:
     """The mean of ``values (n,)``, one per environment, and ``1.96 · s / √n``."""
-    if values.dim() != 1 or len(values) < 2:
-        raise ValueError(
-            f"values must be a vector of at least two numbers, got shape {tuple(values.shape)}"
-        )
+    require(
+        values.dim() == 1 and len(values) > 1,
+        f"values must be a vector of at least two numbers, got {describe(values)}",
+    )
     values = values.double()
     return Estimate(float(values.mean()), 1.96 * float(values.std()) / math.sqrt(len(values)))
 
@@ -150,25 +146,10 @@ def select_rows(table: torch.Tensor, *places: torch.Tensor) -> torch.Tensor:
 
 def check_actions(actions: torch.Tensor, count: int, num_actions: int) -> None:
     """Raise ValueError unless ``actions`` is one integer below ``num_actions`` per environment."""
-    if (
-        not isinstance(actions, torch.Tensor)
-        or actions.dtype != torch.int64
-        or tuple(actions.shape) != (count,)
-    ):
-        came = (
-            f"{actions.dtype} of shape {tuple(actions.shape)}"
-            if isinstance(actions, torch.Tensor)
-            else type(actions).__name__
-        )
+    shape = actions.shape if isinstance(actions, torch.Tensor) else None
+    if shape != (count,) or actions.dtype != torch.int64:
         raise ValueError(
-            f"actions must be int64 of shape ({count},), one per environment, got {came}"
+            f"actions must be int64 of shape ({count},), one per environment, got "
+            f"{describe(actions)}"
         )
-    if (
-        actions.device.type == "cpu"
-        and count
-        and not (0 <= int(actions.min()) and int(actions.max()) < num_actions)
-    ):
-        raise ValueError(
-            f"actions must lie from 0 to {num_actions - 1}, got {int(actions.min())} to "
-            f"{int(actions.max())}"
-        )
+    check_values("actions", actions, 0, num_actions - 1)

@@ -1,6 +1,4 @@
-"""Policies that learn a decision process by counting and plan in their posterior: PSRL and
-ε-greedy.
-"""
+"""Policies that learn a decision process by counting and plan in their posterior."""
 
 from __future__ import annotations
 
@@ -49,9 +47,7 @@ class _PosteriorPlanner:
         raise NotImplementedError
 
     def posterior(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Dirichlet parameters ``(B, S, A, S)``, and mean and standard deviation of μ, ``(B, S,
-        A)`` each.
-        """
+        """Dirichlet parameters ``(B, S, A, S)``; mean and deviation of μ, ``(B, S, A)`` each."""
         n = 1 + self.visits
         return 1 + self.moves, (1 + self.rewards) / n, n.rsqrt()
 
@@ -70,13 +66,10 @@ class PSRL(_PosteriorPlanner):
 
 
 class EpsilonGreedyPlanner(_PosteriorPlanner):
-    """ε-greedy: each episode plans in the posterior mean, and a random action is taken with
-    chance ε.
-    """
+    """Each episode plans in the posterior mean; an action is random with chance ε."""
 
     def __init__(self, epsilon: float = 0.1):
-        check_number("epsilon", epsilon, least=0, most=1)
-        self.epsilon = epsilon
+        self.epsilon = check_number("epsilon", epsilon, least=0, most=1)
 
     def believe(self):
         moves, mean, _ = self.posterior()

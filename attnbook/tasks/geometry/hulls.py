@@ -1,6 +1,4 @@
-"""Convex hulls of many small sets of points at once, and how well a predicted polygon covers the
-true one.
-"""
+"""Convex hulls of many small sets of points at once, and how well an answer covers the true one."""
 
 from __future__ import annotations
 
@@ -9,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+
+from ...validate import check_lengths, describe, require
 
 __all__ = ["HullReport", "convex_hulls", "is_simple", "polygon_area", "report", "same_polygon"]
 
@@ -31,10 +31,7 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     Cross products are taken in float64, which is exact for coordinates that are multiples of 2⁻²⁴
     below 1, as `torch.rand` draws them. The size of a figure does not matter, but details of less
     than 10⁻¹⁵⁰ of it are lost.
-
-    Raises:
-        ValueError: the shape is wrong, a row has no points, a coordinate is not finite, or points
-            are so close to one line that rounding leads the walk in circles.
+    Points so close to one line that rounding leads the walk in circles raise a ValueError.
 
     Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.1.
     """
@@ -53,10 +50,9 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     walk: list[torch.Tensor] = []
     while not bool(done.all()):
         if len(walk) == n:
-            row = int((~done).nonzero()[0])
             raise ValueError(
-                f"points of row {row} lie too close to one line: rounding errors decide which "
-                f"are corners"
+                f"points of row {int(done.int().argmin())} lie too close to one line: rounding "
+                "errors decide which are corners"
             )
         walk.append(corner.masked_fill(done, -1))
         corner = _next_corner(xy - xy[rows, corner][:, None], index)
@@ -65,54 +61,34 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
 
 
 def check_points(points: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-    """The lengths of rows of points (B, n, 2), n each if None is given, or a ValueError; the real
-    ones must be finite.
-    """
+    """The lengths of rows of points (B, n, 2), or a ValueError; the real ones must be finite."""
     check_shape(points)
-    lengths = check_lengths(lengths, points)
+    lengths = lengths_of(points, lengths)
     real = torch.arange(points.shape[1], device=points.device) < lengths[:, None]
-    if not bool((points.isfinite().all(-1) | ~real).all()):
-        raise ValueError("points must be finite, got NaN or infinity")
+    finite = bool((points.isfinite().all(-1) | ~real).all())
+    require(finite, "points must be finite, got NaN or infinity")
     return lengths
 
 
 def check_shape(points: torch.Tensor, least: int = 1) -> None:
     """Raise a ValueError unless points are (B, n, 2) with n at least ``least``."""
-    if (
-        not isinstance(points, torch.Tensor)
-        or points.dim() != 3
-        or points.shape[2] != 2
-        or points.shape[1] < least
-    ):
-        came = tuple(points.shape) if isinstance(points, torch.Tensor) else type(points).__name__
-        raise ValueError(f"points must be a tensor (batch, n, 2) with n >= {least}, got {came}")
+    shape = points.shape if isinstance(points, torch.Tensor) else ()
+    require(
+        len(shape) == 3 and shape[2] == 2 and shape[1] >= least,
+        f"points must be a tensor (batch, n, 2) with n >= {least}, got {describe(points)}",
+    )
 
 
-def check_lengths(lengths: torch.Tensor | None, points: torch.Tensor) -> torch.Tensor:
+def lengths_of(points: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
     """How many points of each row (B, n, 2) are real, n each if None is given, or a ValueError."""
     if lengths is None:
         return torch.full(points.shape[:1], points.shape[1], device=points.device)
-    is_integer = (
-        isinstance(lengths, torch.Tensor)
-        and not lengths.is_floating_point()
-        and lengths.dtype != torch.bool
-    )
-    if (
-        not is_integer
-        or lengths.shape != points.shape[:1]
-        or bool(((lengths < 1) | (lengths > points.shape[1])).any())
-    ):
-        came = lengths.tolist() if isinstance(lengths, torch.Tensor) else type(lengths).__name__
-        raise ValueError(
-            f"lengths must be ({len(points)},) whole numbers in 1..{points.shape[1]}, got {came}"
-        )
-    return lengths
+    return check_lengths(lengths, len(points), "points", 1, points.shape[1])
 
 
 def _to_unit_size(xy: torch.Tensor) -> torch.Tensor:
-    """Each row divided by the power of two next to its largest coordinate, which rounds nothing:
-    products of very large or very small coordinates have no place in float64.
-    """
+    """Each row divided by the power of two next to its largest coordinate, which rounds nothing."""
+    # products of very large or very small coordinates have no place in float64
     exponent = torch.frexp(xy.abs().amax((1, 2))).exponent.clamp(-1021, 1023)
     scale = np.ldexp(1.0, -exponent.cpu().numpy())  # exact, unlike powers by a logarithm
     return xy * torch.from_numpy(scale).to(xy.device)[:, None, None]
@@ -130,9 +106,7 @@ def _lexicographic_lowest(xy: torch.Tensor) -> torch.Tensor:
 
 
 def _next_corner(relative: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """(B,) the point that has none on its right, seen from the origin; of several on one ray the
-    farthest.
-    """
+    """(B,) the point with none on its right, seen from the origin; the farthest on its ray."""
     x, y = relative.unbind(2)
     while x.shape[1] > 1:
         half = x.shape[1] // 2
@@ -181,10 +155,8 @@ def is_simple(corners: torch.Tensor) -> bool:
     q = p.roll(-1, 0)
 
     def side(a, b, c):  # the sign of the turn a → b → c for all pairs of edges
-        return torch.sign(
-            (b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1])
-            - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0])
-        )
+        u, v = b - a, c - a
+        return torch.sign(u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0])
 
     def within(a, b, c):  # whether c, on the line a b, is between a and b
         return ((torch.minimum(a, b) <= c) & (c <= torch.maximum(a, b))).all(-1)
@@ -208,19 +180,11 @@ def is_simple(corners: torch.Tensor) -> bool:
 
 
 def same_polygon(first: Sequence[int], second: Sequence[int]) -> bool:
-    """Whether two walks name the same polygon: equal after a turn of the start, in either
-    direction.
-    """
+    """Whether two walks name the same polygon, wherever they start and however they turn."""
     first, second = list(first), list(second)
-    if len(first) != len(second) or set(first) != set(second):
-        return False
-    if not first:
-        return True
-    for walk in (second, second[::-1]):
-        for k in range(len(walk)):
-            if walk[k:] + walk[:k] == first:
-                return True
-    return False
+    walks = (second, second[::-1])
+    turned = (walk[k:] + walk[:k] for walk in walks for k in range(max(1, len(walk))))
+    return len(first) == len(second) and any(walk == first for walk in turned)
 
 
 class HullReport(NamedTuple):
@@ -252,11 +216,11 @@ def report(
     The corners of an answer are input points, so a simple polygon is inside the hull, and the area
     that both cover is that of the polygon. Source: Vinyals, Fortunato and Jaitly 2015, section 4.2.
     """
-    if not len(points) == len(predicted) == len(truth) or not len(points):
-        raise ValueError(
-            "points, predicted and truth must be as many, at least one, "
-            f"got {len(points)}, {len(predicted)} and {len(truth)}"
-        )
+    require(
+        len(points) == len(predicted) == len(truth) > 0,
+        "points, predicted and truth must be as many, at least one, "
+        f"got {len(points)}, {len(predicted)} and {len(truth)}",
+    )
     exact = same = simple = 0
     area = 0.0
     for row, answer, right in zip(points, predicted, truth):

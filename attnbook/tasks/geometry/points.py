@@ -1,6 +1,4 @@
-"""Problems whose answers point back at their input: sorting, convex hulls, triangulations,
-tours.
-"""
+"""Problems whose answers point back at their input: sorting, hulls, triangulations, tours."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_choice, check_integer, check_range
+from ...validate import check_choice, check_integer, check_range, require
 from ..endless_batches import GeneratedBatches
 from .hulls import convex_hulls
 from .tours import MOST, taught_tours
@@ -64,24 +62,16 @@ def draw_sorting(n: int | tuple[int, int], count: int, generator: torch.Generato
 
 
 def draw_hulls(n: int | tuple[int, int], count: int, generator: torch.Generator) -> PointBatch:
-    """Points of the unit square; the answer walks round their convex hull, counter-clockwise from
-    the lowest index.
-
-    Args:
-        n: how many points, at least 3, or (least, most)
-        count: B
+    """Points of the unit square, at least 3; the answer walks round their convex hull,
+    counter-clockwise from the lowest index. Arguments as in :func:`draw_sorting`.
     """
     inputs, lengths, _ = _uniform(n, count, 2, generator, least=3)
     return PointBatch(inputs, lengths, _ended(convex_hulls(inputs, lengths), inputs.shape[1]))
 
 
 def draw_delaunay(n: int | tuple[int, int], count: int, generator: torch.Generator) -> PointBatch:
-    """Points of the unit square; the answer lists the triangles of their Delaunay triangulation,
-    three positions each.
-
-    Args:
-        n: how many points, at least 3, or (least, most)
-        count: B
+    """Points of the unit square, at least 3; the answer lists the triangles of their Delaunay
+    triangulation, three positions each. Arguments as in :func:`draw_sorting`.
 
     Each triangle's positions ascend; the triangles are ordered by their incentres, first coordinate
     first. The answer is flat: ``targets[:, 3 k : 3 k + 3]`` is triangle k.
@@ -105,8 +95,10 @@ def draw_tours(
     There is no END: a tour has as many steps as cities, without the return to city 0.
     """
     inputs, lengths, _ = _uniform(n, count, 2, generator, least=3)
-    if teacher == "exact" and inputs.shape[1] > MOST:
-        raise ValueError(f"n must be at most {MOST} cities for exact tours, got {n!r}")
+    require(
+        teacher != "exact" or inputs.shape[1] <= MOST,
+        f"n must be at most {MOST} cities for exact tours, got {n!r}",
+    )
     return PointBatch(inputs, lengths, taught_tours(inputs, lengths, teacher))
 
 
@@ -120,22 +112,13 @@ KINDS = tuple(_KINDS)
 
 
 def draw(kind: str, n: int | tuple[int, int], count: int, generator: torch.Generator) -> PointBatch:
-    """One of the four problems by name.
-
-    Args:
-        kind: "sorting", "hulls", "delaunay" or "tours".
-        n: how many numbers or points, or (least, most), both included.
-        count: B.
-    """
+    """One of the four problems by name, one of :data:`KINDS`, see the other functions."""
     return _KINDS[check_choice("kind", kind, KINDS)](n, count, generator)
 
 
 def answers(batch: PointBatch) -> list[list[int]]:
     """The true answers as lists of positions, without END and padding."""
-    return [
-        [position for position in row if 0 <= position < batch.end]
-        for row in batch.targets.tolist()
-    ]
+    return [[k for k in row if 0 <= k < batch.end] for row in batch.targets.tolist()]
 
 
 class PointBatches(GeneratedBatches[PointBatch]):
@@ -145,9 +128,7 @@ class PointBatches(GeneratedBatches[PointBatch]):
         super().__init__(partial(draw, kind, n), batch_size, seed)
 
 
-def _uniform(
-    n, count, width, generator, least=1
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _uniform(n, count, width, generator, least=1) -> tuple[torch.Tensor, ...]:
     """inputs, lengths and which inputs are real (B, n)."""
     low, high = check_range("n", n, least)
     check_integer("count", count, 0)

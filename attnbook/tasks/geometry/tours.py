@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import torch
 
-from ...validate import check_choice, check_values, check_whole
+from ...validate import check_choice, check_values, check_whole, describe, require
 from .hulls import check_points, check_shape
 
 __all__ = [
@@ -30,9 +30,7 @@ __all__ = [
 ]
 
 MOST = 16
-"""More cities than this take too much memory: the table of one instance has 2ⁿ⁻¹ (n − 1)
-entries.
-"""
+"""Cities of an exact tour: the table of one instance has 2ⁿ⁻¹ (n − 1) entries."""
 
 # entries of the table that are worked on at a time: small enough for the processor's cache
 _TABLE = 1 << 18
@@ -57,9 +55,7 @@ def is_tour(walk, n: int) -> bool:
 
 
 def canonical(tours: torch.Tensor) -> torch.Tensor:
-    """The same tours (B, n) from city 0, in the direction in which the second city is lower than
-    the last.
-    """
+    """The same tours (B, n) from city 0, in the direction with a second city below the last."""
     n = tours.shape[1]
     place = torch.arange(n, device=tours.device)
     tours = tours.gather(1, (place + tours.argmin(1, keepdim=True)) % n)
@@ -90,11 +86,6 @@ def taught_tours(
     return tours
 
 
-def _real(matrix: torch.Tensor) -> torch.Tensor:
-    """Distances as float64: in float32 an exchange that changes nothing may seem to gain."""
-    return matrix.double()
-
-
 def held_karp(matrix: torch.Tensor) -> torch.Tensor:
     """The shortest tours by dynamic programming over sets of cities, canonical (B, n).
 
@@ -111,37 +102,34 @@ def held_karp(matrix: torch.Tensor) -> torch.Tensor:
 
     Source: Held and Karp 1962; Bellman 1962.
     """
-    if matrix.dim() != 3 or matrix.shape[1] != matrix.shape[2] or matrix.shape[1] == 0:
-        raise ValueError(f"matrix must be (batch, n, n) with n >= 1, got {tuple(matrix.shape)}")
-    n = matrix.shape[1]
-    if n > MOST:
-        raise ValueError(
-            f"matrix must have at most {MOST} cities for an exact tour, got {n}; two_opt_best "
-            f"takes more"
-        )
-    if not bool(torch.isfinite(matrix).all()) or not torch.equal(matrix, matrix.transpose(1, 2)):
-        raise ValueError("matrix must be finite and symmetric")
+    n = matrix.shape[-1]
+    require(
+        matrix.dim() == 3 and matrix.shape[1] == n > 0,
+        f"matrix must be (batch, n, n) with n >= 1, got {describe(matrix)}",
+    )
+    require(
+        n <= MOST,
+        f"matrix must have at most {MOST} cities for an exact tour, got {n}; two_opt_best takes "
+        "more",
+    )
+    require(
+        bool(matrix.isfinite().all()) and torch.equal(matrix, matrix.mT),
+        "matrix must be finite and symmetric",
+    )
     if n <= 3 or len(matrix) == 0:
         return torch.arange(n, device=matrix.device).expand(len(matrix), n).clone()
     rows = max(1, _TABLE // (2 ** (n - 1) * (n - 1)))
-    return canonical(torch.cat([_solve(chunk) for chunk in _real(matrix).split(rows)]))
+    return canonical(torch.cat([_solve(chunk) for chunk in matrix.double().split(rows)]))
 
 
 @lru_cache(maxsize=MOST)
 def _levels(m: int) -> tuple[tuple[tuple[torch.Tensor, torch.Tensor], ...], ...]:
-    """For each size of set from 2 to m, for each city j: the sets with j, and the same sets
-    without it.
-    """
+    """For each size of set from 2 to m, for each city j: the sets with j, and those without it."""
     masks = torch.arange(2**m)
-    size = sum((masks >> j) & 1 for j in range(m))
-    return tuple(
-        tuple(
-            (s, s ^ (1 << j))
-            for j in range(m)
-            for s in [masks[(size == k) & ((masks >> j) & 1 == 1)]]
-        )
-        for k in range(2, m + 1)
-    )
+    has = [(masks >> j) & 1 == 1 for j in range(m)]
+    size = torch.stack(has).sum(0)
+    levels = [[masks[(size == k) & has[j]] for j in range(m)] for k in range(2, m + 1)]
+    return tuple(tuple((s, s ^ (1 << j)) for j, s in enumerate(level)) for level in levels)
 
 
 def _solve(matrix: torch.Tensor) -> torch.Tensor:
@@ -167,9 +155,7 @@ def _solve(matrix: torch.Tensor) -> torch.Tensor:
         mask = mask ^ (1 << last)
         last = (table[mask, :, batch] + matrix[batch, 1 + last, 1:]).argmin(1)
         walk.append(last)
-    return torch.cat(
-        [torch.zeros(B, 1, dtype=torch.long, device=device), 1 + torch.stack(walk, 1)], 1
-    )
+    return torch.nn.functional.pad(1 + torch.stack(walk, 1), (1, 0))  # city 0 comes first
 
 
 def nearest_neighbour(matrix: torch.Tensor, start: int | torch.Tensor = 0) -> torch.Tensor:
@@ -177,7 +163,7 @@ def nearest_neighbour(matrix: torch.Tensor, start: int | torch.Tensor = 0) -> to
 
     start: one city, or one per row (B,), from 0 to n − 1.
     """
-    matrix, (B, n, _) = _real(matrix), matrix.shape
+    matrix, (B, n, _) = matrix.double(), matrix.shape
     batch = torch.arange(B, device=matrix.device)
     city = check_whole("start", torch.as_tensor(start, device=matrix.device))
     check_values("start", city, 0, n - 1)
@@ -227,7 +213,8 @@ def two_opt(matrix: torch.Tensor, tours: torch.Tensor) -> torch.Tensor:
 
     Stops where no exchange gains more than 1e-12 of the tour. A step costs O(n²). Source: Croes
     1958."""
-    matrix, (B, n, _) = _real(matrix), matrix.shape
+    # in float32 an exchange that changes nothing may seem to gain
+    matrix, (B, n, _) = matrix.double(), matrix.shape
     tours = tours.clone()
     if n < 4:
         return tours
@@ -260,13 +247,10 @@ def two_opt_best(matrix: torch.Tensor, starts: int | None = None) -> torch.Tenso
     n = matrix.shape[1]
     starts = n if starts is None else min(starts, n)
     best = two_opt(matrix, farthest_insertion(matrix))
-    length = tour_length(matrix, best)
     for start in range(starts):
         tour = two_opt(matrix, nearest_neighbour(matrix, start))
-        new_length = tour_length(matrix, tour)
-        better = new_length < length
+        better = tour_length(matrix, tour) < tour_length(matrix, best)
         best = torch.where(better[:, None], tour, best)
-        length = torch.where(better, new_length, length)
     return canonical(best)
 
 

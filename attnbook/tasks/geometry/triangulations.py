@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from ...extras import extra
-from .hulls import check_lengths, check_shape
+from ...validate import require
+from .hulls import check_shape, lengths_of
 
 __all__ = ["TriangulationReport", "delaunay", "incentres", "report", "triangles_of"]
 
@@ -29,16 +30,13 @@ def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch
 
     Up to 8 points, the triangles whose circle holds no other point are found for all rows at once;
     SciPy (Qhull) triangulates row by row what is larger, and what rounding could decide.
-
-    Raises:
-        ValueError: a row has fewer than 3 points, lengths do not fit, or the triangulation is not
-            unique or not complete: points on one line or so close to it that a triangle is lost,
-            equal points, four points on a circle that contains no other.
+    A ValueError says where the triangulation is not unique or not complete: points on one line or
+    so close to it that a triangle is lost, equal points, four points on an empty circle.
 
     Source of the order: Vinyals, Fortunato and Jaitly 2015, section 3.2.
     """
     check_shape(points, 3)
-    sizes = check_lengths(lengths, points).tolist()
+    sizes = lengths_of(points, lengths).tolist()
     xy = points.detach().cpu().numpy().astype(np.float64)
     found: dict[int, np.ndarray] = {}
     for size in set(sizes):
@@ -105,19 +103,15 @@ def _triangles(xy: np.ndarray, row: int) -> np.ndarray:
     with extra("book", "a Delaunay triangulation"):
         from scipy.spatial import Delaunay, QhullError
 
-    if len(xy) < 3:
-        raise ValueError(f"points of row {row} must be at least 3, got {len(xy)}")
-    if not np.isfinite(xy).all():
-        raise ValueError(f"points of row {row} must be finite, got NaN or infinity")
+    require(len(xy) >= 3, f"points of row {row} must be at least 3, got {len(xy)}")
+    finite = bool(np.isfinite(xy).all())
+    require(finite, f"points of row {row} must be finite, got NaN or infinity")
     try:
         mesh = Delaunay(xy)
     except QhullError as error:
         raise ValueError(f"points of row {row} must not be on one line") from error
-    if len(mesh.coplanar):
-        raise ValueError(
-            f"row {row}: points {sorted({int(i) for i in mesh.coplanar[:, 0]})} coincide with "
-            f"others"
-        )
+    equal = sorted({int(i) for i in mesh.coplanar[:, 0]})
+    require(not equal, f"row {row}: points {equal} coincide with others")
     triangles = np.sort(mesh.simplices, axis=1).astype(np.int64)
     _check_complete(xy, mesh.simplices, mesh.neighbors, row)
     _check_unique(xy, mesh.simplices, mesh.neighbors, row)
@@ -126,9 +120,7 @@ def _triangles(xy: np.ndarray, row: int) -> np.ndarray:
 
 
 def _check_complete(xy, simplices, neighbours, row):
-    """Raise a ValueError if the outline is not convex: Qhull leaves out triangles that are nearly
-    flat, and a corner that points inwards shows one.
-    """
+    """Raise a ValueError if the outline is not convex: Qhull leaves out nearly flat triangles."""
     triangle, opposite = np.nonzero(neighbours < 0)
     # outer edges, counter-clockwise
     ends = [simplices[triangle, (opposite + step) % 3] for step in (1, 2)]
@@ -136,11 +128,11 @@ def _check_complete(xy, simplices, neighbours, row):
     edges = xy[ends[1]] - xy[ends[0]]
     of_start = dict(zip(ends[0].tolist(), edges))
     following = np.stack([of_start[after[start]] for start in ends[0].tolist()])
-    if (edges[:, 0] * following[:, 1] < edges[:, 1] * following[:, 0]).any():
-        raise ValueError(
-            f"points of row {row} lie too close to one line: rounding errors decide which "
-            "triangles there are"
-        )
+    require(
+        bool((_cross(edges, following) >= 0).all()),
+        f"points of row {row} lie too close to one line: rounding errors decide which triangles "
+        "there are",
+    )
 
 
 def _check_unique(xy, simplices, neighbours, row):
@@ -156,10 +148,10 @@ def _check_unique(xy, simplices, neighbours, row):
     seen = xy[simplices[triangle]] - xy[far][:, None]
     square = (seen**2).sum(-1)
     determinant = np.linalg.det(np.concatenate([seen, square[..., None]], -1))
-    if (np.abs(determinant) < 1e-14 * square.max(1, initial=0) ** 2).any():
-        raise ValueError(
-            f"row {row}: four points lie on one circle: the triangulation is not unique"
-        )
+    require(
+        bool((abs(determinant) >= 1e-14 * square.max(1, initial=0) ** 2).all()),
+        f"row {row}: four points lie on one circle: the triangulation is not unique",
+    )
 
 
 def incentres(corners: np.ndarray) -> np.ndarray:
@@ -172,9 +164,7 @@ def incentres(corners: np.ndarray) -> np.ndarray:
 
 
 def triangles_of(answer: Sequence[int]) -> list[tuple[int, ...]]:
-    """The triples of a flat answer, each ascending; what is left over at the end (one or two
-    positions) is dropped.
-    """
+    """The triples of a flat answer, each ascending, without what is left over at its end."""
     answer = list(answer)
     return [tuple(sorted(answer[k : k + 3])) for k in range(0, len(answer) - len(answer) % 3, 3)]
 
@@ -194,15 +184,11 @@ class TriangulationReport(NamedTuple):
 def report(
     predicted: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]
 ) -> TriangulationReport:
-    """Compare flat answers with the true ones.
-
-    Source: Vinyals, Fortunato and Jaitly 2015, section 4.3.
-    """
-    if len(predicted) != len(truth) or not len(truth):
-        raise ValueError(
-            f"predicted and truth must be as many, at least one, got {len(predicted)} and "
-            f"{len(truth)}"
-        )
+    """Compare flat answers with the true ones (Vinyals, Fortunato and Jaitly 2015, section 4.3)."""
+    require(
+        len(predicted) == len(truth) > 0,
+        f"predicted and truth must be as many, at least one, got {len(predicted)} and {len(truth)}",
+    )
     exact = covered = 0.0
     for answer, right in zip(predicted, truth):
         answer_set, right_set = set(triangles_of(answer)), set(triangles_of(right))

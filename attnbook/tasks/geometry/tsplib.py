@@ -1,6 +1,4 @@
-"""Real instances of the travelling salesman problem with their known optimal tours: TSPLIB
-(Reinelt 1991).
-"""
+"""Real travelling salesman problems with their known optimal tours: TSPLIB (Reinelt 1991)."""
 
 from __future__ import annotations
 
@@ -9,15 +7,14 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_choice
+from ...validate import check_choice, require
 from .. import datasets
+from .tours import is_tour
 
 __all__ = ["KINDS", "Instance", "best_lengths", "lengths_of", "load", "names", "unit_square"]
 
 KINDS = ("EUC_2D", "ATT", "GEO")
-"""How an instance measures distance: rounded Euclidean, pseudo-Euclidean rounded up, great
-circles in kilometres.
-"""
+"""Distances: rounded Euclidean, pseudo-Euclidean rounded up, great circles in kilometres."""
 
 
 class Instance(NamedTuple):
@@ -53,17 +50,17 @@ def load(name: str) -> Instance:
     check_choice("name", name, names())
     header, sections = _read(f"{name}.tsp")
     kind = header.get("EDGE_WEIGHT_TYPE", "")
-    if kind not in KINDS or "NODE_COORD_SECTION" not in sections:
-        raise ValueError(
-            f"name must be an instance with {', '.join(KINDS)} distances and coordinates; {name} "
-            f"has {kind}"
-        )
+    require(
+        kind in KINDS and "NODE_COORD_SECTION" in sections,
+        f"name must be an instance with {', '.join(KINDS)} distances and coordinates; {name} has "
+        f"{kind}",
+    )
     rows = [line.split() for line in sections["NODE_COORD_SECTION"]]
     n = int(header["DIMENSION"])
-    if [int(row[0]) for row in rows] != list(range(1, n + 1)) or any(len(row) != 3 for row in rows):
-        raise ValueError(
-            f"tsplib/{name}.tsp must list {n} cities in order, with two coordinates each"
-        )
+    require(
+        [(int(row[0]), len(row)) for row in rows] == [(k + 1, 3) for k in range(n)],
+        f"tsplib/{name}.tsp must list {n} cities in order, with two coordinates each",
+    )
     points = torch.tensor([[float(x) for x in row[1:]] for row in rows], dtype=torch.float64)
     return Instance(name, kind, points, _tour(name, n), best_lengths()[name])
 
@@ -71,9 +68,7 @@ def load(name: str) -> Instance:
 def best_lengths() -> dict[str, int]:
     """The length of the shortest known tour of each instance of the library."""
     lengths = {}
-    for line in (
-        datasets.fetch("tsplib", "bestSolutions.txt").read_text(encoding="utf-8").splitlines()
-    ):
+    for line in _lines("bestSolutions.txt"):
         name, colon, rest = line.partition(":")
         if colon and rest.split():
             lengths[name.strip()] = int(rest.split()[0])
@@ -86,9 +81,13 @@ def _tour(name: str, n: int) -> torch.Tensor | None:
         return None
     numbers = [int(x) for line in _read(file)[1]["TOUR_SECTION"] for x in line.split()]
     walk = torch.tensor(numbers[: numbers.index(-1)] if -1 in numbers else numbers) - 1
-    if walk.sort().values.tolist() != list(range(n)):
-        raise ValueError(f"tsplib/{file} must visit each of {n} cities once")
+    require(is_tour(walk.tolist(), n), f"tsplib/{file} must visit each of {n} cities once")
     return walk.roll(-int((walk == 0).nonzero()))
+
+
+def _lines(file: str) -> list[str]:
+    path = datasets.fetch("tsplib", file)
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
 def _read(file: str) -> tuple[dict[str, str], dict[str, list[str]]]:
@@ -96,10 +95,7 @@ def _read(file: str) -> tuple[dict[str, str], dict[str, list[str]]]:
     header: dict[str, str] = {}
     sections: dict[str, list[str]] = {}
     lines: list[str] | None = None
-    for line in (
-        datasets.fetch("tsplib", file).read_text(encoding="utf-8", errors="replace").splitlines()
-    ):
-        line = line.strip()
+    for line in map(str.strip, _lines(file)):
         if not line or line == "EOF":
             continue
         if line.rstrip(" :").endswith("_SECTION"):
@@ -127,11 +123,8 @@ def lengths_of(points: torch.Tensor, kind: str) -> torch.Tensor:
     p = points.double()
     if kind != "GEO":
         square = (p[:, None] - p[None]).square().sum(-1)
-        return (
-            (square.sqrt() + 0.5).floor().long()
-            if kind == "EUC_2D"
-            else (square / 10).sqrt().ceil().long()
-        )
+        rounded = (square.sqrt() + 0.5).floor() if kind == "EUC_2D" else (square / 10).sqrt().ceil()
+        return rounded.long()
     latitude, longitude = (_degrees(p) * (3.141592 / 180)).unbind(1)
     q1 = (longitude[:, None] - longitude[None]).cos()
     q2 = (latitude[:, None] - latitude[None]).cos()
@@ -161,6 +154,5 @@ def unit_square(points: torch.Tensor, kind: str = "EUC_2D") -> torch.Tensor:
         p = torch.stack([longitude * math.cos(middle), latitude], 1)
     p = p - p.amin(0)
     longest = p.max()
-    if not longest > 0:
-        raise ValueError("points must not all be the same")
+    require(bool(longest > 0), "points must not all be the same")
     return (p / longest).float()

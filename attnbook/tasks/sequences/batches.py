@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import require
 from ..endless_batches import EpochBatches
 from .pairs import Pair
 from .vocabulary import BOS, EOS, PAD, Vocabulary
@@ -35,35 +36,31 @@ class Batch(NamedTuple):
 
 
 def collate(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocabulary) -> Batch:
-    """One batch of pairs.
-
-    Raises:
-        ValueError: there are no pairs, a source is empty, or tokens are unknown (they are listed).
-    """
-    return _pad(*_encode(pairs, source_vocab, target_vocab))
+    """One batch of pairs; a ValueError lists unknown tokens."""
+    return pad_pairs(*_encode(pairs, source_vocab, target_vocab))
 
 
 def _encode(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocabulary):
-    if not pairs:
-        raise ValueError("pairs must hold at least one pair, got none")
-    sources, targets = [], []
+    require(len(pairs) > 0, "pairs must hold at least one pair, got none")
     for index, pair in enumerate(pairs):
-        if not pair.source:
-            raise ValueError(
-                f"pairs[{index}] has an empty source; every source needs at least one token"
-            )
-        sources.append(source_vocab.encode(pair.source))
-        targets.append(target_vocab.encode(pair.target))
-    return sources, targets
+        require(len(pair.source) > 0, f"pairs[{index}] must have a source, got an empty one")
+    sources = [source_vocab.encode(pair.source) for pair in pairs]
+    return sources, [target_vocab.encode(pair.target) for pair in pairs]
 
 
-def _pad(sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Batch:
-    n, m = max(map(len, sources)), max(map(len, targets)) + 1
+def pad_rows(rows: Sequence[Sequence[int]], fill: int = PAD) -> torch.Tensor:
+    """Rows of different lengths as ``(B, n)``, with ``fill`` behind their ends."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows])
+
+
+def pad_pairs(sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Batch:
+    """One batch of encoded pairs."""
     return Batch(
-        torch.tensor([ids + [PAD] * (n - len(ids)) for ids in sources]),
+        pad_rows(sources),
         torch.tensor([len(ids) for ids in sources]),
-        torch.tensor([[BOS, *ids] + [PAD] * (m - 1 - len(ids)) for ids in targets]),
-        torch.tensor([[*ids, EOS] + [PAD] * (m - 1 - len(ids)) for ids in targets]),
+        pad_rows([[BOS, *ids] for ids in targets]),
+        pad_rows([[*ids, EOS] for ids in targets]),
         torch.tensor([len(ids) + 1 for ids in targets]),
     )
 
@@ -94,7 +91,7 @@ class SequenceBatches(EpochBatches[Batch]):
     ):
         sources, targets = _encode(pairs, source_vocab, target_vocab)
         super().__init__(
-            lambda indices: _pad(*zip(*((sources[i], targets[i]) for i in indices))),
+            lambda indices: pad_pairs(*zip(*((sources[i], targets[i]) for i in indices))),
             len(sources),
             batch_size,
             seed,

@@ -21,11 +21,9 @@ class Pair(NamedTuple):
         source: n tokens
         target: m tokens
         alignment: m sets: ``alignment[t]`` holds the source positions that target token t comes
-            from; an empty set when it comes from none (a separator, a zero that no word names).
-            None: unknown.
-        content: m flags: True where the target token is a content word (a digit, a noun,
-            an adjective, a quantity), False for articles, conjunctions and separators. None:
-            unknown.
+            from, none for a separator or a zero that no word names. None: unknown.
+        content: m flags: True where the target token is a content word (a digit, a noun, an
+            adjective, a quantity), False for articles and separators. None: unknown.
     """
 
     source: tuple[str, ...]
@@ -38,6 +36,12 @@ class Pair(NamedTuple):
 def span(start: int, stop: int) -> frozenset[int]:
     """The positions start, …, stop − 1 as a set (shared: thousands of pairs use the same few)."""
     return frozenset(range(start, stop))
+
+
+@lru_cache(maxsize=65536)
+def shifted(positions: frozenset[int], by: int) -> frozenset[int]:
+    """The positions, each moved on by so many."""
+    return frozenset(p + by for p in positions)
 
 
 def take(draw: Callable[[random.Random], Pair], count: int, seed: int) -> list[Pair]:
@@ -54,30 +58,23 @@ def stream(draw: Callable[[random.Random], Pair], seed: int) -> Iterator[Pair]:
 
 
 def distinct(pairs: Iterable[Pair], count: int, seen: set[tuple[str, ...]]) -> list[Pair]:
-    """The next `count` pairs whose source is not in `seen`; their sources are added to it.
-
-    Raises:
-        ValueError: 2,000 draws in a row bring nothing new: the task has too few different sources.
+    """The next `count` pairs whose source is not in `seen`; their sources are added to it. 2,000
+    draws in a row that bring nothing new are taken for the end.
     """
     accepted: list[Pair] = []
     if check_integer("count", count, 0) == 0:
         return accepted
     failures = 0
     for pair in pairs:
-        if pair.source in seen:
-            failures += 1
-            if failures > 2000:
-                raise ValueError(
-                    f"count asks for {count} pairs with new sources, but only {len(accepted)} were "
-                    f"found: "
-                    "the task has too few different sources; ask for fewer or widen its options"
-                )
-            continue
-        failures = 0
-        seen.add(pair.source)
-        accepted.append(pair)
-        if len(accepted) == count:
-            return accepted
+        failures = failures + 1 if pair.source in seen else 0
+        if failures > 2000:
+            break
+        if not failures:
+            seen.add(pair.source)
+            accepted.append(pair)
+            if len(accepted) == count:
+                return accepted
     raise ValueError(
-        f"count asks for {count} pairs with new sources, but there are only {len(accepted)}"
+        f"count asks for {count} pairs with new sources, but the task has too few different "
+        f"sources, only {len(accepted)}: ask for fewer or widen its options"
     )

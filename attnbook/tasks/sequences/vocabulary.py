@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...decoding.step import TokenIds
+from ...validate import check_choice, require
 
 __all__ = ["BOS", "EOS", "PAD", "TOKEN_IDS", "UNK", "Vocabulary"]
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
+POLICIES = ("error", "unk")
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 TOKEN_IDS = TokenIds(start=BOS, end=(EOS,), padding=PAD, forbidden=(PAD, BOS), begin=BOS)
 """The ids of every vocabulary that are no words, for the ``token_ids`` of a model: a target starts
@@ -36,33 +38,27 @@ class Vocabulary:
     def __init__(self, tokens: Iterable[str], unknown: str = "error"):
         self._ordinary = tuple(tokens)
         self.tokens = SPECIAL + self._ordinary
-        self.unknown = _policy(unknown)
+        self.unknown = check_choice("unknown", unknown, POLICIES)
         self._ids = {token: index for index, token in enumerate(self.tokens)}
-        if len(self._ids) != len(self.tokens):
-            repeated = [token for token, times in Counter(self.tokens).items() if times > 1]
-            raise ValueError(
-                f"tokens must differ from one another and from {SPECIAL}, got repeated "
-                f"{repeated[:5]}"
-            )
+        repeated = [token for token, times in Counter(self.tokens).items() if times > 1][:5]
+        require(
+            not repeated,
+            f"tokens must differ from one another and from {SPECIAL}, got repeated {repeated}",
+        )
 
     @classmethod
     def from_sequences(
         cls, sequences: Iterable[Sequence[str]], *, min_count: int = 1, unknown: str = "error"
     ) -> Vocabulary:
-        """Every token seen at least `min_count` times, the frequent ones first, ties in code-point
-        order.
-        """
-        if isinstance(sequences, str):
-            raise ValueError("sequences must be sequences of tokens, got one string")
+        """Every token seen `min_count` times or more, by frequency, then in code-point order."""
+        require(not isinstance(sequences, str), "sequences must be of tokens, got one string")
         counts: Counter[str] = Counter()
         for sequence in sequences:
             counts.update(sequence)
         for token in SPECIAL:
             del counts[token]
-        ranked = sorted(
-            (token for token in counts if counts[token] >= min_count), key=lambda t: (-counts[t], t)
-        )
-        return cls(ranked, unknown)
+        kept = (token for token in counts if counts[token] >= min_count)
+        return cls(sorted(kept, key=lambda token: (-counts[token], token)), unknown)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -71,29 +67,22 @@ class Vocabulary:
         return token in self._ids
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and (self.tokens, self.unknown) == (
-            other.tokens,
-            other.unknown,
-        )
+        return isinstance(other, Vocabulary) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.tokens, self.unknown))
+        return hash(self._key())
+
+    def _key(self) -> tuple:
+        return self.tokens, self.unknown
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} tokens, unknown={self.unknown!r})"
 
     def encode(self, tokens: Iterable[str], unknown: str | None = None) -> list[int]:
-        """The id of each token.
-
-        Raises:
-            ValueError: tokens are unknown (they are listed), unless they go to UNK.
-        """
-        policy = self.unknown if unknown is None else _policy(unknown)
+        """The id of each token; a ValueError lists unknown ones, unless they go to UNK."""
+        policy = self.unknown if unknown is None else check_choice("unknown", unknown, POLICIES)
         if isinstance(tokens, str):
-            raise ValueError(
-                f"tokens must be a sequence of tokens, got the string {tokens[:40]!r}; split it "
-                f"first"
-            )
+            raise ValueError(f"tokens must be a sequence, got the string {tokens[:40]!r}: split it")
         tokens = list(tokens)
         if policy == "unk":
             return [self._ids.get(token, UNK) for token in tokens]
@@ -104,8 +93,7 @@ class Vocabulary:
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             raise ValueError(
                 f"tokens holds {', '.join(map(repr, missing[:5]))}{more}, unknown to this "
-                f"vocabulary of {len(self)}; "
-                'pass unknown="unk" to read them as <unk>'
+                f'vocabulary of {len(self)}; pass unknown="unk" to read them as <unk>'
             ) from None
 
     def decode(self, ids: Iterable[int]) -> list[str]:
@@ -113,8 +101,7 @@ class Vocabulary:
         tokens = []
         for index in ids:
             index = int(index)
-            if not 0 <= index < len(self.tokens):
-                raise ValueError(f"ids must lie in 0..{len(self.tokens) - 1}, got {index}")
+            require(0 <= index < len(self), f"ids must lie in 0..{len(self) - 1}, got {index}")
             if index == EOS:
                 break
             if index not in (PAD, BOS):
@@ -138,12 +125,6 @@ class Vocabulary:
             raise ValueError(
                 f"path must name a saved vocabulary, got {os.fspath(path)}: {error}"
             ) from None
-
-
-def _policy(unknown: str) -> str:
-    if unknown not in ("error", "unk"):
-        raise ValueError(f'unknown must be "error" or "unk", got {unknown!r}')
-    return unknown
 
 
 def write_atomically(path: str | os.PathLike, content: bytes) -> Path:

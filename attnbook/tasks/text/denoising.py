@@ -10,7 +10,7 @@ import torch
 
 from ...validate import check_integer, check_number
 from ..endless_batches import EpochBatches
-from ..sequences.batches import Batch, _pad
+from ..sequences.batches import Batch, pad_pairs
 from ..sequences.vocabulary import Vocabulary
 
 __all__ = ["DenoisingBatches", "corrupt", "gaps_in", "numbered_vocabulary", "segments"]
@@ -125,4 +125,4 @@ class DenoisingBatches:
     def batch(self, step: int) -> Batch:
         texts = self._texts.batch(step)
         generator = random.Random(f"{self._seed}/gaps/{step}")
-        return _pad(*zip(*(self._corrupt(text, self._marks, generator) for text in texts)))
+        return pad_pairs(*zip(*(self._corrupt(text, self._marks, generator) for text in texts)))

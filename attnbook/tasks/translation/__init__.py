@@ -1,3 +1,1 @@
-"""Sequence-to-sequence tasks: dates, numbers, phrases, real sentence pairs, and their
-alignments.
-"""
+"""Sequence-to-sequence tasks: dates, numbers, phrases, real sentences, and their alignments."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from ...validate import check_choice
+from ...validate import check_choice, require
 
 Link = tuple[int, int]
 
@@ -15,19 +15,15 @@ SYMMETRISATIONS = ("intersection", "union", "grow-diag-final-and")
 
 
 def _matrix(weights, name: str = "weights") -> np.ndarray:
-    """A weight matrix (target positions, source positions) as float64, from a tensor or an
-    array.
-    """
+    """A weight matrix (target positions, source positions) as float64."""
     if hasattr(weights, "detach"):
         weights = weights.detach().cpu().double().numpy()
     matrix = np.asarray(weights, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[1] == 0:
-        raise ValueError(
-            f"{name} must be a matrix (target positions, source positions), got shape "
-            f"{matrix.shape}"
-        )
-    if not np.isfinite(matrix).all():
-        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    require(
+        matrix.ndim == 2 and matrix.shape[1] > 0,
+        f"{name} must be a matrix (target positions, source positions), got shape {matrix.shape}",
+    )
+    require(bool(np.isfinite(matrix).all()), f"{name} must be finite, got NaN or infinity")
     return matrix
 
 
@@ -101,18 +97,16 @@ def alignment_error_rate(
 
     Source: Och and Ney (2003), where the evaluation of alignments is defined.
     """
-    if not len(predicted) == len(sure) == len(possible):
-        raise ValueError(
-            f"predicted, sure and possible must have one entry per sentence, got {len(predicted)}, "
-            f"{len(sure)} and "
-            f"{len(possible)}"
-        )
+    require(
+        len(predicted) == len(sure) == len(possible),
+        "predicted, sure and possible must have one entry per sentence, got "
+        f"{len(predicted)}, {len(sure)} and {len(possible)}",
+    )
     right = total = 0
     for a, s, p in zip(map(set, predicted), map(set, sure), map(set, possible)):
         right += len(a & s) + len(a & (p | s))
         total += len(a) + len(s)
-    if total == 0:
-        raise ValueError("predicted and sure hold no link at all, so the error rate is not defined")
+    require(total > 0, "predicted and sure hold no link at all, so no error rate is defined")
     return 1 - right / total
 
 
@@ -132,32 +126,27 @@ def alignment_accuracy(
         content: one list of flags per sentence, as `Pair.content`: only tokens marked True are
             counted; None: all
     """
-    if len(weights) != len(gold) or (content is not None and len(content) != len(gold)):
-        raise ValueError(
-            f"weights, gold and content must have one entry per sentence, got {len(weights)}, "
-            f"{len(gold)} and "
-            f"{'none' if content is None else len(content)}"
-        )
+    sizes = [len(each) for each in (weights, gold, content) if each is not None]
+    require(
+        len(set(sizes)) == 1,
+        f"weights, gold and content must have one entry per sentence, got {sizes}",
+    )
     right = counted = 0
     for index, positions in enumerate(gold):
         matrix = _matrix(weights[index], f"weights[{index}]")
         flags = [True] * len(positions) if content is None else content[index]
-        if len(matrix) < len(positions) or len(flags) != len(positions):
-            raise ValueError(
-                f"sentence {index} has {len(positions)} target tokens, but {len(matrix)} rows of "
-                f"weights and "
-                f"{len(flags)} content flags"
-            )
+        require(
+            len(matrix) >= len(positions) == len(flags),
+            f"sentence {index} has {len(positions)} target tokens, but {len(matrix)} rows of "
+            f"weights and {len(flags)} content flags",
+        )
         for row, sources, flag in zip(matrix, positions, flags):
             if flag and sources:
-                if max(sources) >= matrix.shape[1]:
-                    raise ValueError(
-                        f"gold[{index}] names source {max(sources)}, weights have {matrix.shape[1]}"
-                    )
+                last, n = max(sources), matrix.shape[1]
+                require(last < n, f"gold[{index}] names source {last}, weights have {n}")
                 counted += 1
                 right += bool(row.max() > 0) and int(row.argmax()) in sources
-    if counted == 0:
-        raise ValueError("gold marks no target token to count")
+    require(counted > 0, "gold marks no target token to count")
     return right / counted
 
 
@@ -181,10 +170,10 @@ def word_weights(weights, source_words: Sequence[int], target_words: Sequence[in
         ("source_words", source_words, matrix.shape[1]),
         ("target_words", target_words, len(matrix)),
     ):
-        if len(owners) == 0 or len(owners) > size or min(owners) < 0:
-            raise ValueError(
-                f"{name} must name a word for each of 1..{size} pieces, got {list(owners)[:8]}"
-            )
+        require(
+            0 < len(owners) <= size and min(owners) >= 0,
+            f"{name} must name a word for each of 1..{size} pieces, got {list(owners)[:8]}",
+        )
     source = np.zeros((len(source_words), max(source_words) + 1))
     source[np.arange(len(source_words)), list(source_words)] = 1
     target = np.zeros((max(target_words) + 1, len(target_words)))

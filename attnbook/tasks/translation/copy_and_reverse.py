@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from ...validate import check_integer, check_range
-from ..sequences.pairs import Pair, span, take
+from ..sequences.pairs import Pair, span
 from ..sequences.task import generated_task
 
 SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
@@ -23,7 +23,12 @@ def _both_sides(symbols: int = 26, **options) -> tuple:
 @generated_task("copy", _both_sides, reverse=False)
 @generated_task("reverse", _both_sides, reverse=True)
 def drawer(reverse: bool, *, length: tuple[int, int] | int = (3, 10), symbols: int = 26):
-    """A function from a random generator to one pair."""
+    """Random letters, and the same letters again or backwards.
+
+    Args:
+        length: (least, most) letters, both included; or one number
+        symbols: how many different letters, 1 to 26
+    """
     letters = tokens(symbols)
     low, high = check_range("length", length)
 
@@ -35,22 +40,3 @@ def drawer(reverse: bool, *, length: tuple[int, int] | int = (3, 10), symbols: i
         return Pair(source, target, tuple([span(i, i + 1) for i in order]), (True,) * n)
 
     return draw
-
-
-def copy(
-    count: int, *, seed: int, length: tuple[int, int] | int = (3, 10), symbols: int = 26
-) -> list[Pair]:
-    """Random letters and the same letters again.
-
-    Args:
-        length: (least, most) letters, both included; or one number
-        symbols: how many different letters, 1 to 26
-    """
-    return take(drawer(False, length=length, symbols=symbols), count, seed)
-
-
-def reverse(
-    count: int, *, seed: int, length: tuple[int, int] | int = (3, 10), symbols: int = 26
-) -> list[Pair]:
-    """Random letters and the same letters backwards; arguments as in `copy`."""
-    return take(drawer(True, length=length, symbols=symbols), count, seed)

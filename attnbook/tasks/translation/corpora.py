@@ -9,7 +9,7 @@ import unicodedata
 import zipfile
 from typing import NamedTuple
 
-from ...validate import check_choice, check_integer, check_seed
+from ...validate import check_choice, check_integer, check_seed, require
 from .. import datasets
 from ..sequences.pairs import Pair
 from ..sequences.task import Task, corpus_task
@@ -65,19 +65,25 @@ def multi30k(source: str = "en", target: str = "de", split: str = "train") -> li
     """
     for name, language in (("source", source), ("target", target)):
         check_choice(name, language, MULTI30K_LANGUAGES)
-    if source == target:
-        raise ValueError(f"source and target must differ, got {source!r} twice")
+    require(source != target, f"source and target must differ, got {source!r} twice")
     check_choice("split", split, MULTI30K_SPLITS)
-    if "cs" in (source, target) and "2017" in split:
-        raise ValueError(
-            f"split {split!r} has no Czech; use one of train, valid, test2016, test2018"
-        )
+    require(
+        "cs" not in (source, target) or "2017" not in split,
+        f"split {split!r} has no Czech; use one of train, valid, test2016, test2018",
+    )
     sides = [_lines(f"{MULTI30K_SPLITS[split]}.{language}.gz") for language in (source, target)]
-    if len(sides[0]) != len(sides[1]):
-        raise ValueError(
-            f"multi30k {split}: {len(sides[0])} lines of {source} but {len(sides[1])} of {target}"
-        )
+    require(
+        len(sides[0]) == len(sides[1]),
+        f"multi30k {split}: {len(sides[0])} lines of {source} but {len(sides[1])} of {target}",
+    )
     return [Sentences(*pair) for pair in zip(*sides)]
+
+
+def _check_sides(source: str, target: str) -> None:
+    require(
+        {source, target} == {"en", "fr"},
+        f'source and target must be "en" and "fr" in either order, got {source!r}, {target!r}',
+    )
 
 
 def _lines(file: str) -> list[str]:
@@ -94,16 +100,11 @@ def tatoeba(source: str = "en", target: str = "fr") -> list[Sentences]:
 
     Licence CC BY 2.0; show `attnbook.tasks.datasets.attribution("tatoeba-fra-eng")` beside them.
     """
-    if (source, target) not in (("en", "fr"), ("fr", "en")):
-        raise ValueError(
-            f'source and target must be "en" and "fr" in either order, got {source!r}, {target!r}'
-        )
+    _check_sides(source, target)
     with zipfile.ZipFile(datasets.fetch("tatoeba-fra-eng", "fra-eng.zip")) as archive:
         text = archive.read("fra.txt").decode("utf-8")
-    pairs = [
-        tuple(normalize(side) for side in line.split("\t")) for line in text.split("\n") if line
-    ]
-    return [Sentences(*(pair if source == "en" else pair[::-1])) for pair in pairs]
+    pairs = [map(normalize, line.split("\t")) for line in text.split("\n") if line]
+    return [Sentences(*(pair if source == "en" else reversed([*pair]))) for pair in pairs]
 
 
 def alibi(source: str = "en", target: str = "fr") -> list[AlignedSentences]:
@@ -111,24 +112,18 @@ def alibi(source: str = "en", target: str = "fr") -> list[AlignedSentences]:
 
     The files link French to English; with source="en" the links are turned around.
     """
-    if (source, target) not in (("en", "fr"), ("fr", "en")):
-        raise ValueError(
-            f'source and target must be "en" and "fr" in either order, got {source!r}, {target!r}'
-        )
+    _check_sides(source, target)
     pairs = []
     for french, english in ALIBI_TEXTS:
         folder = f"ali/{french}_{english}"
         sides = [_numbered(f"{folder}/{name}_sents.txt") for name in (french, english)]
         links = _numbered(f"{folder}/ali_w2w_{french}_{english}.txt")
-        if not sides[0].keys() == sides[1].keys() == links.keys():
-            raise ValueError(
-                f"alibi-alignments/{folder}: the sentences and the links are not of the same "
-                f"numbers"
-            )
-        for number in links:
-            pairs.append(
-                _aligned(sides[0][number], sides[1][number], links[number], turned=source == "en")
-            )
+        require(
+            sides[0].keys() == sides[1].keys() == links.keys(),
+            f"alibi-alignments/{folder}: the sentences and the links are not of the same numbers",
+        )
+        for number, row in links.items():
+            pairs.append(_aligned(sides[0][number], sides[1][number], row, source == "en"))
     return pairs
 
 
@@ -149,14 +144,12 @@ def _aligned(
     for link in links:
         match = re.fullmatch(r"(\d+)([-p])(\d+)", link)
         if not match:
-            raise ValueError(
-                f'a link must look like "3-4" (sure) or "3p4" (possible), got {link!r}'
-            )
+            raise ValueError(f'a link must be "3-4" (sure) or "3p4" (possible), got {link!r}')
         i, j = int(match[1]), int(match[3])
-        if i >= len(french) or j >= len(english):
-            raise ValueError(
-                f"link {link} points outside {len(french)} French and {len(english)} English words"
-            )
+        require(
+            i < len(french) and j < len(english),
+            f"link {link} points outside {len(french)} French and {len(english)} English words",
+        )
         pair = (j, i) if turned else (i, j)
         possible.add(pair)
         if match[2] == "-":
@@ -170,9 +163,7 @@ _ENGLISH_WORD = re.compile(r"\w+(?:[’']\w+)*|[^\w\s]")
 
 
 def normalize(text: str) -> str:
-    """One form of each character (NFC), plain spaces (French sets narrow ones before ! and ?),
-    plain apostrophes.
-    """
+    """One form of each character (NFC), plain spaces (no narrow ones), plain apostrophes."""
     return " ".join(unicodedata.normalize("NFC", text).replace("’", "'").split())
 
 
@@ -240,22 +231,17 @@ def tatoeba_task(
             seen.add(pair)
             kept["train"].append(pair)
     for name, size in sizes.items():
-        if len(kept[name]) < size:
-            raise ValueError(
-                f"{name} asks for {size} pairs, but with max_words={max_words} there are "
-                f"{len(kept[name])}"
-            )
-    return Task(
-        "tatoeba",
-        **kept,
-        source_vocab=Vocabulary.from_sequences(
-            (p.source for p in kept["train"]), min_count=min_count, unknown="unk"
-        ),
-        target_vocab=Vocabulary.from_sequences(
-            (p.target for p in kept["train"]), min_count=min_count, unknown="unk"
-        ),
-        attribution=datasets.attribution("tatoeba-fra-eng"),
-    )
+        there = len(kept[name])
+        require(
+            there >= size,
+            f"{name} asks for {size} pairs, but with max_words={max_words} there are {there}",
+        )
+    vocabularies = [
+        Vocabulary.from_sequences(side, min_count=min_count, unknown="unk")
+        for side in ([p.source for p in kept["train"]], [p.target for p in kept["train"]])
+    ]
+    credit = datasets.attribution("tatoeba-fra-eng")
+    return Task("tatoeba", kept["train"], kept["valid"], kept["test"], *vocabularies, credit)
 
 
 def _key(tokens: tuple[str, ...]) -> str:

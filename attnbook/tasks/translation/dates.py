@@ -6,19 +6,19 @@ as in Germany), with the year first the month follows it; a year of two digits a
 ('97) lies in 1970–2069.
 
 The alignment: a digit written in the source comes from that character; both digits of a month or of
-an ordinal
-given by a name come from the letters of that name (twenty-first: 2 from "twenty", 1 from "first");
-the century of '97 comes from its two digits. A zero put before a single digit and the two hyphens
-come from nothing."""
+an ordinal given by a name come from the letters of that name (twenty-first: 2 from "twenty", 1 from
+"first"); the century of '97 comes from its two digits. A zero put before a single digit and the two
+hyphens come from nothing."""
 
 from __future__ import annotations
 
 import datetime
 import random
 from collections.abc import Iterable
+from itertools import product
 
-from ...validate import check_choice
-from ..sequences.pairs import NOTHING, Pair, span, take
+from ...validate import check_choice, require
+from ..sequences.pairs import NOTHING, Pair, span
 from ..sequences.task import generated_task
 
 MONTHS = (
@@ -27,9 +27,8 @@ MONTHS = (
 )  # fmt: skip
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _ORDINALS = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth "
-    "thirteenth fourteenth "
-    "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
+    "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
 ).split()
 
 # The parts of a format: {d} 3, {dd} 03, {th} 3rd, {word} third, {m} 5, {mm} 05, {mon} May or Sep,
@@ -57,13 +56,12 @@ FORMATS: dict[str, str] = {
     "slashes, year first": "{y}/{mm}/{dd}",
     "year month day": "{y} {month} {d}",
 }
+CASES = ("plain", "lower", "upper")
 FIRST, LAST = datetime.date(1970, 1, 1), datetime.date(2069, 12, 31)
 
 
 def _ordinal_words(day: int) -> tuple[str, str]:
-    """The part that says the tens and the part that says the units; one piece below twenty and
-    for tens.
-    """
+    """The part that says the tens and that of the units; one piece below twenty and for tens."""
     if day <= 20:
         return "", _ORDINALS[day - 1]
     if day == 30:
@@ -99,11 +97,9 @@ def _number(text: str, at: int) -> tuple[frozenset[int], frozenset[int]]:
     return span(at, at + 1), span(at + 1, at + 2)
 
 
-def _render(
-    pieces, year: int, month: int, day: int, weekday: int
-) -> tuple[str, tuple[frozenset[int], ...]]:
+def _render(pieces, date: datetime.date) -> tuple[str, tuple[frozenset[int], ...]]:
     """The text of a date in a format, and the sources of the ten characters of its ISO form."""
-    text = ""
+    text, year, month, day = "", date.year, date.month, date.day
     years, months, days = (NOTHING,) * 4, (NOTHING,) * 2, (NOTHING,) * 2
     for part, literal in pieces:
         at = len(text)
@@ -127,17 +123,13 @@ def _render(
             months = _whole(at, at + len(shown))
         elif part == "y":
             shown = str(year)
-            years = (
-                span(at, at + 1),
-                span(at + 1, at + 2),
-                span(at + 2, at + 3),
-                span(at + 3, at + 4),
-            )
+            years = tuple(span(at + k, at + k + 1) for k in range(4))
         elif part == "yy":
             shown = f"{year % 100:02d}"
             years = (*_whole(at, at + 2), span(at, at + 1), span(at + 1, at + 2))
         elif part == "dow" or part == "dw":
-            shown = WEEKDAYS[weekday] if part == "dow" else WEEKDAYS[weekday][:3]
+            weekday = WEEKDAYS[date.weekday()]
+            shown = weekday if part == "dow" else weekday[:3]
         else:
             shown = ""
         text += shown + literal
@@ -152,32 +144,22 @@ def pair(date: datetime.date, format: str = "day month year", case: str = "plain
         case: "plain" as in the format, "lower" or "upper"
     """
     check_choice("format", format, FORMATS)
-    if case not in ("plain", "lower", "upper"):
-        raise ValueError(f'case must be "plain", "lower" or "upper", got {case!r}')
-    if "{yy}" in FORMATS[format] and not FIRST <= date <= LAST:
-        raise ValueError(
-            f"date must lie in {FIRST.year}–{LAST.year} for a year of two digits, got {date}"
-        )
-    if date.year < 1000:
-        raise ValueError(f"date must have a year of four digits, got {date}")
-    text, alignment = _render(_PARSED[format], date.year, date.month, date.day, date.weekday())
-    text = text.lower() if case == "lower" else text.upper() if case == "upper" else text
-    return Pair(
-        tuple(text), tuple(date.isoformat()), alignment, tuple([bool(s) for s in alignment])
+    check_choice("case", case, CASES)
+    require(
+        "{yy}" not in FORMATS[format] or FIRST <= date <= LAST,
+        f"date must lie in {FIRST.year}–{LAST.year} for a year of two digits, got {date}",
     )
+    require(date.year >= 1000, f"date must have a year of four digits, got {date}")
+    text, alignment = _render(_PARSED[format], date)
+    text = text.lower() if case == "lower" else text.upper() if case == "upper" else text
+    return Pair(tuple(text), tuple(date.isoformat()), alignment, tuple(map(bool, alignment)))
 
 
-def source_tokens(cases: Iterable[str] = ("plain", "lower", "upper")) -> tuple[str, ...]:
+def source_tokens(cases: Iterable[str] = CASES) -> tuple[str, ...]:
     """Every character that the formats use, in code-point order."""
     longest = [datetime.date(2000, month, day) for month in range(1, 13) for day in range(1, 30)]
-    characters = {
-        c
-        for case in cases
-        for name in FORMATS
-        for date in longest
-        for c in pair(date, name, case).source
-    }  # fmt: skip
-    return tuple(sorted(characters))
+    written = product(longest, FORMATS, cases)
+    return tuple(sorted({c for one in written for c in pair(*one).source}))
 
 
 def target_tokens() -> tuple[str, ...]:
@@ -190,44 +172,24 @@ def drawer(
     *,
     formats: Iterable[str] | None = None,
     cases: Iterable[str] = ("plain", "plain", "lower", "upper"),
-    first: datetime.date = FIRST,
-    last: datetime.date = LAST,
 ):
-    """A function from a random generator to one pair."""
+    """Random dates of 1970 to 2069 in random formats, each character a token, with ISO dates as
+    targets.
+
+    Args:
+        formats: keys of `FORMATS` to draw from; all by default
+        cases: "plain", "lower", "upper" to draw from; one named twice comes twice as often
+    """
     names, cases = tuple(FORMATS if formats is None else formats), tuple(cases)
-    if not names or not cases:
-        raise ValueError(f"formats and cases must not be empty, got {names!r} and {cases!r}")
-    if not first <= last:
-        raise ValueError(f"first must not be later than last, got {first} and {last}")
-    for name in names:  # also checks the names, the cases and the years
-        for case in cases:
-            for date in (first, last):
-                pair(date, name, case)
-    low, high = first.toordinal(), last.toordinal()
+    require(
+        bool(names and cases), f"formats and cases must not be empty, got {names!r} and {cases!r}"
+    )
+    for name, case in product(names, cases):
+        pair(FIRST, name, case)  # checks both
+    low, high = FIRST.toordinal(), LAST.toordinal()
 
     def draw(generator: random.Random) -> Pair:
         date = datetime.date.fromordinal(generator.randint(low, high))
         return pair(date, generator.choice(names), generator.choice(cases))
 
     return draw
-
-
-def generate(
-    count: int,
-    *,
-    seed: int,
-    formats: Iterable[str] | None = None,
-    cases: Iterable[str] = ("plain", "plain", "lower", "upper"),
-    first: datetime.date = FIRST,
-    last: datetime.date = LAST,
-) -> list[Pair]:
-    """Random dates in random formats, each character a token, with ISO dates as targets.
-
-    Args:
-        formats: keys of `FORMATS` to draw from; all by default
-        cases: "plain", "lower", "upper" to draw from; one named twice comes twice as often
-        first, last: the days to draw from, both included; 1970 to 2069 where the year may have two
-
-    digits
-    """
-    return take(drawer(formats=formats, cases=cases, first=first, last=last), count, seed)

@@ -5,25 +5,24 @@ and one word may give two digits: quatre vingt dix sept → 97, with 9 from (qua
 from (sept).
 
 The rule of the alignment: a digit comes from the words that say it. A word that names a number
-below twenty in one
-piece gives both digits (twelve → 1, 2). In "cent" and "mille" without a multiplier the word itself
-says the 1. A zero that no word says, as in "three hundred two" → 302, comes from nothing."""
+below twenty in one piece gives both digits (twelve → 1, 2). In "cent" and "mille" without a
+multiplier the word itself says the 1. A zero that no word says, as in "three hundred two" → 302,
+comes from nothing."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
 
-from ...validate import check_integer, check_range
+from ...validate import check_choice, check_integer, check_range, require
 from ..sequences.pairs import NOTHING, Pair, take
 from ..sequences.task import generated_task
 
 LARGEST = 999_999_999
 
 _EN_SMALL = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-    "fifteen sixteen "
-    "seventeen eighteen nineteen"
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen"
 ).split()
 _EN_TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
 _FR_SMALL = (
@@ -132,12 +131,6 @@ _SPEAKERS: dict[str, tuple[Callable[[int, bool], list[Parts]], str]] = {
 }
 
 
-def _speaker(language: str) -> tuple[Callable[[int, bool], list[Parts]], str]:
-    if language not in _SPEAKERS:
-        raise ValueError(f'language must be "en" or "fr", got {language!r}')
-    return _SPEAKERS[language]
-
-
 def pair(value: int, language: str = "en", *, british: bool = False) -> Pair:
     """The words of `value`, its digits, and the words that say each digit.
 
@@ -145,23 +138,20 @@ def pair(value: int, language: str = "en", *, british: bool = False) -> Pair:
         value: 0 to 999 999 999
         british: English only: "three hundred and two", not "three hundred two"
     """
-    speak, zero = _speaker(language)
+    speak, zero = _SPEAKERS[check_choice("language", language, _SPEAKERS)]
     value = check_integer("value", value, 0, LARGEST)
     digits = str(value)
     if value == 0:
         return Pair((zero,), ("0",), (frozenset((0,)),), (True,))
     words: list[str] = []
-    size = len(digits)
-    sources: list[frozenset[int]] = [NOTHING] * size
+    sources, size = [NOTHING] * len(digits), len(digits)
     for block, parts in enumerate(speak(value, british)):
         last = size - 1 - 3 * (2 - block)  # where the units digit of this block stands
         for word, places in parts:
-            position = len(words)
             for place in places:
-                index = last - place
-                sources[index] = sources[index] | {position}
+                sources[last - place] |= {len(words)}
             words.append(word)
-    return Pair(tuple(words), tuple(digits), tuple(sources), tuple([bool(s) for s in sources]))
+    return Pair(tuple(words), tuple(digits), tuple(sources), tuple(map(bool, sources)))
 
 
 def words(value: int, language: str = "en", *, british: bool = False) -> tuple[str, ...]:
@@ -171,8 +161,7 @@ def words(value: int, language: str = "en", *, british: bool = False) -> tuple[s
 
 def source_tokens(language: str = "en", *, british: bool = False) -> tuple[str, ...]:
     """Every word that numbers up to 999 999 999 use."""
-    _speaker(language)
-    if language == "en":
+    if check_choice("language", language, _SPEAKERS) == "en":
         extra = ["and"] if british else []
         return tuple(_EN_SMALL + _EN_TENS[2:] + ["hundred", "thousand", "million"] + extra)
     return tuple(
@@ -192,11 +181,17 @@ def _tokens(language: str):
 @generated_task("numbers-en", _tokens("en"), language="en")
 @generated_task("numbers-fr", _tokens("fr"), language="fr")
 def drawer(language: str = "en", *, digits: tuple[int, int] | int = (1, 6), british: bool = False):
-    """A function from a random generator to one pair."""
-    _speaker(language)
+    """Random numbers in words with their digits.
+
+    Args:
+        language: "en" or "fr"
+        digits: (least, most) digits, both included, each number of digits as likely as the others;
+            at most 9
+        british: English only: say "and" after the hundreds
+    """
+    check_choice("language", language, _SPEAKERS)
     low, high = check_range("digits", digits)
-    if high > 9:
-        raise ValueError(f"digits must not exceed 9 (numbers go to {LARGEST}), got {digits!r}")
+    require(high <= 9, f"digits must not exceed 9 (numbers go to {LARGEST}), got {digits!r}")
 
     def draw(generator: random.Random) -> Pair:
         size = generator.randint(low, high)
@@ -206,20 +201,6 @@ def drawer(language: str = "en", *, digits: tuple[int, int] | int = (1, 6), brit
     return draw
 
 
-def generate(
-    count: int,
-    *,
-    seed: int,
-    language: str = "en",
-    digits: tuple[int, int] | int = (1, 6),
-    british: bool = False,
-) -> list[Pair]:
-    """Random numbers in words with their digits.
-
-    Args:
-        language: "en" or "fr"
-        digits: (least, most) digits, both included, each number of digits as likely as the others;
-            at most 9
-        british: English only: say "and" after the hundreds
-    """
-    return take(drawer(language, digits=digits, british=british), count, seed)
+def generate(count: int, *, seed: int, **options) -> list[Pair]:
+    """Random numbers in words with their digits; options as in :func:`drawer`."""
+    return take(drawer(**options), count, seed)

@@ -17,17 +17,15 @@ import random
 from functools import lru_cache
 from typing import NamedTuple
 
-from ...validate import check_range
-from ..sequences.pairs import NOTHING, Pair, span, take
+from ...validate import check_choice, check_range, require
+from ..sequences.pairs import NOTHING, Pair, shifted, span
 from ..sequences.task import generated_task
 
 _VOWELS = "aeiouyéèêâîôû"
 
 
 class Noun(NamedTuple):
-    """English singular and plural, French gender, singular and plural; a phrase is several words
-    apart by spaces.
-    """
+    """English singular and plural, French gender, singular and plural, some of several words."""
 
     english: str
     english_plural: str
@@ -37,9 +35,7 @@ class Noun(NamedTuple):
 
 
 class Adjective(NamedTuple):
-    """English, the four French forms, and the form before a vowel where the masculine has one of
-    its own.
-    """
+    """English, the four French forms, and that of the masculine before a vowel."""
 
     english: str
     ms: str
@@ -68,20 +64,11 @@ def _nouns() -> tuple[Noun, ...]:
         plural = english + ("es" if "es" in marks else "s")
         head, *rest = french.split("/")
         if "al" in marks:
-            heads = head.removesuffix("l") + "ux" if head.endswith("al") else head
+            heads = head.removesuffix("l") + "ux"
         else:
             heads = head + ("x" if "x" in marks else "" if "-" in marks else "s")
-        if "al" in marks and head == "cheval":
-            heads = "chevaux"
-        nouns.append(
-            Noun(
-                english.replace("/", " "),
-                plural.replace("/", " "),
-                gender,
-                french.replace("/", " "),
-                " ".join([heads, *rest]),
-            )
-        )
+        english, plural, french = (each.replace("/", " ") for each in (english, plural, french))
+        nouns.append(Noun(english, plural, gender, french, " ".join([heads, *rest])))
     return tuple(nouns)
 
 
@@ -111,29 +98,29 @@ BEFORE = adjectives_of(
 )
 # After the noun in French. English puts colour before origin before kind; French turns that around.
 COLOURS = adjectives_of(
-    "red rouge;green vert;blue bleu;black noir;white blanc blanche;yellow jaune;grey gris;brown "
-    "brun;violet violet violette"
+    "red rouge;green vert;blue bleu;black noir;white blanc blanche;yellow jaune;grey gris;"
+    "brown brun;violet violet violette"
 )
 ORIGINS = adjectives_of(
-    "European européen européenne;American américain;French français;German allemand;Italian "
-    "italien italienne;"
-    "Spanish espagnol;Japanese japonais;Chinese chinois;African africain;Russian russe"
+    "European européen européenne;American américain;French français;German allemand;"
+    "Italian italien italienne;Spanish espagnol;Japanese japonais;Chinese chinois;African africain;"
+    "Russian russe"
 )
 KINDS = adjectives_of(
-    "electric électrique;economic économique;industrial industriel industrielle;political "
-    "politique;"
-    "medical médical;national national;commercial commercial;military militaire;agricultural "
-    "agricole;"
-    "modern moderne;traditional traditionnel traditionnelle;royal royal"
+    "electric électrique;economic économique;industrial industriel industrielle;"
+    "political politique;medical médical;national national;commercial commercial;"
+    "military militaire;agricultural agricole;modern moderne;"
+    "traditional traditionnel traditionnelle;royal royal"
 )
 QUANTITIES: dict[str, str] = dict(
     zip(
-        "one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-        "fifteen sixteen twenty".split(),
-        "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze "
-        "seize vingt".split(),
+        "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+        "sixteen twenty".split(),
+        "un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize "
+        "vingt".split(),
     )
 )
+DETERMINERS = ("the", "the *", *QUANTITIES)
 FUNCTION_WORDS = frozenset("le la les l' et de à".split())
 
 
@@ -148,13 +135,6 @@ def _form(adjective: Adjective, feminine: bool, plural: bool) -> str:
     return adjective.fs if feminine else adjective.ms
 
 
-class _Chunk(NamedTuple):
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    alignment: tuple[frozenset[int], ...]
-    content: tuple[bool, ...]
-
-
 def phrase(
     determiner: str, noun: Noun, before: Adjective | None = None, after: tuple[Adjective, ...] = ()
 ) -> Pair:
@@ -166,17 +146,14 @@ def phrase(
         after: adjectives in their English order; French puts them after the noun in the reverse
             order
     """
-    if determiner not in QUANTITIES and determiner not in ("the", "the *"):
-        raise ValueError(
-            f'determiner must be "the", "the *" or one of {list(QUANTITIES)}, got {determiner!r}'
-        )
-    return Pair(*_build(determiner, noun, before, tuple(after)))
+    check_choice("determiner", determiner, DETERMINERS)
+    return _build(determiner, noun, before, tuple(after))
 
 
 @lru_cache(maxsize=65536)
 def _build(
     determiner: str, noun: Noun, before: Adjective | None, after: tuple[Adjective, ...]
-) -> _Chunk:
+) -> Pair:
     plural = determiner not in ("the", "one")
     feminine = noun.gender == "f"
     nouns = (noun.english_plural if plural else noun.english).split()
@@ -203,7 +180,7 @@ def _build(
     target.insert(0, _determiner(determiner, feminine, target[0]))
     alignment.insert(0, span(0, 1))
     content = tuple(word not in FUNCTION_WORDS for word in target)
-    return _Chunk(tuple(source), tuple(target), tuple(alignment), content)
+    return Pair(tuple(source), tuple(target), tuple(alignment), content)
 
 
 def _noun_alignment(english: list[str], french: list[str], head: int) -> list[frozenset[int]]:
@@ -226,8 +203,7 @@ def _determiner(determiner: str, feminine: bool, following: str) -> str:
 
 def join(phrases: list[Pair]) -> Pair:
     """Phrases joined by "and" and "et"."""
-    if not phrases:
-        raise ValueError("phrases must hold at least one phrase, got none")
+    require(bool(phrases), "phrases must hold at least one phrase, got none")
     source: list[str] = []
     target: list[str] = []
     alignment: list[frozenset[int]] = []
@@ -241,14 +217,9 @@ def join(phrases: list[Pair]) -> Pair:
         at = len(source)
         source += part.source
         target += part.target
-        alignment += [_shift(positions, at) for positions in part.alignment or ()]
+        alignment += [shifted(positions, at) for positions in part.alignment or ()]
         content += part.content or ()
     return Pair(tuple(source), tuple(target), tuple(alignment), tuple(content))
-
-
-@lru_cache(maxsize=65536)
-def _shift(positions: frozenset[int], by: int) -> frozenset[int]:
-    return frozenset(p + by for p in positions)
 
 
 def source_tokens() -> tuple[str, ...]:
@@ -272,14 +243,18 @@ def target_tokens() -> tuple[str, ...]:
 
 @generated_task("phrases", lambda **options: (source_tokens(), target_tokens()))
 def drawer(*, phrases: tuple[int, int] | int = (1, 3), adjectives: tuple[int, int] | int = (0, 3)):
-    """A function from a random generator to one pair."""
+    """Random English noun phrases with their French.
+
+    Args:
+        phrases: (fewest, most) phrases joined by "and", both included; or one number
+        adjectives: (fewest, most) adjectives of each noun, at most 4
+    """
     fewest, most = check_range("phrases", phrases)
     none, all_ = check_range("adjectives", adjectives, 0)
-    if all_ > 4:
-        raise ValueError(
-            f"adjectives must not exceed 4 (one before the noun, three after), got {adjectives!r}"
-        )
-    determiners = ("the", "the *", *QUANTITIES)
+    require(
+        all_ <= 4,
+        f"adjectives must not exceed 4 (one before the noun, three after), got {adjectives!r}",
+    )
     layers = (COLOURS, ORIGINS, KINDS)
 
     def one(generator: random.Random) -> Pair:
@@ -288,25 +263,9 @@ def drawer(*, phrases: tuple[int, int] | int = (1, 3), adjectives: tuple[int, in
         chosen = sorted(generator.sample(range(4), wanted))
         before = generator.choice(BEFORE) if 0 in chosen else None
         after = tuple(generator.choice(layers[layer - 1]) for layer in chosen if layer)
-        return phrase(generator.choice(determiners), generator.choice(NOUNS), before, after)
+        return phrase(generator.choice(DETERMINERS), generator.choice(NOUNS), before, after)
 
     def draw(generator: random.Random) -> Pair:
         return join([one(generator) for _ in range(generator.randint(fewest, most))])
 
     return draw
-
-
-def generate(
-    count: int,
-    *,
-    seed: int,
-    phrases: tuple[int, int] | int = (1, 3),
-    adjectives: tuple[int, int] | int = (0, 3),
-) -> list[Pair]:
-    """Random English noun phrases with their French.
-
-    Args:
-        phrases: (fewest, most) phrases joined by "and", both included; or one number
-        adjectives: (fewest, most) adjectives of each noun, at most 4
-    """
-    return take(drawer(phrases=phrases, adjectives=adjectives), count, seed)

@@ -27,8 +27,9 @@ import random
 from typing import NamedTuple
 
 from ...validate import check_integer, check_seed
-from ..sequences.pairs import Pair, span
-from ..sequences.task import Task, generated_task, make_task
+from ..sequences.pairs import Pair, shifted, span
+from ..sequences.task import Task, generated_task, split_pairs
+from ..sequences.vocabulary import Vocabulary
 from . import phrases
 
 __all__ = [
@@ -66,9 +67,8 @@ PRONOUNS = {("m", False): "il", ("f", False): "elle", ("m", True): "ils", ("f", 
 """(gender, plural) → the French pronoun."""
 
 _DESCRIBING = phrases.adjectives_of(
-    "automatic automatique;reliable fiable;fast rapide;quiet tranquille;vast vaste;historic "
-    "historique;legible lisible;difficult difficile;honest honnête;comfortable confortable;"
-    "washable lavable;loose large;red rouge;yellow jaune;electric électrique;economic économique;"
+    ";".join(adjectives for _, adjectives in KINDS.values())
+    + ";red rouge;yellow jaune;electric électrique;economic économique;"
     "political politique;military militaire;agricultural agricole;modern moderne;famous célèbre;"
     "strange étrange;useful utile;rare rare;fragile fragile;solid solide;simple simple;sad triste;"
     "dirty sale;magnificent magnifique;dark sombre;rigid rigide"
@@ -80,12 +80,8 @@ _OF_KIND = {
     kind: tuple(_NOUNS[word] for word in nouns.split()) for kind, (nouns, _) in KINDS.items()
 }
 _FITS = {kind: phrases.adjectives_of(adjectives) for kind, (_, adjectives) in KINDS.items()}
-_BY_GENDER = {
-    gender: [
-        (kind, noun) for kind, nouns in _OF_KIND.items() for noun in nouns if noun.gender == gender
-    ]
-    for gender in "mf"
-}
+_KIND_AND_NOUN = [(kind, noun) for kind, nouns in _OF_KIND.items() for noun in nouns]
+_BY_GENDER = {gender: [one for one in _KIND_AND_NOUN if one[1].gender == gender] for gender in "mf"}
 
 
 class PronounSentence(NamedTuple):
@@ -142,9 +138,7 @@ def draw(generator: random.Random, described: int = 0) -> PronounSentence:
 
 def check_described(described: int) -> int:
     """0, or the number of nouns: 2 to 8."""
-    if described == 0:
-        return 0
-    return check_integer("described", described, 2, 8)
+    return described if described == 0 else check_integer("described", described, 2, 8)
 
 
 def _draw(generator, described):
@@ -163,10 +157,9 @@ def _choose(generator, _):
     meant = generator.randrange(2)
     fitting = tuple(_FITS[kind] for kind, _ in nouns)
     adjective = generator.choice(fitting[meant])
-    rest = _clause(generator, 1)
-    return _Frame(tuple(noun for _, noun in nouns), ((), ()), meant, 1 - meant, fitting, *rest), (
-        adjective
-    )
+    both = tuple(noun for _, noun in nouns)
+    frame = _Frame(both, ((), ()), meant, 1 - meant, fitting, *_clause(generator, 1))
+    return frame, adjective
 
 
 def _choose_described(generator, count):
@@ -211,28 +204,17 @@ def _make(frame: _Frame, meant: int, other: int, adjective) -> PronounSentence:
         heads.append(at + 1 + len(described))
         source += part.source
         target += part.target
-        alignment += [frozenset(at + p for p in positions) for positions in part.alignment or ()]
+        alignment += [shifted(positions, at) for positions in part.alignment or ()]
     at, written = len(source), len(target) + 2
     source += ["because", "they" if plural else "it", "are" if plural else "is"]
     source += [adjective.english, "."]
-    target += [
-        "parce",
-        "qu'",
-        PRONOUNS[frame.nouns[meant].gender, plural],
-        "sont" if plural else "est",
-        adjective.mp if plural else adjective.ms,
-        ".",
-    ]
+    pronoun = PRONOUNS[frame.nouns[meant].gender, plural]
+    target += ["parce", "qu'", pronoun, "sont" if plural else "est"]
+    target += [adjective.mp if plural else adjective.ms, "."]
     alignment += [span(at + i, at + i + 1) for i in (0, 0, 1, 2, 3, 4)]
     content = tuple(word not in phrases.FUNCTION_WORDS | {"parce", "qu'", "."} for word in target)
-    return PronounSentence(
-        Pair(tuple(source), tuple(target), tuple(alignment), content),
-        at + 1,
-        heads[meant],
-        heads[other],
-        at + 3,
-        written,
-    )
+    pair = Pair(tuple(source), tuple(target), tuple(alignment), content)
+    return PronounSentence(pair, at + 1, heads[meant], heads[other], at + 3, written)
 
 
 def minimal_pairs(
@@ -261,10 +243,7 @@ def minimal_pairs(
         if not any(one.pair.source in seen for one in two):
             seen.update(one.pair.source for one in two)
             accepted.append(two)
-    raise ValueError(
-        f"count asks for {count} pairs of new sentences, but only {len(accepted)} were found: ask "
-        f"for fewer"
-    )
+    raise ValueError(f"count asks for {count} new pairs, but only {len(accepted)} were found")
 
 
 @generated_task("pronouns", lambda **options: (source_tokens(**options), target_tokens(**options)))
@@ -278,8 +257,9 @@ def pronoun_task(
     *, train: int, valid: int = 500, test: int = 1000, seed: int = 0, described: int = 0
 ) -> Task:
     """A task of translation pairs that all differ."""
-    return make_task(
-        "pronouns", train=train, valid=valid, test=test, seed=seed, described=described
+    source, target = Vocabulary(source_tokens(described)), Vocabulary(target_tokens(described))
+    return split_pairs(
+        "pronouns", drawer(described=described), source, target, train, valid, test, seed
     )
 
 

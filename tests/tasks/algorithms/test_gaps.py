@@ -42,9 +42,9 @@ def test_a_topic_has_its_frequencies_and_hides_a_share():
     table = frequencies()
     assert table.shape == (TOPICS, SYMBOLS) and torch.equal(table, frequencies())
     torch.testing.assert_close(table.sum(1), torch.ones(TOPICS).double())
-    tokens, target = GapBatches("topic", 40, 2000, share=0.25).batch(0)
+    tokens, target = GapBatches("topic", 40, 2000).batch(0)
     masked = target != PAD
-    assert (masked.sum(1) == 10).all() and ((tokens == UNK) == masked).all()
+    assert (masked.sum(1) == 6).all() and ((tokens == UNK) == masked).all()
     words = torch.where(masked, target, tokens) - FIRST
     assert words.min() >= 0 and words.max() < SYMBOLS == vocabulary_size("topic", 40) - FIRST
     shares = torch.bincount(words.flatten(), minlength=SYMBOLS) / words.numel()
@@ -83,7 +83,6 @@ def test_wrong_arguments_are_named():
         (("echo", 8, 1), "kind"),
         (("look-up", 7, 1), "length"),
         (("topic", 1, 1), "length"),
-        (("topic", 8, 1, 0, 0.6), "share"),
     ):
         with pytest.raises(ValueError, match=word):
             GapBatches(*arguments)

@@ -206,7 +206,7 @@ def test_a_report_counts_each_kind_of_answer():
     ("call", "words"),
     [
         (lambda: hulls.convex_hulls(torch.rand(2, 3)), "^points must"),
-        (lambda: hulls.convex_hulls(torch.rand(2, 0, 2)), r"got \(2, 0, 2\)"),
+        (lambda: hulls.convex_hulls(torch.rand(2, 0, 2)), r"got shape \(2, 0, 2\)"),
         (lambda: hulls.convex_hulls(torch.rand(2, 4, 2), torch.tensor([3, 5])), "^lengths must"),
         (
             lambda: hulls.report(torch.rand(1, 3, 2), [], []),

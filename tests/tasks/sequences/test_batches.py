@@ -68,7 +68,7 @@ def test_collate_turns_back(texts):
 def test_empty_and_unknown_are_named():
     with pytest.raises(ValueError, match="pairs must hold"):
         collate([], LETTERS, LETTERS)
-    with pytest.raises(ValueError, match=r"pairs\[1\] has an empty source"):
+    with pytest.raises(ValueError, match=r"pairs\[1\] must have a source"):
         collate([Pair(("a",), ()), Pair((), ("a",))], LETTERS, LETTERS)
     with pytest.raises(ValueError, match="'z'"):
         collate([Pair(("a",), ("z",))], LETTERS, LETTERS)

@@ -4,11 +4,12 @@ from pathlib import Path
 import pytest
 
 from attnbook.tasks import UNK, Vocabulary, make_task
+from attnbook.tasks.make import task_names
 from attnbook.tasks.sequences.pairs import Pair, distinct
-from attnbook.tasks.sequences.task import _DRAWERS, _MAKERS, task_names
+from attnbook.tasks.sequences.task import DRAWERS, MAKERS
 from attnbook.tasks.translation import dates
 
-MADE = [name for name in task_names() if name in _DRAWERS]
+MADE = [name for name in task_names() if name in DRAWERS]
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -62,11 +63,11 @@ def test_unseen_pairs_are_new_and_can_be_longer(name, options, longer):
 
 @pytest.mark.parametrize("name", task_names())
 def test_every_task_has_what_it_needs(name):
-    module = _MAKERS[name].__module__.rpartition(".")[2]
+    module = MAKERS[name].__module__.rpartition(".")[2]
     assert (Path(__file__).parents[1] / "translation" / f"test_{module}.py").exists(), (
         f"task {name!r}: tests/tasks/translation/test_{module}.py is missing"
     )
-    if name not in _DRAWERS:
+    if name not in DRAWERS:
         if not os.environ.get("ATTNBOOK_DATA"):
             pytest.skip("needs real data: ATTNBOOK_DATA is not set")
         assert make_task(name, train=20, valid=1, test=1).attribution, (
