@@ -20,16 +20,15 @@ from tqdm import tqdm
 
 from ..modules import full_precision, temporary_mode
 from ..validate import check_choice, check_integer, check_number, check_seed, check_whole, require
-from .loop.attributes import modules_of
 from .loop.autocast import autocast, usable_precision
 from .loop.averaging import update_average
 from .loop.history import NonFiniteError
 from .loop.nested import to_device
 from .loop.processes import check_device
 from .loop.resume import is_due, read_newest, sole_writer, write_checkpoint
-from .loop.settings import describe, digest_of
+from .loop.run import plain_value
+from .loop.settings import describe, digest_of, modules_of
 from .loop.temporary_state import get_random_state, set_random_state, temporary_seed
-from .loop.training_loop import plain_value
 
 __all__ = [
     "ADVERSARIAL_LOSSES",

@@ -22,9 +22,9 @@ from .history import History
 from .loader_batches import LoaderBatches, unknown_order
 from .processes import join_processes
 from .resume import is_due, sole_writer
+from .run import Run
 from .settings import check_same_batches, settings_of
 from .temporary_state import temporary_seed
-from .training_loop import Run
 
 __all__ = ["fit"]
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...validate import require
-from .attributes import modules_of, python_value
+from ...validate import plain_number, require
 from .nested import tensors_of
-from .training_loop import Run
+
+if TYPE_CHECKING:
+    from .run import Run
 
 
 def settings_of(run: Run, steps: int) -> dict[str, Any]:
@@ -88,3 +89,39 @@ def describe(value: Any) -> str:
         return name
     text = repr(value)
     return type(value).__qualname__ if " at 0x" in text else text
+
+
+def modules_of(model: torch.nn.Module, prefix: str = "") -> dict[str, str]:
+    """The class of each module and its numbers and texts, such as a number of heads or a dropout,
+    of which no shape speaks.
+    """
+    modules = model.named_modules(prefix=prefix)
+    classes = {name: type(module).__qualname__ for name, module in modules if name}
+    return classes | attributes_of(model, prefix)
+
+
+def python_value(value: Any) -> Any:
+    """A number as Python's own: a size from NumPy is the same size."""
+    number = plain_number(value)
+    return value if number is None else number
+
+
+def attributes_of(
+    model: torch.nn.Module, prefix: str = "", *, in_training: bool = True
+) -> dict[str, str]:
+    """The numbers and texts of each module; without those that count in training alone, of dropout
+    and of the row of an embedding that does not learn, where ``in_training`` is False.
+    """
+    described = {}
+    for name, module in model.named_modules(prefix=prefix):
+        if not in_training and "Dropout" in type(module).__name__:
+            continue
+        for key, value in vars(module).items():
+            value = python_value(value)
+            plain = value is None or isinstance(value, bool | int | float | str)
+            hidden = key == "training" or key.startswith("_")
+            training_alone = "dropout" in key or key == "padding_idx"
+            hidden = hidden or (training_alone and not in_training)
+            if plain and not hidden:
+                described[f"{name}.{key}".lstrip(".")] = repr(value)
+    return described
