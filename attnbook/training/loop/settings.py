@@ -4,65 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from ...validate import plain_number, require
+from ...validate import plain_number
 from .nested import tensors_of
-
-if TYPE_CHECKING:
-    from .run import Run
-
-
-def settings_of(run: Run, steps: int) -> dict[str, Any]:
-    """The settings of a run, as values that JSON can hold."""
-    # Compared where both runs have them: the second may be longer.
-    probes = sorted({*range(min(4, steps)), *(10**k for k in range(1, 7) if 10**k < steps)})
-    groups = [
-        {k: repr(v) for k, v in g.items() if k not in ("params", "lr", "initial_lr")}
-        for g in run.optimizer.param_groups
-    ]
-    state = run.model.state_dict()
-    held = set(map(id, run.parameters))
-    settings = {
-        "model": type(run.model).__qualname__,
-        "shapes": {name: list(tensor.shape) for name, tensor in state.items()},
-        "dtypes": sorted({str(tensor.dtype) for tensor in state.values()}),
-        "modules": modules_of(run.model)
-        | {
-            name: "trained" if id(parameter) in held else "frozen"
-            for name, parameter in run.model.named_parameters()
-        },
-        "first batch": digest_of(run.batches.batch(0)),
-        "loss": describe(run.loss),
-        "optimizer": type(run.optimizer).__name__,
-        "optimizer groups": groups,
-        "average": run.average,
-        "learning_rate": run.rates,
-        "schedule": {str(step): run.factor(step) for step in probes},
-        "clip_norm": run.clip_norm,
-        "micro_batch": run.micro_batch,
-        "reduction": run.reduction,
-        "seed": run.seed,
-        "precision": run.precision,
-        "processes": run.processes.count,
-        "device": run.device.type,
-        "torch": torch.__version__,
-    }
-    return {key: python_value(value) for key, value in settings.items()}
-
-
-def check_same_batches(run: Run) -> None:
-    """Raise a ValueError in every process unless all have the same first batch."""
-    if run.processes.count > 1:
-        digests = run.processes.gather(digest_of(run.batches.batch(0)))
-        require(
-            len(set(digests)) == 1,
-            f"batches must be the same in all {len(digests)} processes, each of which trains on "
-            "its rows of them, got other first batches: a DataLoader needs the same seed "
-            "everywhere and no DistributedSampler",
-        )
 
 
 def digest_of(batch: Any) -> str:
