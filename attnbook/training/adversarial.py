@@ -1,35 +1,26 @@
-"""Adversarial training: losses, one loop for two networks, samples."""
+"""Adversarial training: losses, the update of two networks, samples."""
 
 from __future__ import annotations
 
-import copy
-import math
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
-from torch.nn.utils import get_total_norm, parametrize
-from tqdm import tqdm
+from torch.nn.utils import parametrize
 
 from ..modules import full_precision, temporary_mode
 from ..validate import check_choice, check_integer, check_number, check_seed, check_whole, require
-from .loop.attributes import modules_of
-from .loop.autocast import autocast, usable_precision
-from .loop.averaging import update_average
-from .loop.history import NonFiniteError
-from .loop.nested import to_device
-from .loop.processes import check_device
-from .loop.resume import is_due, read_newest, sole_writer, write_checkpoint
-from .loop.settings import describe, digest_of
-from .loop.temporary_state import get_random_state, set_random_state, temporary_seed
-from .loop.training_loop import plain_value
+from .loop.autocast import ScaledOptimizer, autocast, usable_precision
+from .loop.history import NonFiniteError, RunHistory
+from .loop.processes import join_processes
+from .loop.run import Run, check_run
+from .loop.settings import describe
+from .loop.temporary_state import temporary_seed
 
 __all__ = [
     "ADVERSARIAL_LOSSES",
@@ -86,19 +77,17 @@ ADVERSARIAL_LOSSES = {
 
 
 @dataclass
-class AdversarialHistory:
+class AdversarialHistory(RunHistory):
     """What happened during :func:`fit_adversarial`.
 
     Attributes:
         discriminator_losses, generator_losses: one number for each step.
-        evaluations: (step, value) for each call of `evaluate`; `step` counts the steps before it.
-        averaged: the generator with averaged weights, or None.
+        evaluations, seconds, steps, resumed_from: as in :class:`History`.
+        averaged: the generator with averaged weights, in evaluation mode, or None.
     """
 
     discriminator_losses: list[float] = field(default_factory=list)
     generator_losses: list[float] = field(default_factory=list)
-    evaluations: list[tuple[int, Any]] = field(default_factory=list)
-    averaged: torch.nn.Module | None = None
 
     @property
     def steps(self) -> int:
@@ -169,193 +158,135 @@ def fit_adversarial(
     update each (two time-scale update rule, Heusel et al. 2017).
     """
     _check(locals())
-    d_noise = _noise_width(generator)
-    functions = ADVERSARIAL_LOSSES[loss] if isinstance(loss, str) else loss
-    device = check_device(
-        ("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
-    )
-    precision = usable_precision(precision, device)
-    generator.to(device)
-    discriminator.to(device)
-    generator_adam, discriminator_adam = (
-        torch.optim.Adam(network.parameters(), lr=rate, betas=betas)
-        for network, rate in ((generator, generator_rate), (discriminator, discriminator_rate))
-    )
-    history = AdversarialHistory(
-        averaged=None if average is None else copy.deepcopy(generator).requires_grad_(False)
-    )
-
-    scalers = {
-        optimizer: torch.amp.GradScaler(device.type, enabled=precision == "fp16")
-        for optimizer in (discriminator_adam, generator_adam)
-    }
-
-    def backward(optimizer: torch.optim.Adam, loss: torch.Tensor) -> torch.Tensor:
-        """The loss and the norm of its gradient, for `check`."""
-        optimizer.zero_grad(set_to_none=True)
-        scalers[optimizer].scale(loss).backward()
-        held = optimizer.param_groups[0]["params"]
-        norm = get_total_norm([weight.grad for weight in held if weight.grad is not None])
-        return torch.stack([loss.detach(), norm.to(loss)])
-
-    def update(optimizer: torch.optim.Adam) -> None:
-        scalers[optimizer].step(optimizer)
-        scalers[optimizer].update()
-
-    weights = list(discriminator.parameters())
-    before = [torch.empty_like(weight) for weight in weights]
-
-    def check(results: dict[str, torch.Tensor]) -> list[float]:
-        """Both losses of a step, or the error; the discriminator is updated by then."""
-        # the one place where the host waits for the device
-        rows = torch.stack([*results.values()]).tolist()
-        for name, row in zip(results, rows, strict=True):
-            for what, value in zip(("loss", "gradient"), row, strict=True):
-                # The scaler of fp16 skips an update whose gradient overflowed.
-                skipped = what == "gradient" and precision == "fp16"
-                if not (math.isfinite(value) or skipped):
-                    with torch.no_grad():
-                        for weight, kept in zip(weights, before, strict=True):
-                            weight.copy_(kept)
-                    raise NonFiniteError(f"{what} of the {name}", history.steps, value)
-        return [loss for loss, _ in rows]
-
-    lower_precision = partial(autocast, precision, device)
-
-    directory = None if checkpoint_dir is None else Path(checkpoint_dir)
-    parts = {
-        "generator": generator,
-        "discriminator": discriminator,
-        "generator optimizer": generator_adam,
-        "discriminator optimizer": discriminator_adam,
-        "generator scaler": scalers[generator_adam],
-        "discriminator scaler": scalers[discriminator_adam],
-    }
-    if history.averaged is not None:
-        parts["averaged"] = history.averaged
-    run = {
-        "loss": _name_of(loss),
-        "rates": [generator_rate, discriminator_rate],
-        "betas": list(betas),
-        "average": average,
-        "seed": seed,
-        "precision": precision,
-        "device": device.type,
-    }
-
-    bar = tqdm(
-        total=steps,
-        disable=not progress or os.environ.get("ATTNBOOK_PROGRESS") == "0",
-        file=sys.stderr,
-        unit="step",
-        mininterval=0.5,
-    )
-    with (
-        temporary_seed(seed),
-        temporary_mode(generator, True),
-        temporary_mode(discriminator, True),
-        ExitStack() as stack,
-        bar,
-    ):
-        if directory is not None:
-            run |= _settings_of(generator, discriminator, batches)
-            _resume(directory, run, parts, history, steps)
-            if history.steps < steps:  # a finished run is only read
-                stack.enter_context(sole_writer(directory))
-            bar.update(history.steps)
-        for step in range(history.steps, steps):
-            pictures, labels = to_device(batches.batch(step), device)
-            require(
-                pictures.is_floating_point(),
-                f"batches must hold pictures of floating point numbers, got {pictures.dtype}",
-            )
-            noise = torch.randn(len(pictures), d_noise, device=device, dtype=pictures.dtype)
-            with torch.no_grad(), lower_precision():
-                fakes = generator(noise, labels)
-            with parametrize.cached(), lower_precision():
-                real_scores = discriminator(pictures, labels)
-                fake_scores = discriminator(fakes, labels)
-            of_discriminator = functions.discriminator(
-                full_precision(real_scores), full_precision(fake_scores)
-            )
-            with torch.no_grad():
-                for weight, kept in zip(weights, before, strict=True):
-                    kept.copy_(weight)
-            results = {"discriminator": backward(discriminator_adam, of_discriminator)}
-            update(discriminator_adam)
-            noise = torch.randn_like(noise)
-            with _frozen(discriminator), lower_precision():
-                fake_scores = discriminator(generator(noise, labels), labels)
-            of_generator = functions.generator(full_precision(fake_scores))
-            results["generator"] = backward(generator_adam, of_generator)
-            discriminator_loss, generator_loss = check(results)
-            update(generator_adam)
-            history.discriminator_losses.append(discriminator_loss)
-            history.generator_losses.append(generator_loss)
-            if average is not None and history.averaged is not None:
-                update_average(history.averaged, generator, average)
-            bar.set_postfix_str(f"D {discriminator_loss:.3f} G {generator_loss:.3f}", refresh=False)
-            bar.update()
-            if evaluate is not None and is_due(step + 1, evaluate_every, steps):
-                with (
-                    torch.no_grad(),
-                    temporary_seed(seed),
-                    temporary_mode(generator, False),
-                    temporary_mode(discriminator, False),
-                ):
-                    history.evaluations.append((step + 1, evaluate(generator, discriminator)))
-            if directory is not None and is_due(step + 1, save_every, steps):
-                _save(directory, run, parts, history)
-    return history
-
-
-def _settings_of(generator, discriminator, batches) -> dict[str, Any]:
-    """What has to be the same for a run to go on, beside the arguments."""
-    networks = {"generator": generator, "discriminator": discriminator}
-    return {
-        "shapes": {
-            f"{name}.{key}": list(tensor.shape)
-            for name, network in networks.items()
-            for key, tensor in network.state_dict().items()
-        },
-        "modules": modules_of(generator, "generator") | modules_of(discriminator, "discriminator"),
-        "first batch": digest_of(batches.batch(0)),
-        "torch": torch.__version__,
-    }
-
-
-def _save(directory: Path, run: dict, parts: dict, history: AdversarialHistory) -> None:
-    state = {name: part.state_dict() for name, part in parts.items()}
-    state["history"] = {
-        "discriminator_losses": history.discriminator_losses,
-        "generator_losses": history.generator_losses,
-        "evaluations": plain_value(history.evaluations),
-    }
-    state["random"] = get_random_state()
-    write_checkpoint(directory, history.steps, state, run, keep=1)
-
-
-def _resume(
-    directory: Path, run: dict, parts: dict, history: AdversarialHistory, steps: int
-) -> None:
-    """Put the networks, their optimizers and the random numbers where the newest checkpoint was
-    written, if there is one.
-    """
-    state = read_newest(directory, run)
-    if state is None:
-        return
-    before = state["history"]
-    done = len(before["generator_losses"])
+    processes = join_processes(device)
     require(
-        done <= steps,
-        f"steps must be at least the {done} of the run in checkpoint_dir, got {steps}",
+        processes.count == 1,
+        f"launch must start one process for fit_adversarial, got {processes.count}",
     )
-    for name, part in parts.items():
-        part.load_state_dict(state[name])
-    history.discriminator_losses = before["discriminator_losses"]
-    history.generator_losses = before["generator_losses"]
-    history.evaluations = [(step, value) for step, value in before["evaluations"]]
-    set_random_state(state["random"])
+    seed = int(seed)
+    with temporary_seed(seed), temporary_mode(generator, True), temporary_mode(discriminator, True):
+        run = _AdversarialRun(
+            {"generator": generator, "discriminator": discriminator},
+            batches,
+            processes,
+            loss=loss,
+            rates=(float(generator_rate), float(discriminator_rate)),
+            betas=betas,
+            steps=int(steps),
+            seed=seed,
+            precision=usable_precision(precision, processes.device),
+            average=average,
+        )
+        run.train(
+            checkpoint_dir=checkpoint_dir,
+            save_every=save_every,
+            keep_checkpoints=1,
+            progress=progress,
+            evaluate=evaluate,
+            evaluate_every=evaluate_every,
+        )
+    return run.history
+
+
+class _AdversarialRun(Run):
+    """One call of :func:`fit_adversarial`."""
+
+    history: AdversarialHistory
+
+    def __init__(
+        self,
+        networks: dict[str, torch.nn.Module],
+        batches,
+        processes,
+        *,
+        loss: str | AdversarialLoss,
+        rates: tuple[float, float],
+        betas: tuple[float, float],
+        **options,
+    ):
+        self.generator, self.discriminator = networks.values()
+        self.d_noise = _noise_width(self.generator)
+        self.loss = ADVERSARIAL_LOSSES[loss] if isinstance(loss, str) else loss
+        self.rates, self.betas = rates, betas
+        super().__init__(networks, batches, processes, AdversarialHistory(), **options)
+        self.scaled = {}
+        for (name, network), rate in zip(networks.items(), rates, strict=True):
+            adam = torch.optim.Adam(network.parameters(), lr=rate, betas=betas)
+            self.scaled[name] = ScaledOptimizer(adam, network, self.precision, self.device)
+            self.parts |= {
+                name: network,
+                f"{name} optimizer": adam,
+                f"{name} scaler": self.scaled[name].scaler,
+            }
+        self.before = [torch.empty_like(weight) for weight in self.discriminator.parameters()]
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "loss": _name_of(self.loss),
+            "rates": list(self.rates),
+            "betas": list(self.betas),
+            **super().settings(),
+        }
+
+    def update(self, step: int) -> None:
+        pictures, labels = self.load(step)
+        require(
+            pictures.is_floating_point(),
+            f"batches must hold pictures of floating point numbers, got {pictures.dtype}",
+        )
+        lower_precision = partial(autocast, self.precision, self.device)
+        noise = torch.randn(len(pictures), self.d_noise, device=self.device, dtype=pictures.dtype)
+        with torch.no_grad(), lower_precision():
+            fakes = self.generator(noise, labels)
+        with parametrize.cached(), lower_precision():
+            real_scores = self.discriminator(pictures, labels)
+            fake_scores = self.discriminator(fakes, labels)
+        of_discriminator = self.backward(
+            "discriminator",
+            self.loss.discriminator(full_precision(real_scores), full_precision(fake_scores)),
+        )
+        self.copy_weights(self.discriminator.parameters(), self.before)
+        self.scaled["discriminator"].step()
+        with _frozen(self.discriminator), lower_precision():
+            fakes = self.generator(torch.randn_like(noise), labels)
+            fake_scores = self.discriminator(fakes, labels)
+        of_generator = self.backward("generator", self.loss.generator(full_precision(fake_scores)))
+        # the one place where the host waits for the device
+        rows = torch.stack([of_discriminator, of_generator]).tolist()
+        try:
+            for name, row in zip(("discriminator", "generator"), rows, strict=True):
+                self.scaled[name].check(step, *row, of=f" of the {name}")
+        except NonFiniteError:
+            self.copy_weights(self.before, self.discriminator.parameters())
+            raise
+        self.scaled["generator"].step()
+        self.history.discriminator_losses.append(rows[0][0])
+        self.history.generator_losses.append(rows[1][0])
+
+    def backward(self, name: str, loss: torch.Tensor) -> torch.Tensor:
+        """The gradient of the loss of a network; the loss and the norm of the gradient."""
+        scaled = self.scaled[name]
+        scaled.clear()
+        scaled.backward(loss)
+        return torch.stack([loss.detach(), scaled.norm().to(loss)])
+
+    @staticmethod
+    @torch.no_grad()
+    def copy_weights(source: Iterable[torch.Tensor], target: Iterable[torch.Tensor]) -> None:
+        for old, new in zip(source, target, strict=True):
+            new.copy_(old)
+
+    def measure(self, evaluate: Callable[[torch.nn.Module, torch.nn.Module], Any]) -> Any:
+        with (
+            temporary_seed(self.seed),  # the same noise every time
+            temporary_mode(self.generator, False),
+            temporary_mode(self.discriminator, False),
+        ):
+            return evaluate(self.generator, self.discriminator)
+
+    def shown(self) -> str:
+        history = self.history
+        return f"D {history.discriminator_losses[-1]:.3f} G {history.generator_losses[-1]:.3f}"
 
 
 @contextmanager
@@ -477,30 +408,13 @@ def _noise_width(generator: torch.nn.Module) -> int:
     return check_integer("d_noise of the generator", getattr(generator, "d_noise", None))
 
 
-def _name_of(loss: str | AdversarialLoss) -> str:
+def _name_of(loss: AdversarialLoss) -> str:
     """What a checkpoint calls a loss: its key where it has one, as these are lambdas."""
-    if isinstance(loss, str):
-        return loss
     names = [name for name, known in ADVERSARIAL_LOSSES.items() if known is loss]
     return names[0] if names else f"{describe(loss.discriminator)}, {describe(loss.generator)}"
 
 
 def _check(given: dict[str, Any]) -> None:
-    check_integer("steps", given["steps"])
-    check_integer("seed", given["seed"], 0)
-    for name in ("generator_rate", "discriminator_rate"):
-        check_number(name, given[name], above=0)
-    if given["average"] is not None:
-        check_number("average", given["average"], least=0, below=1)
-    for name, needed in (("evaluate_every", "evaluate"), ("save_every", "checkpoint_dir")):
-        if given[name] is not None:
-            check_integer(name, given[name])
-            require(
-                given[needed] is not None,
-                f"{name} must be None without {needed}, got {given[name]}",
-            )
-    if not isinstance(given["loss"], AdversarialLoss):
-        check_choice("loss", given["loss"], ADVERSARIAL_LOSSES)
     for name in ("generator", "discriminator"):
         network = given[name]
         require(
@@ -511,3 +425,8 @@ def _check(given: dict[str, Any]) -> None:
         callable(getattr(given["batches"], "batch", None)),
         f"batches must have a method batch(step), got {type(given['batches']).__name__}",
     )
+    check_run(given)
+    for name in ("generator_rate", "discriminator_rate"):
+        check_number(name, given[name], above=0)
+    if not isinstance(given["loss"], AdversarialLoss):
+        check_choice("loss", given["loss"], ADVERSARIAL_LOSSES)

@@ -243,7 +243,7 @@ def test_the_recorded_device_is_the_one_that_it_ran_on(experiment, tmp_path, mon
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_figures(tmp_path, monkeypatch):
-    from attnbook.training.loop.training_loop import Run
+    from attnbook.training.loop.run import Run
 
     given = {**TINY, "steps": 40, "device": "cpu", "commit": "abc", "resume": True}
     whole = json.loads(reproduce("length-seq2seq", out=tmp_path / "a", **given).read_text())

@@ -4,6 +4,7 @@ samples, errors.
 
 import copy
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from attnbook.training import adversarial, fit_adversarial, sample_pictures, sta
 from attnbook.training.adversarial import ADVERSARIAL_LOSSES, AdversarialLoss, hinge_loss
 from attnbook.training.loop.averaging import update_average
 from attnbook.training.loop.history import NonFiniteError
+from attnbook.training.loop.processes import Processes
+from attnbook.training.loop.resume import read_checkpoint, sole_writer, write_checkpoint
+from attnbook.training.loop.run import Run
 
 
 @pytest.fixture(autouse=True)
@@ -608,12 +612,15 @@ def test_a_run_that_was_stopped_goes_on_to_the_last_bit(tmp_path):
 @pytest.mark.parametrize("lost", ["generator optimizer", "discriminator optimizer", "averaged"])
 def test_each_part_of_the_state_is_needed(tmp_path, monkeypatch, lost):
     expected, history = train(batches=Batches(labels=True), evaluate=chance, **RUN)
-    kept = adversarial._resume
+    kept = Run.resume
 
-    def resume(directory, run, parts, *rest):
-        kept(directory, run, {k: v for k, v in parts.items() if k != lost}, *rest)
+    def resume(run, *args):
+        parts = run.parts
+        run.parts = {name: part for name, part in parts.items() if name != lost}
+        kept(run, *args)
+        run.parts = parts
 
-    monkeypatch.setattr(adversarial, "_resume", resume)
+    monkeypatch.setattr(Run, "resume", resume)
     resumed, other = stopped_and_resumed(tmp_path)
     pairs = zip((*expected, history.averaged), (*resumed, other.averaged), strict=True)
     assert any(
@@ -621,6 +628,48 @@ def test_each_part_of_the_state_is_needed(tmp_path, monkeypatch, lost):
         for a, b in pairs
         for p, q in zip(a.parameters(), b.parameters(), strict=True)
     )
+
+
+def test_a_checkpoint_of_an_earlier_version_is_gone_on_from(tmp_path):
+    """It has one random state, not one for each process, and fewer entries in its history."""
+    whole, expected = train(steps=6)
+    train(steps=4, checkpoint_dir=tmp_path)
+    (path,) = tmp_path.iterdir()
+    settings, state = read_checkpoint(path)
+    (state["random"],) = state["random"]
+    for name in ("seconds", "resumed_from", "averaged"):
+        del state["history"][name]
+    for name in ("dtypes", "processes"):
+        del settings[name]
+    write_checkpoint(tmp_path, 4, state, settings, keep=1)
+    resumed, history = train(nets(seed=8), steps=6, checkpoint_dir=tmp_path)
+    assert history.resumed_from == 4 and history.steps == 6
+    assert history.generator_losses == expected.generator_losses
+    for a, b in zip(whole, resumed):
+        torch.testing.assert_close(a.state_dict(), b.state_dict(), rtol=0, atol=0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks of directories")
+def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
+    with sole_writer(tmp_path), pytest.raises(ValueError, match="of one run at a time"):
+        train(checkpoint_dir=tmp_path)
+
+
+def test_a_launch_of_several_processes_is_refused(monkeypatch):
+    several = Processes(torch.device("cpu"), 1, 2)
+    monkeypatch.setattr(adversarial, "join_processes", lambda device: several)
+    with pytest.raises(ValueError, match="launch must start one process for fit_adversarial, got"):
+        train()
+
+
+def test_numbers_of_numpy_are_the_same_settings(tmp_path):
+    numbers = {"steps": 3, "seed": 2, "average": 0.5, "generator_rate": 0.25}
+    of_numpy = {
+        name: (np.int64 if isinstance(value, int) else np.float32)(value)
+        for name, value in numbers.items()
+    }
+    train(checkpoint_dir=tmp_path, **of_numpy)
+    assert train(checkpoint_dir=tmp_path, **numbers)[1].resumed_from == 3
 
 
 def test_a_checkpoint_of_another_network_is_refused(tmp_path):

@@ -48,7 +48,7 @@ _LIST = (
             "attnbook.mechanisms.attention.soft_attention.attend",
             "attnbook.models.rnn.bahdanau.Bahdanau",
             "attnbook.models.rnn.luong.Luong",
-            "attnbook.models.captioner.SoftAttention",
+            "attnbook.models.captioner.network.SoftAttention",
         ),
     ),
     Category(
@@ -60,7 +60,7 @@ _LIST = (
         (
             "attnbook.mechanisms.efficient.local.attend_window",
             "attnbook.models.rnn.luong.Luong",
-            "attnbook.models.captioner.HardAttention",
+            "attnbook.models.captioner.network.HardAttention",
         ),
     ),
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .attributes import attributes_of
+from .settings import attributes_of
 
 __all__ = ["load_model_weights", "read_metadata", "save_model"]
 

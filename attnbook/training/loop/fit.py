@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
-from tqdm import tqdm
 
 from ...modules import temporary_mode
 from ...validate import check_choice, check_integer, check_number
@@ -20,11 +16,10 @@ from ..optim.schedules import make_schedule
 from .autocast import usable_precision
 from .history import History
 from .loader_batches import LoaderBatches, unknown_order
+from .model_run import ModelRun
 from .processes import join_processes
-from .resume import is_due, sole_writer
-from .settings import check_same_batches, settings_of
+from .run import check_run
 from .temporary_state import temporary_seed
-from .training_loop import Run
 
 __all__ = ["fit"]
 
@@ -142,15 +137,14 @@ def fit(
     factor = make_schedule(schedule, steps, warmup_steps)
     processes = join_processes(device)
     precision = usable_precision(precision, processes.device)
-    directory = None if checkpoint_dir is None else Path(checkpoint_dir)
     with temporary_seed(seed + processes.index), temporary_mode(model, True), ExitStack() as stack:
         if isinstance(batches, DataLoader):
             batches = LoaderBatches(batches, seed)
             stack.callback(batches.close)
-        run = Run(
-            processes,
+        run = ModelRun(
             model,
             batches,
+            processes,
             loss,
             optimizer=optimizer,
             learning_rate=learning_rate,
@@ -159,46 +153,26 @@ def fit(
             clip_norm=clip_norm,
             micro_batch=micro_batch,
             reduction=reduction,
+            steps=steps,
+            seed=seed,
             precision=precision,
             average=average,
-            seed=seed,
         )
-        check_same_batches(run)
-        settings = {} if directory is None else settings_of(run, steps)
-        if directory is not None:
-            run.resume(directory, settings, steps)
-            if run.history.steps < steps:  # a finished run is only read
-                processes.on_main(lambda: stack.enter_context(sole_writer(directory)))
-        history = run.history
-        began = time.monotonic() - history.seconds
-        bar = tqdm(
-            total=steps,
-            initial=history.steps,
-            disable=not progress
-            or processes.index > 0
-            or os.environ.get("ATTNBOOK_PROGRESS") == "0",
-            file=sys.stderr,
-            unit="step",
-            mininterval=0.5,
+        run.train(
+            checkpoint_dir=checkpoint_dir,
+            save_every=save_every,
+            keep_checkpoints=keep_checkpoints,
+            progress=progress,
+            evaluate=evaluate,
+            evaluate_every=evaluate_every,
         )
-        with bar:
-            batch = run.load(history.steps) if history.steps < steps else None
-            for step in range(history.steps, steps):
-                batch = run.update(step, batch, steps)
-                bar.set_postfix_str(f"loss {history.losses[-1]:.4f}", refresh=False)
-                bar.update()
-                if evaluate is not None and is_due(step + 1, evaluate_every, steps):
-                    run.evaluate(evaluate)
-                history.seconds = time.monotonic() - began
-                if directory is not None and is_due(step + 1, save_every, steps):
-                    run.save(directory, settings, keep_checkpoints)
-        return history
+    return run.history
 
 
 def _check_arguments(given: dict[str, Any]) -> None:
-    if not isinstance(given["model"], torch.nn.Module):
-        raise ValueError(f"model must be a torch.nn.Module, got {type(given['model']).__name__}")
-    batches = given["batches"]
+    model, batches, loss = given["model"], given["batches"], given["loss"]
+    if not isinstance(model, torch.nn.Module):
+        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if isinstance(batches, DataLoader):
         order = unknown_order(batches)
         if order is not None and given["checkpoint_dir"] is not None:
@@ -211,20 +185,12 @@ def _check_arguments(given: dict[str, Any]) -> None:
             "batches must have a method batch(step) or be a DataLoader, got "
             f"{type(batches).__name__}"
         )
-    for name in ("loss", "evaluate"):
-        if not callable(given[name]) and (name == "loss" or given[name] is not None):
-            raise ValueError(f"{name} must be a function of the model, got {given[name]!r}")
-    check_integer("steps", given["steps"])
-    check_integer("seed", given["seed"], 0, 2**63 - 1)
+    if not callable(loss):
+        raise ValueError(f"loss must be a function of the model, got {loss!r}")
+    check_run(given)
     check_integer("keep_checkpoints", given["keep_checkpoints"])
-    for name in ("save_every", "evaluate_every", "micro_batch"):
-        if given[name] is not None:
-            check_integer(name, given[name])
+    if given["micro_batch"] is not None:
+        check_integer("micro_batch", given["micro_batch"])
     check_choice("reduction", given["reduction"], ("mean", "sequence"))
-    if given["average"] is not None:
-        check_number("average", given["average"], least=0, below=1)
     if given["clip_norm"] is not None:
         check_number("clip_norm", given["clip_norm"], above=0)
-    for name, needed in (("save_every", "checkpoint_dir"), ("evaluate_every", "evaluate")):
-        if given[name] is not None and given[needed] is None:
-            raise ValueError(f"{name} must be None without {needed}, got {given[name]}")

@@ -33,7 +33,21 @@ class NonFiniteError(ValueError):
 
 
 @dataclass
-class History:
+class RunHistory:
+    """What every training records, see :class:`History`; a subclass adds its losses."""
+
+    evaluations: list[tuple[int, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+    resumed_from: int = 0
+    averaged: torch.nn.Module | None = None
+
+    @property
+    def steps(self) -> int:
+        raise NotImplementedError
+
+
+@dataclass
+class History(RunHistory):
     """What happened during `fit`.
 
     Attributes:
@@ -48,8 +62,7 @@ class History:
 
     losses: list[float] = field(default_factory=list)
     grad_norms: list[float] = field(default_factory=list)
-    evaluations: list[tuple[int, Any]] = field(default_factory=list)
-    seconds: float = 0.0
-    steps: int = 0
-    resumed_from: int = 0
-    averaged: torch.nn.Module | None = None
+
+    @property
+    def steps(self) -> int:
+        return len(self.losses)

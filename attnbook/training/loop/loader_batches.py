@@ -74,12 +74,12 @@ class LoaderBatches:
             self._advance()
         return self._batch
 
-    def state(self) -> dict[str, Any]:
-        """Where the epoch of the last batch began, for :meth:`load`."""
+    def state_dict(self) -> dict[str, Any]:
+        """Where the epoch of the last batch began."""
         return {"first": self._first, "generators": self._states}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Go to the beginning of the epoch in which :meth:`state` was called."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go to the beginning of that epoch."""
         self._go_to(state["first"], state["generators"])
 
     def close(self) -> None:

@@ -1,12 +1,15 @@
 """The precision that a device can train in."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
 from attnbook.models.rnn.common import GRU, LSTM
 from attnbook.training.adversarial import fit_adversarial
-from attnbook.training.loop.autocast import autocast, usable_precision
+from attnbook.training.loop.autocast import ScaledOptimizer, autocast, usable_precision
+from attnbook.training.loop.history import NonFiniteError
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -31,6 +34,15 @@ def test_the_cpu_has_bf16_and_no_fp16():
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
     with autocast("no", CPU):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+def test_twenty_overflows_of_fp16_in_a_row_are_skipped_and_the_next_is_an_error():
+    model = nn.Linear(1, 1)
+    scaled = ScaledOptimizer(torch.optim.SGD(model.parameters(), 0.1), model, "fp16", CPU)
+    for norm in (*20 * [math.inf], 1.0, *20 * [math.nan]):
+        scaled.check(0, 1.0, norm)
+    with pytest.raises(NonFiniteError, match="gradient of the generator must be finite, got inf"):
+        scaled.check(0, 1.0, math.inf, " of the generator")
 
 
 class Pictures:

@@ -235,5 +235,5 @@ def test_a_checkpoint_of_an_earlier_version_has_no_average(tmp_path):
     content = json.loads(manifest.read_text())
     del content["settings"]["average"]
     manifest.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="average must be None for a checkpoint without"):
+    with pytest.raises(ValueError, match="this run, got a checkpoint without averaged"):
         averaged_run(checkpoint_dir=tmp_path)

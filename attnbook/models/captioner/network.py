@@ -9,11 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ..decoding.step import Step, TokenIds, check_token_ids
-from ..mechanisms import AdditiveScore, attend, masked_softmax
-from ..modules import counted_targets
-from ..validate import check_choice, check_integer, describe, require
-from .rnn.common import check_target
+from ...decoding.step import Step, TokenIds, check_token_ids
+from ...mechanisms import AdditiveScore, attend, masked_softmax
+from ...validate import check_choice, check_integer, describe, require
+from ..rnn.common import check_target
 
 __all__ = [
     "Captioner",
@@ -24,9 +23,6 @@ __all__ = [
     "PictureEncoder",
     "Regions",
     "SoftAttention",
-    "caption_loss",
-    "coverage_penalty",
-    "reinforce_loss",
 ]
 
 
@@ -111,7 +107,7 @@ class PictureEncoder(nn.Module):
             pictures.is_floating_point() or pictures.dtype == torch.uint8,
             f"pictures must be uint8 or floating point numbers, got {pictures.dtype}",
         )
-        if not pictures.is_floating_point():
+        if pictures.dtype == torch.uint8:
             pictures = pictures.to(self.mix.weight.dtype) / 255
         z = self.convolutions(2 * pictures - 1).permute(0, 2, 3, 1)  # (batch, rows, columns, D)
         return self.mix((z + self.place(self.places)).relu()).relu().flatten(1, 2)
@@ -148,7 +144,7 @@ class HardAttention(SoftAttention):
     evaluation.
 
     ``s_t ~ Categorical(α_t)``, context ``a_{s_t}``; no gradient passes through the draw, see
-    :func:`reinforce_loss`.
+    :func:`~attnbook.models.captioner.losses.reinforce_loss`.
 
     ``expected``, boolean ``(batch,)``, marks rows that take the expectation Σ_i α_ti a_i instead
     (training only). Source: Xu et al. 2015, section 4.1."""
@@ -224,23 +220,16 @@ class Captioner(nn.Module):
         token_ids: TokenIds | None = None,
     ) -> None:
         super().__init__()
-        kinds = {"soft": SoftAttention, "hard": HardAttention}
-        check_choice("attention", attention, (*kinds, "none"))
+        kinds = {"soft": SoftAttention, "hard": HardAttention, "none": lambda *sizes: MeanContext()}
+        kind = kinds[check_choice("attention", attention, kinds)]
         self.vocabulary_size = check_integer("vocabulary_size", vocabulary_size)
         self.token_ids = check_token_ids(token_ids, vocabulary_size)
-        for name, size in (
-            ("d_feature", d_feature),
-            ("d_embed", d_embed),
-            ("hidden_size", hidden_size),
-            ("d_attention", d_attention),
-        ):
-            check_integer(name, size)
+        check_integer("d_feature", d_feature)
+        check_integer("d_embed", d_embed)
+        check_integer("hidden_size", hidden_size)
+        check_integer("d_attention", d_attention)
         self.encoder = encoder
-        self.attention = (
-            MeanContext()
-            if attention == "none"
-            else kinds[attention](hidden_size, d_feature, d_attention)
-        )
+        self.attention = kind(hidden_size, d_feature, d_attention)
         self.embedding = nn.Embedding(vocabulary_size, d_embed, padding_idx=self.token_ids.padding)
         self.first_hidden = nn.Linear(d_feature, hidden_size)  # W_h0
         self.first_cell = nn.Linear(d_feature, hidden_size)  # W_c0
@@ -249,16 +238,15 @@ class Captioner(nn.Module):
         self.from_hidden = nn.Linear(hidden_size, d_embed)  # W_h
         self.from_context = nn.Linear(d_feature, d_embed, bias=False)  # W_z
         self.output = nn.Linear(d_embed, vocabulary_size)  # W_o
-        # b, moving mean of log p(caption); 0: none yet
-        self.register_buffer("baseline", torch.zeros(()))
+        self.register_buffer("baseline", torch.zeros(()))  # b, mean of log p(caption); 0: none yet
 
     def encode(self, pictures: torch.Tensor) -> Regions:
         """Features and keys of pictures, computed once however many words follow."""
-        features, width = self.encoder(pictures), self.first_hidden.in_features
+        features = self.encoder(pictures)
+        width, given = features.shape[-1], self.first_hidden.in_features
         require(
-            features.shape[-1] == width,
-            f"d_feature must be the width of the encoder's features, {features.shape[-1]}, got "
-            f"{width}",
+            width == given,
+            f"d_feature must be the width of the encoder's features, {width}, got {given}",
         )
         return Regions(features, self.attention.project_keys(features), features.mean(1))
 
@@ -307,92 +295,5 @@ class Captioner(nn.Module):
             contexts.append(z)
             glimpses.append(glimpse)
         logits = self._read_out(embedded, torch.stack(hidden, 1), torch.stack(contexts, 1))
-        weights, log_choice = (
-            None if parts[0] is None else torch.stack(parts, 1)
-            for parts in ([g.weights for g in glimpses], [g.log_choice for g in glimpses])
-        )
-        return Captions(logits, weights, log_choice)
-
-
-def coverage_penalty(weights: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-    """The doubly stochastic penalty of each caption: every region should get weight 1 in all.
-
-    ``Σ_i (1 − Σ_t α_ti)²``, t over the real steps only
-
-    Shapes: weights ``(batch, m, L)``, real boolean ``(batch, m)`` → ``(batch,)``.
-    Source: Xu et al. 2015, section 4.2.1 and equation 14.
-    """
-    return (1 - (weights * real[..., None]).sum(1)).square().sum(-1)
-
-
-def reinforce_loss(
-    log_p: torch.Tensor,
-    log_choice: torch.Tensor,
-    entropy: torch.Tensor,
-    baseline: torch.Tensor | float,
-    reward_weight: float = 1.0,
-    entropy_weight: float = 0.0,
-) -> torch.Tensor:
-    """The number that hard attention is trained on, one per caption.
-
-    ``−log p(y|s) − λ_r (log p(y|s) − b) · log p(s) − λ_e H``; the factor in brackets is a constant.
-
-    With λ_r = 1 the gradient of the first two terms estimates that of −E_s[log p(y | s)]. That of
-    the third is the gradient of the entropies of the steps along the choices that were drawn. It
-    pushes every α_t towards even weights, as in the paper; it is not the gradient of the entropy of
-    the whole sequence of choices, to which an early choice also counts through the later entropies.
-
-    Shapes: log_p, log_choice (summed over the steps) and entropy ``(batch,)``, baseline a number →
-    ``(batch,)``.
-    Source: Xu et al. 2015, equation 12 and the lines after it; Williams 1992.
-    """
-    advantage = (log_p - baseline).detach()
-    return -log_p - reward_weight * advantage * log_choice - entropy_weight * entropy
-
-
-def caption_loss(
-    model: Captioner,
-    batch,
-    *,
-    coverage: float = 0.0,
-    reward_weight: float = 0.3,
-    entropy_weight: float = 0.003,
-    expected_share: float = 0.5,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The training loss of a captioner for :func:`attnbook.training.fit`: summed over captions, and
-    the number of tokens.
-
-    ``Σ_b [−log p(y_b) + λ Σ_i (1 − Σ_t α_ti)²]``, λ = ``coverage``; for hard attention in training
-    mode :func:`reinforce_loss` replaces −log p, with the moving baseline
-    ``b ← 0.9 b + 0.1 mean log p``, and a caption takes the expected context with probability
-    ``expected_share``.
-
-    ``batch`` holds pictures, target_in, target_out and target_lengths as
-    :class:`attnbook.tasks.images.captioned_pictures.PictureBatch`."""
-    pictures, target_in, target = (t.to(model.output.weight.device) for t in batch[:3])
-    hard = isinstance(model.attention, HardAttention) and model.training
-    expected = torch.rand(len(target), device=target.device) < expected_share if hard else None
-    out = model(pictures, target_in, expected=expected)
-    real = counted_targets(batch).to(target.device)
-    log_p = out.logits.float().log_softmax(-1).gather(-1, target[..., None])[..., 0]
-    log_p = log_p.masked_fill(~real, 0.0).sum(1)
-    if hard:
-        # b starts at the first mean: from 0 the first advantages would all be large and negative
-        with torch.no_grad():
-            mean = log_p.mean().to(model.baseline)
-            baseline = torch.where(model.baseline == 0, mean, model.baseline)
-            model.baseline.copy_(0.9 * baseline + 0.1 * mean)
-        entropy = -(out.weights * out.weights.clamp_min(1e-12).log()).sum(-1)
-        per_caption = reinforce_loss(
-            log_p,
-            (out.log_choice * real).sum(1),
-            (entropy * real).sum(1),
-            baseline,
-            reward_weight,
-            entropy_weight,
-        )
-    else:
-        per_caption = -log_p
-    if coverage and out.weights is not None:
-        per_caption = per_caption + coverage * coverage_penalty(out.weights, real)
-    return per_caption.sum(), real.sum()
+        _, *parts = zip(*glimpses)  # weights and log_choice of all steps
+        return Captions(logits, *(None if p[0] is None else torch.stack(p, 1) for p in parts))

@@ -1,0 +1,256 @@
+"""The loop of every training: one update after another, with a bar, evaluation, checkpoints and
+resume.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from ...validate import check_integer, check_number, require
+from . import nested, resume, temporary_state
+from .averaging import update_average
+from .history import RunHistory
+from .processes import Processes
+from .settings import digest_of, modules_of, python_value
+
+
+class Run(ABC):
+    """The state of one training; a subclass says what an update is.
+
+    Args:
+        networks: what is trained, by the prefix of its names in the settings. The first one is
+            averaged.
+        batches: has ``batch(step)``.
+        processes: of this run, and their devices.
+        history: an empty one, to be filled.
+        steps: updates in all.
+        seed: of all random numbers.
+        precision: by its name.
+        average: decay of the moving average, or None.
+
+    Attributes:
+        parts: what a checkpoint holds, by name, each with ``state_dict`` and ``load_state_dict``.
+    """
+
+    def __init__(
+        self,
+        networks: Mapping[str, torch.nn.Module],
+        batches,
+        processes: Processes,
+        history: RunHistory,
+        *,
+        steps: int,
+        seed: int,
+        precision: str,
+        average: float | None,
+    ):
+        self.networks, self.batches, self.history = networks, batches, history
+        self.processes, self.device = processes, processes.device
+        self.steps, self.seed, self.precision, self.average = steps, seed, precision, average
+        self.parts: dict[str, Any] = {}
+        for network in networks.values():
+            network.to(self.device)
+            # The processes may have made their networks from different seeds: the main one's are
+            # trained.
+            processes.copy_from_main([*network.parameters(), *network.buffers()])
+        if average is not None:
+            history.averaged = copy.deepcopy(self.first).requires_grad_(False).eval()
+            self.parts["averaged"] = history.averaged
+
+    @property
+    def first(self) -> torch.nn.Module:
+        return next(iter(self.networks.values()))
+
+    @abstractmethod
+    def update(self, step: int) -> None:
+        """Make one update and write it into the history."""
+
+    @abstractmethod
+    def measure(self, evaluate: Callable) -> Any:
+        """What ``evaluate`` returns, in evaluation mode and under its own random numbers."""
+
+    @abstractmethod
+    def shown(self) -> str:
+        """The last update, for the bar."""
+
+    def settings(self) -> dict[str, Any]:
+        """What has to be the same for a run to go on as if it had never stopped."""
+        state = {
+            f"{prefix}.{name}".lstrip("."): tensor
+            for prefix, network in self.networks.items()
+            for name, tensor in network.state_dict().items()
+        }
+        return {
+            "shapes": {name: list(tensor.shape) for name, tensor in state.items()},
+            "dtypes": sorted({str(tensor.dtype) for tensor in state.values()}),
+            "modules": {
+                name: value
+                for prefix, network in self.networks.items()
+                for name, value in modules_of(network, prefix).items()
+            },
+            "first batch": digest_of(self.batches.batch(0)),
+            "average": self.average,
+            "seed": self.seed,
+            "precision": self.precision,
+            "processes": self.processes.count,
+            "device": self.device.type,
+            "torch": torch.__version__,
+        }
+
+    def load(self, step: int) -> Any:
+        """The rows of this process of one batch, on its device."""
+        batch = self.batches.batch(step)
+        rows = nested.rows_of(batch, self.processes.index, self.processes.count)
+        return nested.to_device(rows, self.device)
+
+    def train(
+        self,
+        *,
+        checkpoint_dir: str | os.PathLike | None,
+        save_every: int | None,
+        keep_checkpoints: int,
+        progress: bool,
+        evaluate: Callable | None,
+        evaluate_every: int | None,
+    ) -> None:
+        """Go on from the newest checkpoint, if there is one, to the last step."""
+        self.check_same_batches()
+        directory = None if checkpoint_dir is None else Path(checkpoint_dir)
+        history, steps, settings = self.history, self.steps, {}
+        with ExitStack() as stack:
+            if directory is not None:
+                settings = {key: python_value(value) for key, value in self.settings().items()}
+                self.resume(directory, settings)
+                if history.steps < steps:  # a finished run is only read
+                    self.processes.on_main(
+                        lambda: stack.enter_context(resume.sole_writer(directory))
+                    )
+            began = time.monotonic() - history.seconds
+            shown = progress and self.processes.index == 0
+            bar = stack.enter_context(
+                tqdm(
+                    total=steps,
+                    initial=history.steps,
+                    disable=not shown or os.environ.get("ATTNBOOK_PROGRESS") == "0",
+                    file=sys.stderr,
+                    unit="step",
+                    mininterval=0.5,
+                )
+            )
+            for step in range(history.steps, steps):
+                self.update(step)
+                if self.average is not None and history.averaged is not None:
+                    update_average(history.averaged, self.first, self.average)
+                bar.set_postfix_str(self.shown(), refresh=False)
+                bar.update()
+                if evaluate is not None and resume.is_due(step + 1, evaluate_every, steps):
+                    with torch.no_grad():
+                        value = self.measure(evaluate)
+                    history.evaluations.append((step + 1, self.processes.on_main(lambda: value)))
+                history.seconds = time.monotonic() - began
+                if directory is not None and resume.is_due(step + 1, save_every, steps):
+                    self.save(directory, settings, keep_checkpoints)
+
+    def check_same_batches(self) -> None:
+        """Raise a ValueError in every process unless all have the same first batch."""
+        if self.processes.count > 1:
+            digests = self.processes.gather(digest_of(self.batches.batch(0)))
+            require(
+                len(set(digests)) == 1,
+                f"batches must be the same in all {len(digests)} processes, each of which trains "
+                "on its rows of them, got other first batches: a DataLoader needs the same seed "
+                "everywhere and no DistributedSampler",
+            )
+
+    def save(self, directory: Path, settings: dict[str, Any], keep: int) -> None:
+        random_states = self.processes.gather(temporary_state.get_random_state())
+
+        def write():
+            evaluations = plain_value(self.history.evaluations)
+            state = {
+                **{name: part.state_dict() for name, part in self.parts.items()},
+                "history": {**vars(self.history), "averaged": None, "evaluations": evaluations},
+                "random": random_states,
+            }
+            resume.write_checkpoint(directory, self.history.steps, state, settings, keep)
+
+        self.processes.on_main(write)
+
+    def resume(self, directory: Path, settings: dict[str, Any]) -> None:
+        """Put everything where the newest checkpoint was written, if there is one."""
+        state = self.processes.on_main(lambda: resume.read_newest(directory, settings))
+        if state is None:
+            return
+        history = self.history
+        for name in vars(history).keys() & state["history"].keys() - {"averaged"}:
+            setattr(history, name, state["history"][name])
+        history.evaluations = [(step, value) for step, value in history.evaluations]
+        history.resumed_from = history.steps
+        require(
+            history.steps <= self.steps,
+            f"steps must be at least the {history.steps} of the run in checkpoint_dir, got "
+            f"{self.steps}",
+        )
+        missing = [name for name in self.parts if name not in state]
+        require(
+            not missing,
+            f"checkpoint_dir must be of this run, got a checkpoint without {', '.join(missing)}",
+        )
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])
+        states = state["random"]
+        if isinstance(states, dict):  # an earlier version of adversarial training
+            states = [states]
+        temporary_state.set_random_state(states[self.processes.index])
+
+
+def check_run(given: Mapping[str, Any]) -> None:
+    """Check the arguments that all trainings have."""
+    check_integer("steps", given["steps"])
+    check_integer("seed", given["seed"], 0, 2**63 - 1)
+    if given["average"] is not None:
+        check_number("average", given["average"], least=0, below=1)
+    evaluate = given["evaluate"]
+    require(
+        evaluate is None or callable(evaluate),
+        f"evaluate must be a function of what is trained, got {evaluate!r}",
+    )
+    for name, needed in (("save_every", "checkpoint_dir"), ("evaluate_every", "evaluate")):
+        if given[name] is not None:
+            check_integer(name, given[name])
+            require(
+                given[needed] is not None,
+                f"{name} must be None without {needed}, got {given[name]}",
+            )
+
+
+def plain_value(value: Any) -> Any:
+    """Numbers, text and nests of them, out of tensors and NumPy scalars, so that a checkpoint can
+    hold them.
+    """
+    # first: np.float64 is a float, and cannot be read from a checkpoint
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, dict):
+        return {str(key): plain_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(item) for item in value]
+    if getattr(value, "size", None) == 1 or isinstance(value, torch.Tensor) and value.numel() == 1:
+        return plain_value(value.item())
+    raise ValueError(
+        f"evaluate must return a number, or a list or dict of numbers, got {type(value).__name__}"
+    )
