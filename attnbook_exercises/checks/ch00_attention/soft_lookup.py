@@ -8,13 +8,21 @@ import torch
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("00.three_keys", title="On paper: Three keys", difficulty=1, minutes=5)
-def three_keys(answer, ctx):
-    context = ctx.number(ctx.call(answer), "the context")
+@on_paper(
+    "00.three_keys",
+    "the context",
+    title="Three keys",
+    difficulty=1,
+    minutes=5,
+    within=0.02,
+    otherwise="write down the three scores, their exponentials, and the sum of these",
+)
+def three_keys():
     scores, values = np.log([1.0, 2.0, 5.0]), np.array([16.0, 8.0, 0.0])
-    slips = {
+    return softmax(scores) @ values, {
         "the scores themselves are used as weights: they go through a softmax first": scores
         @ values,
         "the scores are divided by their sum, without exp": scores @ values / scores.sum(),
@@ -28,15 +36,6 @@ def three_keys(answer, ctx):
         "the weights are turned around: the third key has the largest score": softmax(scores)[::-1]
         @ values,
     }
-    if abs(context - softmax(scores) @ values) < 0.02:
-        return
-    for message, other in slips.items():
-        if abs(context - other) < 0.02:
-            ctx.fail(message)
-    ctx.fail(
-        f"the context is not {context:g}: write down the three scores, their exponentials, and the "
-        f"sum of these"
-    )
 
 
 @exercise("00.far_away", title="Predict: A question from far away", difficulty=1, minutes=5)

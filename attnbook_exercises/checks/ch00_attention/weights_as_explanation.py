@@ -10,6 +10,7 @@ import torch
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
 def _small_network(ctx, d):
@@ -29,12 +30,18 @@ def _small_network(ctx, d):
     return predict
 
 
-@exercise("00.one_word_less", title="On paper: One word less", difficulty=1, minutes=3)
-def one_word_less(answer, ctx):
-    moved = ctx.number(ctx.call(answer), "the effect")
-    if abs(moved - 5) < 0.02:
-        return
-    slips = {
+@on_paper(
+    "00.one_word_less",
+    "the effect",
+    title="One word less",
+    difficulty=1,
+    minutes=3,
+    within=0.02,
+    otherwise="write down the weighted average of three votes, the weights of the last two words "
+    "alone, and their average",
+)
+def one_word_less():
+    return 5, {
         "the other weights stay as they are: they have to grow until they add up to 1 again": 4,
         "this is the verdict without the word: expected how far it moves, from the one with all "
         "three": -2,
@@ -46,13 +53,6 @@ def one_word_less(answer, ctx):
         "their sizes": 1,
         "this is the vote of the first word: it moves the verdict only by its share": 8,
     }
-    for message, other in slips.items():
-        if abs(moved - other) < 0.02:
-            ctx.fail(message)
-    ctx.fail(
-        f"the verdict does not move by {moved:g}: write down the weighted average of three votes, "
-        f"the weights of the last two words alone, and their average"
-    )
 
 
 @exercise("00.no_attention", title="Predict: Without attention", difficulty=1, minutes=2)

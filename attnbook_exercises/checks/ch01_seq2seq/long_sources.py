@@ -5,23 +5,25 @@ import torch
 
 from ..context import array
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("01.lag_by_hand", title="On paper: a lag", difficulty=1, minutes=3)
-def lag_by_hand(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the lag")
-    slips = {
+@on_paper(
+    "01.lag_by_hand",
+    "the lag",
+    title="a lag",
+    difficulty=1,
+    minutes=3,
+    otherwise="subtract the time of reading from that of saying",
+)
+def lag_by_hand():
+    return 4, {
         "that is the lag when the source is read forward": 8.0,
         "one too many: the second word of seven is read at time 6 when the source is reversed": 5.0,
         "one too few: the third target word is said at time 10": 3.0,
         "that is the time at which the word is read": 6.0,
         "that is the time at which the translation is said": 10.0,
     }
-    for words, slip in slips.items():
-        if abs(got - slip) < 1e-9:
-            ctx.fail(words)
-    if got != 4:
-        ctx.fail(f"{got:g} is not the lag: subtract the time of reading from that of saying")
 
 
 @exercise(

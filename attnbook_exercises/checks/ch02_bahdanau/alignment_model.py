@@ -9,25 +9,25 @@ from ...answers.flop_counter import Products
 from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("02.by_hand", title="On paper: one step of attention", difficulty=1, minutes=4)
-def by_hand(answer, ctx):
-    got = ctx.parts(ctx.call(answer), ("first entry", "second entry"))
-    got = [ctx.number(value, f"entry {k + 1} of the context") for k, value in enumerate(got)]
-    slips = {
+@on_paper(
+    "02.by_hand",
+    ("entry 1 of the context", "entry 2 of the context"),
+    title="one step of attention",
+    difficulty=1,
+    minutes=4,
+    within=0.01,
+)
+def by_hand():
+    return (5, 7), {
         "the weights do not add up to 1: divide by the sum of the exponentials": (40, 56),
         "the scores stand where the weights should: take their exponentials first": (11.09, 19.88),
         "the scores are divided by their sum: the softmax takes their exponentials": (4.46, 8.0),
         "that is the plain mean of the annotations": (5.33, 5.33),
         "the two entries are swapped": (7, 5),
     }
-    for words, slip in slips.items():
-        if all(abs(value - wrong) < 0.02 for value, wrong in zip(got, slip)):
-            ctx.fail(words)
-    for k, (value, expected) in enumerate(zip(got, (5, 7))):
-        if abs(value - expected) > 0.01:
-            ctx.fail(f"entry {k + 1} of the context is not {value:g}")
 
 
 @exercise("02.backwards", title="Predict: dates from right to left", difficulty=1, minutes=2)

@@ -8,12 +8,14 @@ import torch
 from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("02.bleu_by_hand", title="On paper: a BLEU score", difficulty=1, minutes=5)
-def bleu_by_hand(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the score")
-    slips = {
+@on_paper(
+    "02.bleu_by_hand", "the score", title="a BLEU score", difficulty=1, minutes=5, within=0.06
+)
+def bleu_by_hand():
+    return 59.46, {
         "that is a share: BLEU is quoted from 0 to 100": 0.595,
         "the root is missing: take the fourth root of the product": 12.5,
         "that is the share of the words alone": 87.5,
@@ -22,11 +24,6 @@ def bleu_by_hand(answer, ctx):
         "the square root is taken: there are four shares": 35.4,
         "a brevity penalty is taken off: both sentences have eight words": 52.5,
     }
-    for words, slip in slips.items():
-        if abs(got - slip) < 0.006 * slip:
-            ctx.fail(words)
-    if abs(got - 59.46) > 0.06:
-        ctx.fail(f"the score is not {got:g}")
 
 
 @exercise(
