@@ -2,15 +2,17 @@
 the number that comes out on paper.
 """
 
+import ast
 import inspect
 import textwrap
+from contextlib import suppress
 from functools import cached_property, wraps
 
 import numpy as np
 
 from .registry import exercise
 
-_ROUNDED = 0.005  # a slip is named if the answer is its value as a reader may round it
+_ROUNDED = 0.005  # a slip is named if the answer is its value rounded by a reader
 
 
 class Slips:
@@ -20,16 +22,16 @@ class Slips:
     ...     return query @ key.T / key.shape[-1] ** 0.5
     >>> _SCALED = Slips(
     ...     _scaled,
-    ...     {"the scale is missing": ("/ key.shape[-1] ** 0.5", "")},
+    ...     {"the scale is missing": "/ key.shape[-1] ** 0.5 →"},
     ... )
     >>> right, wrong = _SCALED(array(query), array(key))
     >>> ctx.close(got, right, "the scores", wrong)
 
     Args:
         oracle: a function of a module, in NumPy, that gives the right value.
-        edits: {sentence: (old, new, …)} of each mistake: the code of the oracle that is replaced,
-            which occurs in it exactly once, and its replacement; further pairs are replaced in
-            turn.
+        edits: {sentence: "old → new"} of each mistake: the code that is replaced, which occurs in
+            the oracle's body exactly once, and its replacement; a tuple of such edits, which are
+            made in turn, where one is not enough.
 
     Raises:
         ValueError: an edit does not apply.
@@ -37,17 +39,25 @@ class Slips:
 
     def __init__(self, oracle, edits):
         self.oracle = oracle
-        source = textwrap.dedent(inspect.getsource(oracle))
-        self._sources = {sentence: _edited(source, sentence, edits[sentence]) for sentence in edits}
+        lines = textwrap.dedent(inspect.getsource(oracle)).splitlines(keepends=True)
+        start = ast.parse("".join(lines)).body[0].body[0].lineno - 1
+        head, body = "".join(lines[:start]), "".join(lines[start:])
+        self._sources = {
+            sentence: head + _edited(body, sentence, edits[sentence]) for sentence in edits
+        }
 
     def __call__(self, *inputs):
-        """Return the right value of these inputs, and {sentence: the value of this mistake}."""
-        with np.errstate(all="ignore"):
-            wrong = {sentence: slip(*inputs) for sentence, slip in self._mistaken.items()}
+        """Return the right value of these inputs, and {sentence: the value of this mistake} of the
+        mistakes that do not stop with an error, as where shapes do not fit.
+        """
+        wrong = {}
+        for sentence, mistaken in self.mistaken.items():
+            with np.errstate(all="ignore"), suppress(ValueError, IndexError):
+                wrong[sentence] = mistaken(*inputs)
         return self.oracle(*inputs), wrong
 
     @cached_property
-    def _mistaken(self):
+    def mistaken(self):
         """{sentence: the edited oracle}, which reads the names of the oracle's module."""
         functions = {}
         for sentence, source in self._sources.items():
@@ -57,16 +67,17 @@ class Slips:
         return functions
 
 
-def _edited(source, sentence, pairs):
-    """The source with the pieces of code replaced."""
-    for old, new in zip(pairs[::2], pairs[1::2], strict=True):
-        if source.count(old) != 1:
+def _edited(body, sentence, edits):
+    """The body of the oracle with the pieces of code replaced."""
+    for edit in (edits,) if isinstance(edits, str) else edits:
+        old, _, new = map(str.strip, edit.partition("→"))
+        if body.count(old) != 1:
             raise ValueError(
-                f"edits: {old!r} must occur once in the oracle, got {source.count(old)} times, "
-                f"for {sentence!r}"
+                f"edits: {old!r} must occur once in the oracle, got {body.count(old)} times, for "
+                f"{sentence!r}"
             )
-        source = source.replace(old, new)
-    return source
+        body = body.replace(old, new)
+    return body
 
 
 def on_paper(id, asks, *, title, difficulty, minutes, within=0.0, otherwise=""):

@@ -2,6 +2,8 @@
 the mistake, gets its sentence.
 """
 
+from itertools import count
+
 import numpy as np
 import pytest
 import torch
@@ -89,14 +91,15 @@ def put(result, path, value):
     return type(result)(value)
 
 
-def mistaken(function, call, path, value):
-    """The function, but for `value` at `path` of what one of its calls returns."""
-    left = call
+def mistaken(function, places, values):
+    """The function, but for the values at these places of what its calls return."""
+    calls = count()
 
     def answer(*given):
-        nonlocal left
-        result, left = function(*given), left - 1
-        return put(result, path, value) if left == -1 else result
+        result, now = function(*given), next(calls)
+        for (call, path), value in zip(places, values):
+            result = put(result, path, value) if call == now else result
+        return result
 
     return answer
 
@@ -114,14 +117,16 @@ def named(task, function, seed):
     run, said = Recording(seed), {}
     task.function(function, run)
     for number, (calls, got, wrong) in enumerate(run.compared):
-        place = origin(run.results[:calls], _numbers(got))
+        several = type(got) is tuple
+        places = [origin(run.results[:calls], _numbers(g)) for g in (got if several else [got])]
         for sentence, value in wrong.items():
             if said.get(sentence):
                 continue
-            if place is None:
+            if None in places:
                 verdict = message(task, function, Replacing(seed, number, value))
             else:
-                verdict = message(task, mistaken(function, *place, value), CheckContext(seed))
+                answer = mistaken(function, places, value if several else [value])
+                verdict = message(task, answer, CheckContext(seed))
             said[sentence] = verdict == sentence
     return said
 
@@ -145,10 +150,9 @@ def _noting(said):
     call = Slips.__call__
 
     def noting(self, *inputs):
-        right, wrong = call(self, *inputs)
-        for sentence in wrong:
+        for sentence in self.mistaken:
             said.setdefault(sentence, False)
-        return right, wrong
+        return call(self, *inputs)
 
     return noting
 
