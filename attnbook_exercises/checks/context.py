@@ -332,7 +332,11 @@ class CheckContext:
     # Comparing
 
     def same(self, got, other, more=0.0):
-        """Whether two results are equal up to rounding, and up to as much more."""
+        """Whether two results are equal up to rounding, and up to as much more; of tuples, whether
+        each of their parts is.
+        """
+        if type(got) is tuple:
+            return all(self.same(part, of_other, more) for part, of_other in zip(got, other))
         got, other = _numbers(got), _numbers(other)
         return got.shape == other.shape and bool(
             np.allclose(got, other, rtol=1e-4, atol=2e-5 + more, equal_nan=True)
@@ -360,10 +364,9 @@ class CheckContext:
             cases: (name, got, expected, wrong) of each call, as for `close`; the same messages in
                 every `wrong`.
         """
-        right = all(self.same(got, expected) for _, got, expected, _ in cases)
-        for message in [] if right or self._least is not None else cases[0][3]:  # see `recognize`
-            if all(self.same(got, wrong[message]) for _, got, _, wrong in cases):
-                self.fail(message)
+        _, got, expected, wrong = zip(*cases)
+        messages = {message: tuple(one[message] for one in wrong) for message in wrong[0]}
+        self.recognize(got, expected, messages)
         for name, got, expected, _ in cases:
             self.close(got, expected, name)
 

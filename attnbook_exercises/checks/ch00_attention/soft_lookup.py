@@ -8,13 +8,21 @@ import torch
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import Slips, on_paper
 
 
-@exercise("00.three_keys", title="On paper: Three keys", difficulty=1, minutes=5)
-def three_keys(answer, ctx):
-    context = ctx.number(ctx.call(answer), "the context")
+@on_paper(
+    "00.three_keys",
+    "the context",
+    title="Three keys",
+    difficulty=1,
+    minutes=5,
+    within=0.02,
+    otherwise="write down the three scores, their exponentials, and the sum of these",
+)
+def three_keys():
     scores, values = np.log([1.0, 2.0, 5.0]), np.array([16.0, 8.0, 0.0])
-    slips = {
+    return softmax(scores) @ values, {
         "the scores themselves are used as weights: they go through a softmax first": scores
         @ values,
         "the scores are divided by their sum, without exp": scores @ values / scores.sum(),
@@ -28,20 +36,33 @@ def three_keys(answer, ctx):
         "the weights are turned around: the third key has the largest score": softmax(scores)[::-1]
         @ values,
     }
-    if abs(context - softmax(scores) @ values) < 0.02:
-        return
-    for message, other in slips.items():
-        if abs(context - other) < 0.02:
-            ctx.fail(message)
-    ctx.fail(
-        f"the context is not {context:g}: write down the three scores, their exponentials, and the "
-        f"sum of these"
-    )
 
 
 @exercise("00.far_away", title="Predict: A question from far away", difficulty=1, minutes=5)
 def far_away(answer, ctx):
     return ctx.predicted(answer, "average", "last note", "zero")
+
+
+def _weighted(weights, values):
+    return weights @ values
+
+
+_WEIGHTED = Slips(
+    _weighted,
+    {
+        "every value counts the same: "
+        "the weights are not used": "weights @ → np.full_like(weights, 1 / weights.shape[-1]) @",
+        "the values are added up without their weights": "weights @ → np.ones_like(weights) @",
+        "the weights go through another softmax: "
+        "they add up to 1 already": "weights @ → softmax(weights) @",
+        "only the value with the largest weight is used: "
+        "that is the hard look-up": "weights @ → (weights == weights.max(-1, keepdims=True)) @",
+        "the sum is divided by the number of keys: "
+        "the weights add up to 1 already": "@ values → @ values / values.shape[-2]",
+        "the weights are transposed: "
+        "row i of the weights belongs to query i": "weights @ → np.swapaxes(weights, -1, -2) @",
+    },
+)
 
 
 @exercise("00.weighted_sum", title="A weighted sum", difficulty=1, minutes=5)
@@ -50,34 +71,55 @@ def weighted_sum(answer, ctx):
         other = ctx.sizes(m=(1, 2), n=(1, 6), d=(1, 4))
         m, n, d = other if shape else (3, 3, 4)
         weights, values = ctx.weights(*shape, m, n), ctx.normal(*shape, n, d)
-        w, v = array(weights), array(values)
         got = ctx.call(answer, weights, values)
         got = ctx.floats(
             got, "the context", (*shape, m, d), mention="one row a query, as wide as a value"
         )
-        wrong = {
-            "every value counts the same: the weights are not used": np.broadcast_to(
-                v.mean(-2, keepdims=True), got.shape
-            ),
-            "the values are added up without their weights": np.broadcast_to(
-                v.sum(-2, keepdims=True), got.shape
-            ),
-            "the weights go through another softmax: they add up to 1 already": softmax(w) @ v,
-            "only the value with the largest weight is used: that is the hard "
-            "look-up": np.take_along_axis(v, w.argmax(-1)[..., None], axis=-2),
-            "the sum is divided by the number of keys: the weights add up to 1 already": w @ v / n,
-        }
-        if m == n:
-            wrong["the weights are transposed: row i of the weights belongs to query i"] = (
-                np.swapaxes(w, -1, -2) @ v
-            )
-        ctx.close(got, w @ v, "the context", wrong)
-    check_gradients(ctx, answer, (weights, values), {0: "weights", 1: "values"}, np.matmul)
+        right, wrong = _WEIGHTED(array(weights), array(values))
+        ctx.close(got, right, "the context", wrong)
+    check_gradients(ctx, answer, (weights, values), {0: "weights", 1: "values"}, _weighted)
 
 
 OVERFLOW = (
     "exp overflows for large scores, or when scores are divided by a low temperature: subtract the "
     "largest score of a row first"
+)
+
+
+def _soft(scores, values, temperature):
+    return softmax(scores / temperature) @ values
+
+
+def _hard(scores, values):
+    return values[scores.argmax(-1)]
+
+
+_SOFT = Slips(
+    _soft,
+    {
+        "the softmax runs over the queries (dim=0): "
+        "the weights of one query must add up to 1": "temperature) → temperature, 0)",
+        "the scores are not put through a softmax": "softmax(scores / temperature) → scores",
+        "only the best value comes back: the look-up is hard too "
+        "early": "softmax(scores / temperature) @ values → _hard(scores, values)",
+        "the scores are multiplied by the temperature: "
+        "a high one must make the look-up softer": "/ temperature → * temperature",
+        "the temperature is not used, or the weights are divided by it after the softmax and "
+        "normalized again, which changes nothing": "/ temperature →",
+        "the weights are divided after the softmax: "
+        "then they do not add up to 1": "/ temperature) → ) / temperature",
+    },
+)
+_HARD = Slips(
+    _hard,
+    {
+        "at temperature 0 all queries get the same value: argmax runs over the keys of each query "
+        "(dim=-1)": "scores.argmax(-1) → 0 * scores.argmax(-1) + scores.argmax() % len(values)",
+        "at temperature 0 the context is the mean of all values: "
+        "expected the value of the best key": "values[ → (0 * values + values.mean(0))[",
+        "at temperature 0 the look-up is as soft as at 1: expected the value of the best "
+        "key": "values[scores.argmax(-1)] → _soft(scores, values, 1.0)",
+    },
 )
 
 
@@ -91,54 +133,31 @@ def temperature(answer, ctx):
     )
     values = ctx.normal(n, d)
     s, v = array(scores), array(values)
-    hard = v[s.argmax(-1)]
     for t in (1.0, 0.25, 4.0):
         got = ctx.floats(ctx.call(answer, scores, values, t), "the context", (m, d))
-        if t == 1.0:
-            wrong = {
-                "the softmax runs over the queries (dim=0): the weights of one query must add up "
-                "to 1": softmax(s, 0) @ v,
-                "the scores are not put through a softmax": s @ v,
-                "at temperature 1 only the best value comes back: the look-up is hard too "
-                "early": hard,
-            }
-        else:
-            wrong = {
-                "the scores are multiplied by the temperature: a high one must make the look-up "
-                "softer": softmax(s * t) @ v,
-                "the temperature is not used": softmax(s) @ v,
-                "the weights are divided after the softmax: then they do not add up to 1": softmax(
-                    s
-                )
-                @ v
-                / t,
-                "the weights are divided after the softmax and normalized again: that changes "
-                "nothing": softmax(s) @ v,
-            }
-        ctx.close(got, softmax(s / t) @ v, f"at temperature {t:g} the context", wrong)
+        right, wrong = _SOFT(s, v, t)
+        ctx.close(got, right, f"at temperature {t:g} the context", wrong)
     check_gradients(
-        ctx,
-        answer,
-        (scores, values, t),
-        {0: "scores", 1: "values"},
-        lambda s, v: softmax(s / t) @ v,
+        ctx, answer, (scores, values, t), {0: "scores", 1: "values"}, lambda s, v: _soft(s, v, t)
     )
     for factor, t in ((300.0, 1.0), (1.0, 80.0), (300.0, 80.0)):
         name = (
             f"at temperature {t:g} and with scores to {factor * scores.abs().max():.0f} the context"
         )
         got = ctx.floats(ctx.call(answer, factor * scores, values, t), name, (m, d), nan=OVERFLOW)
-        ctx.close(got, softmax(factor * s / t) @ v, name)
+        ctx.close(got, _soft(factor * s, v, t), name)
     low = ctx.floats(
         ctx.call(answer, 10 * scores, values, 0.01),
         "at temperature 0.01 the context",
         (m, d),
         nan=OVERFLOW,
     )
-    ctx.close(low, softmax(10 * s / 0.01) @ v, "at temperature 0.01 the context")
+    ctx.close(low, _soft(10 * s, v, 0.01), "at temperature 0.01 the context")
     low = ctx.floats(ctx.call(answer, 0.01 * scores, values, 0.01), "the context", (m, d))
+    hard, wrong = _HARD(s, v)
     early = {"at temperature 0.01 the look-up is hard already: only 0 is a case of its own": hard}
-    ctx.close(low, softmax(s) @ v, "at temperature 0.01 and with close scores the context", early)
+    name = "at temperature 0.01 and with close scores the context"
+    ctx.close(low, _soft(s, v, 1.0), name, early)
     zero = ctx.call(answer, scores, values, 0.0)
     zero = ctx.floats(
         zero,
@@ -147,14 +166,6 @@ def temperature(answer, ctx):
         nan="0 is its own case: return the value of the best key",
         mention="one best key a query: argmax runs over the keys, dim=-1",
     )
-    wrong = {
-        "at temperature 0 all queries get the same value: argmax runs over the keys of each "
-        "query (dim=-1)": np.broadcast_to(v[s.argmax() % n], hard.shape),
-        "at temperature 0 the context is the mean of all values: expected the value of the best "
-        "key": np.broadcast_to(v.mean(0), hard.shape),
-        "at temperature 0 the look-up is as soft as at 1: expected the value of the best "
-        "key": softmax(s) @ v,
-    }
     ctx.close(zero, hard, "at temperature 0 the context", wrong)
     zero = ctx.floats(ctx.call(answer, 1e-3 * scores, values, 0.0), "the context", (m, d))
     if not ctx.same(zero, hard):
@@ -162,8 +173,26 @@ def temperature(answer, ctx):
             "at temperature 0 and with close scores the context is a mixture: expected the value "
             "of the best key, however small its lead"
         )
-    best = s.argmax(-1)
-    check_gradients(ctx, answer, (scores, values, 0.0), {1: "values"}, lambda v: v[best])
+    check_gradients(ctx, answer, (scores, values, 0.0), {1: "values"}, lambda v: _hard(s, v))
+
+
+def _masked(scores, mask):
+    return softmax(np.where(mask, scores, -np.inf))
+
+
+_MASKED = Slips(
+    _masked,
+    {
+        "the mask is not used": "np.where(mask, scores, -np.inf) → scores",
+        "the mask comes after the softmax: "
+        "the rows no longer add up to 1": "np.where(mask, scores, -np.inf)) → scores) * mask",
+        "masked scores become 0 before the softmax, and exp(0) is 1: "
+        "they still get weight": "np.where(mask, scores, -np.inf) → scores * mask",
+        "the softmax is over the wrong axis, the queries: "
+        "the weights of a query add up to 1 along the keys (dim=-1)": "inf) → inf), -2",
+        "the mask is upside down: True means that the key may be attended to": "(mask, → (~mask,",
+    },
+)
 
 
 @exercise("00.masked_softmax", title="A softmax under a mask", difficulty=3, minutes=10)
@@ -174,23 +203,9 @@ def masked_softmax(answer, ctx):
     mask = ctx.integers(0, 2, batch, m, n).bool()
     mask[..., 0], mask[..., 1] = True, False
     s, allowed = array(scores), array(mask)
-    full, expected = softmax(s), softmax(np.where(allowed, s, -np.inf))
+    expected, wrong = _MASKED(s, allowed)
     got = ctx.floats(ctx.call(answer, scores, mask), "weights", (batch, m, n))
-    ctx.recognize(
-        got,
-        expected,
-        {
-            "the mask is not used": full,
-            "the mask comes after the softmax: the rows no longer add up to 1": full * allowed,
-            "masked scores become 0 before the softmax, and exp(0) is 1: they still get "
-            "weight": softmax(s * allowed),
-            "the softmax is over the wrong axis, the queries: the weights of a query add up to 1 "
-            "along the keys (dim=-1)": softmax(np.where(allowed, s, -np.inf), -2),
-            "the mask is upside down: True means that the key may be attended to": softmax(
-                np.where(allowed, -np.inf, s)
-            ),
-        },
-    )
+    ctx.recognize(got, expected, wrong)
     sums = array(got).sum(-1)
     if not np.allclose(sums, 1.0, atol=1e-4):
         at = np.unravel_index(np.abs(sums - 1).argmax(), sums.shape)
@@ -202,9 +217,7 @@ def masked_softmax(answer, ctx):
     if leaked.any():
         ctx.fail(f"a masked key gets weight {leaked.max():.2g}: expected exactly 0")
     ctx.close(got, expected, "weights")
-    check_gradients(
-        ctx, answer, (scores, mask), {0: "scores"}, lambda s: softmax(np.where(allowed, s, -np.inf))
-    )
+    check_gradients(ctx, answer, (scores, mask), {0: "scores"}, lambda s: _masked(s, allowed))
 
     # Each of the three shows one mistake with exp that the later ones survive.
     row, masked = np.zeros((batch, m, 1)), np.where(allowed, 0.0, 300.0)
@@ -226,7 +239,7 @@ def masked_softmax(answer, ctx):
         got = ctx.floats(ctx.call(answer, lifted, mask), "weights", (batch, m, n), nan=message)
         if (array(got).sum(-1) < 0.5).any():
             ctx.fail(message)
-        ctx.close(got, softmax(np.where(allowed, array(lifted), -np.inf)), "weights")
+        ctx.close(got, _masked(array(lifted), allowed), "weights")
 
     got = ctx.floats(ctx.call(answer, scores[0], mask[0]), "weights without a batch", (m, n))
     ctx.close(got, expected[0], "weights without a batch")
@@ -237,19 +250,17 @@ def masked_softmax(answer, ctx):
     if (array(got).sum(-1) < 0.5).any() or np.where(allowed, 0.0, array(got)).any():
         ctx.fail(low)
     rough = np.abs(array(lowered)).max()  # a softmax by the logarithm of the sum is right, too
-    ctx.close(got, softmax(np.where(allowed, array(lowered), -np.inf)), "weights", size=rough)
+    ctx.close(got, _masked(array(lowered), allowed), "weights", size=rough)
 
     raised = scores + torch.as_tensor(masked, dtype=torch.float32)
-    check_gradients(
-        ctx, answer, (raised, mask), {0: "scores"}, lambda s: softmax(np.where(allowed, s, -np.inf))
-    )
+    check_gradients(ctx, answer, (raised, mask), {0: "scores"}, lambda s: _masked(s, allowed))
 
     lifted = 3e4 * scores
     large = ctx.call(answer, lifted, mask)
     nan = "exp overflows for large scores: subtract the largest score of a row first"
     ctx.close(
         ctx.floats(large, "weights", (batch, m, n), nan=nan),
-        softmax(np.where(allowed, array(lifted), -np.inf)),
+        _masked(array(lifted), allowed),
         "weights",
         size=np.abs(array(lifted)).max(),
     )
@@ -261,7 +272,7 @@ def masked_softmax(answer, ctx):
         few[..., 0] = True
         for seen, what in ((few, ""), (few | True, "where every key may be attended to: ")):
             got = ctx.floats(ctx.call(answer, some, seen), f"{what}{name}", shape)
-            ctx.close(got, softmax(np.where(array(seen), array(some), -np.inf)), f"{what}{name}")
+            ctx.close(got, _masked(array(some), array(seen)), f"{what}{name}")
 
     mask[0, -1] = False
     nan = "in a row with nothing to attend to all weights are 0"
@@ -272,4 +283,4 @@ def masked_softmax(answer, ctx):
             f"a row with nothing to attend to gets weights that add up to {total:.3g}: all of "
             f"them must be 0"
         )
-    ctx.close(got, softmax(np.where(array(mask), s, -np.inf)), "weights")
+    ctx.close(got, _masked(s, array(mask)), "weights")

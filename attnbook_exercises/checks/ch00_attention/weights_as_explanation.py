@@ -2,14 +2,13 @@
 attention, leave-one-out, gradient times input, agreement of rankings; a look-up for batches.
 """
 
-import itertools
-
 import numpy as np
 import torch
 
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import Slips, on_paper
 
 
 def _small_network(ctx, d):
@@ -29,12 +28,18 @@ def _small_network(ctx, d):
     return predict
 
 
-@exercise("00.one_word_less", title="On paper: One word less", difficulty=1, minutes=3)
-def one_word_less(answer, ctx):
-    moved = ctx.number(ctx.call(answer), "the effect")
-    if abs(moved - 5) < 0.02:
-        return
-    slips = {
+@on_paper(
+    "00.one_word_less",
+    "the effect",
+    title="One word less",
+    difficulty=1,
+    minutes=3,
+    within=0.02,
+    otherwise="write down the weighted average of three votes, the weights of the last two words "
+    "alone, and their average",
+)
+def one_word_less():
+    return 5, {
         "the other weights stay as they are: they have to grow until they add up to 1 again": 4,
         "this is the verdict without the word: expected how far it moves, from the one with all "
         "three": -2,
@@ -46,18 +51,44 @@ def one_word_less(answer, ctx):
         "their sizes": 1,
         "this is the vote of the first word: it moves the verdict only by its share": 8,
     }
-    for message, other in slips.items():
-        if abs(moved - other) < 0.02:
-            ctx.fail(message)
-    ctx.fail(
-        f"the verdict does not move by {moved:g}: write down the weighted average of three votes, "
-        f"the weights of the last two words alone, and their average"
-    )
 
 
 @exercise("00.no_attention", title="Predict: Without attention", difficulty=1, minutes=2)
 def no_attention(answer, ctx):
     return ctx.predicted(answer, "about half", "about 80 %", "nearly all")
+
+
+def _effects(predict, inputs):
+    full, n = float(predict(inputs)), len(inputs)
+    without = np.array([float(predict(torch.cat((inputs[:i], inputs[i + 1 :])))) for i in range(n)])
+    return np.abs(full - without)
+
+
+_EFFECTS = Slips(
+    _effects,
+    {
+        "the row is set to zero: a row of zeros is still a row. Take it out": (
+            "torch.cat((inputs[:i], inputs[i + 1 :])) → inputs * (torch.arange(n) != i)[:, None]"
+        ),
+        "the effects have a sign: expected how large the change is, its absolute "
+        "value": "np.abs(full - without) → full - without",
+        "the effects have a sign, and the wrong one: "
+        "expected the absolute value of the change": "np.abs(full - without) → without - full",
+        "only row i is kept: "
+        "expected all rows but i": "torch.cat((inputs[:i], inputs[i + 1 :])) → inputs[i : i + 1]",
+        "these are the predictions from row i alone: expected how far the prediction moves when "
+        "row i is left out": (
+            "torch.cat((inputs[:i], inputs[i + 1 :])) → inputs[i : i + 1]",
+            "np.abs(full - without) → without",
+        ),
+        "these are the predictions without row i: "
+        "expected how far they are from the full one": "np.abs(full - without) → without",
+        "the changes are squared: "
+        "expected their absolute values": "np.abs(full - without) → (full - without) ** 2",
+        "the effects are those of the row after: check which row is taken "
+        "out": "np.abs(full - without) → np.roll(np.abs(full - without), -1)",
+    },
+)
 
 
 @exercise("00.leave_one_out", title="Leave one out", difficulty=2, minutes=5)
@@ -73,39 +104,26 @@ def leave_one_out(answer, ctx):
             (n,),
             mention="one number a row of inputs",
         )
-        full = float(predict(inputs))
-        without = np.array(
-            [float(predict(torch.cat((inputs[:i], inputs[i + 1 :])))) for i in range(n)]
-        )
-        zeroed = []
-        for i in range(n):
-            changed = inputs.clone()
-            changed[i] = 0
-            zeroed.append(float(predict(changed)))
-        zeroed, alone = (
-            np.array(zeroed),
-            np.array([float(predict(inputs[i : i + 1])) for i in range(n)]),
-        )
-        effects = np.abs(full - without)
-        wrong = {
-            "the row is set to zero: a row of zeros is still a row. Take it out": np.abs(
-                full - zeroed
-            ),
-            "the effects have a sign: expected how large the change is, its absolute value": full
-            - without,
-            "the effects have a sign, and the wrong one: expected the absolute value of the "
-            "change": without - full,
-            "only row i is kept: expected all rows but i": np.abs(full - alone),
-            "these are the predictions from row i alone: expected how far the prediction moves "
-            "when row i is left out": alone,
-            "these are the predictions without row i: expected how far they are from the full "
-            "one": without,
-            "the changes are squared: expected their absolute values": effects**2,
-            "the effects are those of the row after: check which row is taken out": np.roll(
-                effects, -1
-            ),
-        }
-        ctx.close(got, effects, "the effects", wrong)
+        right, wrong = _EFFECTS(predict, inputs)
+        ctx.close(got, right, "the effects", wrong)
+
+
+def _saliency(gradient, inputs):
+    return np.abs((gradient * inputs).sum(-1))
+
+
+_SALIENCY = Slips(
+    _saliency,
+    {
+        "this is the length of the gradient: multiply it by the input "
+        "first": "np.abs((gradient * inputs).sum(-1)) → np.sqrt((gradient**2).sum(-1))",
+        "the gradient is not multiplied by the input": "* inputs →",
+        "the absolute value comes before the sum: add up over the width, then take "
+        "it": "np.abs((gradient * inputs).sum(-1)) → np.abs(gradient * inputs).sum(-1)",
+        "the saliency has a sign: expected its absolute value": "np.abs( → (",
+        "the products are averaged over the width: expected their sum": ".sum( → .mean(",
+    },
+)
 
 
 @exercise("00.gradient_times_input", title="Gradient times input", difficulty=2, minutes=5)
@@ -124,58 +142,43 @@ def gradient_times_input(answer, ctx):
         got = ctx.floats(
             got, "the saliency", (n,), mention="the products are added up over the width"
         )
-        wrong = {
-            "this is the length of the gradient: multiply it by the input first": np.sqrt(
-                (g**2).sum(-1)
-            ),
-            "the gradient is not multiplied by the input": np.abs(g.sum(-1)),
-            "the absolute value comes before the sum: add up over the width, then take it": np.abs(
-                g * x
-            ).sum(-1),
-            "the saliency has a sign: expected its absolute value": (g * x).sum(-1),
-            "the products are averaged over the width: expected their sum": np.abs(
-                (g * x).mean(-1)
-            ),
-        }
-        ctx.close(got, np.abs((g * x).sum(-1)), "the saliency", wrong)
+        right, wrong = _SALIENCY(g, x)
+        ctx.close(got, right, "the saliency", wrong)
 
 
 def _tau(a, b):
-    pairs = itertools.combinations(range(len(a)), 2)
-    return float(np.mean([np.sign((a[i] - a[j]) * (b[i] - b[j])) for i, j in pairs]))
+    i, j = np.triu_indices(len(a), 1)
+    signs = np.sign((a[i] - a[j]) * (b[i] - b[j]))
+    return signs.sum() / len(i)
 
 
-def _wrong_agreements(a, b):
-    n = len(a)
-    pairs, tau = n * (n - 1) // 2, _tau(a, b)
-    products = np.mean(
-        [(a[i] - a[j]) * (b[i] - b[j]) for i, j in itertools.combinations(range(n), 2)]
-    )
-    return {
-        "these are the positions that argsort gives, not ranks: compare the numbers themselves, "
-        "or argsort twice": _tau(np.argsort(a), np.argsort(b)),
+_TAU = Slips(
+    _tau,
+    {
+        "these are the positions that argsort gives, not ranks: compare the numbers themselves, or "
+        "argsort twice": "signs = → a, b = np.argsort(a), np.argsort(b)\n    signs =",
         "this is the share of pairs in the same order: count those in the other order against "
-        "them": (tau + 1) / 2,
-        "the difference of the counts is not divided by the number of pairs": tau * pairs,
-        "every pair is counted twice but divided by n(n-1)/2": 2 * tau,
-        "every pair is counted once but divided by n(n-1): the number of pairs is n(n-1)/2": tau
-        / 2,
-        "the number of pairs is n(n-1)/2: n² counts every pair twice, and each position with "
-        "itself": tau * pairs / n**2,
+        "them": "signs.sum() / len(i) → (signs.mean() + 1) / 2",
+        "the difference of the counts is not divided by the number of pairs": "/ len(i) →",
+        "every pair is counted twice but divided by n(n-1)/2": "signs.sum() → 2 * signs.sum()",
+        "every pair is counted once but divided by n(n-1): "
+        "the number of pairs is n(n-1)/2": "/ len(i) → / len(i) / 2",
+        "the number of pairs is n(n-1)/2: "
+        "n² counts every pair twice, and each position with itself": "/ len(i) → / len(a) ** 2",
         "the sum is divided by n²: that counts each position with itself. Of ordered pairs there "
-        "are n(n-1)": 2 * tau * pairs / n**2,
-        "the sign is forgotten: a pair counts +1 or -1, however far apart its numbers "
-        "are": products,
-        "this is the correlation of the numbers: only their order may count": np.corrcoef(a, b)[
-            0, 1
-        ],
-        "this is the correlation of the ranks: expected pairs in the same order minus pairs in "
-        "the other": np.corrcoef(_ranks(a), _ranks(b))[0, 1],
-    }
-
-
-def _ranks(values):
-    return np.argsort(np.argsort(values)).astype(float)
+        "are n(n-1)": "/ len(i) → / len(a) ** 2 * 2",
+        "the sign is forgotten: "
+        "a pair counts +1 or -1, however far apart its numbers are": "np.sign( → (",
+        "this is the correlation of the numbers: "
+        "only their order may count": "signs.sum() / len(i) → np.corrcoef(a, b)[0, 1]",
+        "this is the correlation of the ranks: expected pairs in the same order minus pairs in the "
+        "other": (
+            "signs.sum() / len(i) → np.corrcoef(a.argsort().argsort(), b.argsort().argsort())[0, 1]"
+        ),
+        "the sign is lost: rankings in opposite orders agree less than not at all, the result is "
+        "negative": "signs.sum() → abs(signs.sum())",
+    },
+)
 
 
 @exercise("00.rank_agreement", title="Do two rankings agree?", difficulty=3, minutes=8)
@@ -184,9 +187,8 @@ def rank_agreement(answer, ctx):
 
     def differ(numbers):  # the results of all mistakes
         first, other = numbers
-        a, b = array(0.5 * first + other), array(first**3)
-        tau = _tau(a, b)
-        results = [tau, 0.0, 1.0, *_wrong_agreements(a, b).values(), *([-tau] if tau < 0 else [])]
+        tau, wrong = _TAU(array(0.5 * first + other), array(first**3))
+        results = [tau, 0.0, 1.0, *(value for value in wrong.values() if value != tau)]
         return np.diff(np.sort(results)).min() > 1e-3
 
     first, other = ctx.draw(lambda: (ctx.normal(n), ctx.normal(n)), differ, 200)
@@ -197,15 +199,63 @@ def rank_agreement(answer, ctx):
         ("of two rankings", first, ctx.normal(n)),
     ]
     for what, one, other in cases:
-        a, b = array(one), array(other)
         got = ctx.number(ctx.call(answer, one, other), "the agreement")
-        tau, wrong = _tau(a, b), _wrong_agreements(a, b)
-        if tau < 0:
-            wrong[
-                "the sign is lost: rankings in opposite orders agree less than not at all, the "
-                "result is negative"
-            ] = -tau
+        tau, wrong = _TAU(array(one), array(other))
         ctx.close(np.array(got), np.array(tau), f"the agreement {what}", wrong)
+
+
+def _pool_weights(words, query, real):
+    scores = words @ query
+    return softmax(np.where(real, scores, -np.inf))
+
+
+_POOL_WEIGHTS = Slips(
+    _pool_weights,
+    {
+        "the weights of a text depend on the texts beside it: the softmax runs over the batch "
+        "(dim=0), so the columns add up to 1. Expected one softmax for each "
+        "row": "-np.inf)) → -np.inf), 0)",
+        "all weights of the batch together add up to 1: the texts share one softmax. Expected one "
+        "for each row": "-np.inf)) → -np.inf).reshape(1, -1)).reshape(real.shape)",
+        "each row is divided by its sum of a softmax over the batch: the weights still depend on "
+        "the other texts": (
+            "return → shares =",
+            "-np.inf)) → -np.inf), 0)\n    return shares / np.maximum(shares.sum(-1, "
+            "keepdims=True), 1e-300)",
+        ),
+        "the padding is not masked: it gets weight": "np.where(real, scores, -np.inf) → scores",
+        "the mask comes after the softmax: the weights of a text no longer add up to "
+        "1": "np.where(real, scores, -np.inf)) → scores) * real",
+        "the mask is multiplied into the scores: a score of 0 still gets weight, since exp(0) is "
+        "1": "np.where(real, scores, -np.inf) → scores * real",
+        "the mask is upside down: True is a word": "scores, -np.inf → -1e9, scores",
+        "the weights are equal: the scores are not used": "words @ query → 0 * (words @ query)",
+        "the scores are divided by the root of their width: "
+        "here they are not": "words @ query → words @ query / np.sqrt(len(query))",
+    },
+)
+
+
+def _pool(words, query, real):
+    return (_pool_weights(words, query, real)[..., None] * words).sum(1)
+
+
+_POOL = Slips(
+    _pool,
+    {
+        "the weights are right, but the context is made with those of a softmax over the batch": (
+            "_pool_weights(words, query, real) → softmax(np.where(real, words @ query, -np.inf), 0)"
+        ),
+        "the context is the mean of weight times word: "
+        "the weights add up to 1, so add up": ".sum( → .mean(",
+        "the context is the mean of weight times word over the real words: "
+        "the weights add up to 1, so add up": "* words) → * words / real.sum(-1)[:, None, None])",
+        "the weights are right, but the context does not use "
+        "them": "_pool_weights(words, query, real)[..., None] * →",
+        "the contexts of the texts are added up: "
+        "expected one for each": ".sum(1) → .sum((0, 1)) + 0 * words[:, 0]",
+    },
+)
 
 
 @exercise("00.pool_a_batch", title="Find the bug: many texts at once", difficulty=2, minutes=6)
@@ -233,66 +283,17 @@ def pool_a_batch(answer, ctx):
             got_context, "context", (batch, d), mention="one row a text, as wide as a word vector"
         )
         w, q, there = array(words), array(query), array(real)
-        scores = w @ q
-
-        def weigh(e, axis=-1, there=there):
-            return softmax(np.where(there, e, -np.inf), axis)
-
-        rough = np.abs(np.where(there, scores, 0)).max() if hard else 0.0  # of float32
-        expected = weigh(scores)
-        everything = weigh(scores.reshape(1, -1), there=there.reshape(1, -1)).reshape(batch, n)
-        ctx.close(
-            got,
-            expected,
-            "weights",
-            {
-                "the weights of a text depend on the texts beside it: the softmax runs over the "
-                "batch (dim=0), so the columns add up to 1. "
-                "Expected one softmax for each row": weigh(scores, 0),
-                "all weights of the batch together add up to 1: the texts share one softmax. "
-                "Expected one for each row": everything,
-                "each row is divided by its sum of a softmax over the batch: the weights still "
-                "depend on the other texts": weigh(scores, 0)
-                / np.maximum(weigh(scores, 0).sum(-1, keepdims=True), 1e-300),
-                "the padding is not masked: it gets weight": softmax(scores),
-                "the mask comes after the softmax: the weights of a text no longer add up "
-                "to 1": softmax(scores) * there,
-                "the mask is multiplied into the scores: a score of 0 still gets weight, since "
-                "exp(0) is 1": softmax(scores * there),
-                "the mask is upside down: True is a word": softmax(np.where(there, -1e9, scores)),
-                "the weights are equal: the scores are not used": there
-                / there.sum(-1, keepdims=True),
-                "the scores are divided by the root of their width: here they are not": weigh(
-                    scores / np.sqrt(d)
-                ),
-            },
-            size=rough,
-        )
-        context = (expected[..., None] * w).sum(1)
-        ctx.close(
-            got_context,
-            context,
-            "context",
-            {
-                "the weights are right, but the context is made with those of a softmax over the "
-                "batch": (weigh(scores, 0)[..., None] * w).sum(1),
-                "the context is the mean of weight times word: the weights add up to 1, so add "
-                "up": context / n,
-                "the context is the mean of weight times word over the real words: the weights "
-                "add up to 1, so add up": context / np.array(ends)[:, None],
-                "the weights are right, but the context does not use them": w.sum(1),
-                "the contexts of the texts are added up: expected one for each": np.broadcast_to(
-                    context.sum(0), context.shape
-                ),
-            },
-            size=rough * np.abs(w).max(),
-        )
+        rough = np.abs(np.where(there, w @ q, 0)).max() if hard else 0.0  # of float32
+        right, wrong = _POOL_WEIGHTS(w, q, there)
+        ctx.close(got, right, "weights", wrong, size=rough)
+        right, wrong = _POOL(w, q, there)
+        ctx.close(got_context, right, "context", wrong, size=rough * np.abs(w).max())
         if batch > 1 and not hard:
             check_gradients(
                 ctx,
                 answer,
                 (words, query, real),
                 {0: "words", 1: "query"},
-                lambda w, q: (weigh(w @ q)[..., None] * w).sum(1),
+                lambda w, q: _pool(w, q, there),
                 part=0,
             )

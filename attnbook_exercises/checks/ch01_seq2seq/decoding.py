@@ -7,6 +7,7 @@ import torch
 
 from ..context import a, array
 from ..registry import exercise
+from ..slips import Slips, on_paper
 
 
 def _scripted_model(ctx, bos, script, size):
@@ -44,28 +45,28 @@ def _scripted_model(ctx, bos, script, size):
 
 
 ALPHAS = (1.0, 0.8, 0.5)
-SCORES = {
-    "": lambda log_p, m, alpha: log_p / m**alpha,
-    "log p is divided by the length, or by alpha times the length: alpha is an exponent, expected "
-    "length ** alpha": lambda log_p, m, alpha: log_p / m,
-    "log p is not normalized: every further token lowers it, so long hypotheses never "
-    "win": lambda log_p, m, alpha: log_p,
-    "log p is multiplied: it is negative, so that punishes length twice": lambda log_p, m, alpha: (
-        log_p * m**alpha
-    ),
-    "the worst hypothesis is picked: log p is negative, the largest is nearest to "
-    "0": lambda log_p, m, alpha: -log_p / m**alpha,
-    "EOS is left out of the length: it counts": lambda log_p, m, alpha: log_p / (m - 1) ** alpha,
-    "log p is divided by ((5 + m) / 6) ** alpha: expected m ** alpha": lambda log_p, m, alpha: (
-        log_p / ((5 + m) / 6) ** alpha
-    ),
-}
-"""What is taken for the score; the first is right."""
 
 
-def _picks(score, log_p, length):
+def _picks(log_p, length):
     """Where the best score is for each of the exponents."""
-    return [int(score(log_p, length, alpha).argmax()) for alpha in ALPHAS]
+    return np.stack([log_p / length**alpha for alpha in ALPHAS]).argmax(-1)
+
+
+_PICKS = Slips(
+    _picks,
+    {
+        "log p is divided by the length, or by alpha times the length: "
+        "alpha is an exponent, expected length ** alpha": "length**alpha → length",
+        "log p is not normalized: "
+        "every further token lowers it, so long hypotheses never win": "/ length**alpha →",
+        "log p is multiplied: it is negative, so that punishes length twice": "/ length → * length",
+        "the worst hypothesis is picked: "
+        "log p is negative, the largest is nearest to 0": "argmax → argmin",
+        "EOS is left out of the length: it counts": "length**alpha → (length - 1) ** alpha",
+        "log p is divided by ((5 + m) / 6) ** alpha: "
+        "expected m ** alpha": "length**alpha → ((5 + length) / 6) ** alpha",
+    },
+)
 
 
 def _hypotheses(ctx, count):
@@ -77,9 +78,9 @@ def _hypotheses(ctx, count):
         return -np.exp(near + 0.04 * array(ctx.normal(count))), length
 
     def differ(drawn):
-        picks = [_picks(score, *drawn) for score in SCORES.values()]
-        nearly = [np.sort(SCORES[""](drawn[0], drawn[1], alpha))[:-3:-1] for alpha in ALPHAS]
-        return all(one not in picks[:i] for i, one in enumerate(picks)) and all(
+        right, wrong = _PICKS(*drawn)
+        nearly = [np.sort(drawn[0] / drawn[1] ** alpha)[:-3:-1] for alpha in ALPHAS]
+        return len(np.unique([right, *wrong.values()], axis=0)) == 1 + len(wrong) and all(
             first - second > 1e-3 for first, second in nearly
         )
 
@@ -88,10 +89,17 @@ def _hypotheses(ctx, count):
     return list(zip(tokens, log_p.tolist()))
 
 
-@exercise("01.beam_by_hand", title="On paper: a beam of two", difficulty=1, minutes=4)
-def beam_by_hand(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the probability")
-    slips = {
+@on_paper(
+    "01.beam_by_hand",
+    "the probability",
+    title="a beam of two",
+    difficulty=1,
+    minutes=4,
+    within=0.002,
+    otherwise="continue both beginnings that are left",
+)
+def beam_by_hand():
+    return 0.21, {
         "that is what greedy search returns": 0.16,
         "that answer begins with c, which a beam of 2 has dropped after the first step": 0.25,
         "that is the last step alone: an answer's probability is the product of its steps": 0.6,
@@ -99,11 +107,6 @@ def beam_by_hand(answer, ctx):
         "the probabilities of an answer's steps multiply": 0.95,
         "that is percent: give a number between 0 and 1": 21.0,
     }
-    for words, slip in slips.items():
-        if abs(got - slip) < 2e-3:
-            ctx.fail(words)
-    if abs(got - 0.21) > 2e-3:
-        ctx.fail(f"{got:g} is not what a beam of 2 returns: continue both beginnings that are left")
 
 
 @exercise("01.sampling", title="Predict: answers drawn at random", difficulty=1, minutes=3)
@@ -127,12 +130,13 @@ def best_hypothesis(answer, ctx):
             ctx.fail(f"{got} is none of the hypotheses: expected the tokens of the best one")
         return found[0]
 
-    right, picked = _picks(SCORES[""], log_p, length), [pick(alpha) for alpha in ALPHAS]
-    if picked == right and pick(0.0) != log_p.argmax():
-        ctx.fail("at alpha = 0 not the hypothesis with the largest log p is picked")
-    for message, score in SCORES.items():
-        if picked == _picks(score, log_p, length):
-            return ctx.fail(message) if message else None
+    right, wrong = _PICKS(log_p, length)
+    picked = np.array([pick(alpha) for alpha in ALPHAS])
+    ctx.recognize(picked, right, wrong)
+    if (picked == right).all():
+        if pick(0.0) != log_p.argmax():
+            ctx.fail("at alpha = 0 not the hypothesis with the largest log p is picked")
+        return
     alpha, got, best = next(case for case in zip(ALPHAS, picked, right) if case[1] != case[2])
     scores = log_p / length**alpha
     ctx.fail(
@@ -181,6 +185,58 @@ def greedy(answer, ctx):
         )
 
 
+def _scores(so_far, following, k):
+    return np.sort(so_far[:, None] + following, axis=None)[::-1][:k]
+
+
+_SCORES = Slips(
+    _scores,
+    {
+        "the scores so far are not added: "
+        "a hypothesis is worth its whole log p": "so_far[:, None] → 0 * so_far[:, None]",
+        "log p is multiplied: "
+        "probabilities multiply, so their logarithms add up": "+ following → * following",
+        "the scores are sorted from worst to best: expected the best first": "[:k] → [:k][::-1]",
+        "these are the worst continuations: log p is negative, the largest is best": "[::-1] →",
+        "probabilities are mixed with log-probabilities: "
+        "add two logarithms": "+ following → + np.exp(following)",
+    },
+)
+
+
+def _parents(order, size, beam):
+    return order // size
+
+
+_PARENTS = Slips(
+    _parents,
+    {
+        "parents holds the tokens: index // V is the hypothesis, index % V the token": "// → %",
+        "parents holds indices into all K·V continuations: divide by V": "// size →",
+        "parents is index // K: "
+        "every hypothesis has V continuations, so its number is index // V": "size → beam",
+        "parents is index % K: the flattened index runs over the vocabulary first, so it is index "
+        "// V": "// size → % beam",
+    },
+)
+
+
+def _tokens(order, size, beam):
+    return order % size
+
+
+_TOKENS = Slips(
+    _tokens,
+    {
+        "tokens holds indices into all K·V continuations: take the remainder by V": "% size →",
+        "tokens is index % K: "
+        "every hypothesis has V continuations, so the token is index % V": "size → beam",
+        "tokens is index // K: the flattened index runs over the vocabulary first, so it is index "
+        "% V": "% size → // beam",
+    },
+)
+
+
 @exercise("01.beam_step", title="One step of a beam", difficulty=4, minutes=12)
 def beam_step(answer, ctx):
     names = ("scores", "parents", "tokens")
@@ -202,66 +258,26 @@ def beam_step(answer, ctx):
         so_far, following = ctx.draw(sample, telling, 100)
         total = array(so_far)[:, None] + array(following)
         order = np.argsort(-total, axis=None)[:k]
-        right = (total.reshape(-1)[order], order // size, order % size)
         got = ctx.parts(ctx.call(answer, so_far, following, k), names)
         scores = ctx.floats(
             got[0], "scores", (k,), mention="the beam_size best of all continuations together"
         )
         parents = ctx.tensor(got[1], "parents", (k,), dtype=torch.long)
         tokens = ctx.tensor(got[2], "tokens", (k,), dtype=torch.long)
-        alone = np.argsort(-array(following), axis=None)[:k]
-        ctx.recognize(
-            scores,
-            right[0],
-            {
-                "the scores so far are not added: a hypothesis is worth its whole log p": array(
-                    following
-                ).reshape(-1)[alone],
-                "log p is multiplied: probabilities multiply, so their logarithms add up": np.sort(
-                    array(so_far)[:, None] * array(following), axis=None
-                )[::-1][:k],
-                "the scores are sorted from worst to best: expected the best first": right[0][::-1],
-                "these are the worst continuations: log p is negative, the largest is "
-                "best": np.sort(total, axis=None)[:k],
-                "probabilities are mixed with log-probabilities: add two logarithms": np.sort(
-                    (array(so_far)[:, None] + np.exp(array(following))), axis=None
-                )[::-1][:k],
-            },
-        )
+        right, wrong = _SCORES(array(so_far), array(following), k)
+        ctx.recognize(scores, right, wrong)
         if beam == k:
             each = total.max(-1)
             ctx.recognize(
                 np.sort(array(scores)),
-                np.sort(right[0]),
+                np.sort(right),
                 {
                     "every hypothesis keeps its own best continuation: the best of all of them "
                     "together may share a parent": np.sort(each)
                 },
             )
-        ctx.close(scores, right[0], "scores")
-        ctx.close(
-            parents,
-            right[1],
-            "parents",
-            {
-                "parents holds the tokens: index // V is the hypothesis, index % V the "
-                "token": right[2],
-                "parents holds indices into all K·V continuations: divide by V": order,
-                "parents is index // K: every hypothesis has V continuations, so its number is "
-                "index // V": order // beam,
-                "parents is index % K: the flattened index runs over the vocabulary first, so it "
-                "is index // V": order % beam,
-            },
-        )
-        ctx.close(
-            tokens,
-            right[2],
-            "tokens",
-            {
-                "tokens holds indices into all K·V continuations: take the remainder by V": order,
-                "tokens is index % K: every hypothesis has V continuations, so the token is "
-                "index % V": order % beam,
-                "tokens is index // K: the flattened index runs over the vocabulary first, so it "
-                "is index % V": order // beam,
-            },
-        )
+        ctx.close(scores, right, "scores")
+        right, wrong = _PARENTS(order, size, beam)
+        ctx.close(parents, right, "parents", wrong)
+        right, wrong = _TOKENS(order, size, beam)
+        ctx.close(tokens, right, "tokens", wrong)

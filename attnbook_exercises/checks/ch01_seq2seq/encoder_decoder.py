@@ -2,8 +2,6 @@
 p(y|x).
 """
 
-from functools import partial
-
 import numpy as np
 import torch
 
@@ -11,56 +9,51 @@ from ...answers.guarded import StudentError
 from ..context import HARD_SCORES, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
-
-
-def _padded(rows, width, pad):
-    return np.array([row + [pad] * (width - len(row)) for row in rows])
-
-
-def _padded_left(rows, width, pad):
-    return np.array([[pad] * (width - len(row)) + row for row in rows])
+from ..slips import Slips, on_paper
 
 
 def _sigmoid(x):
     return (1 + np.tanh(x / 2)) / 2
 
 
-def _gru(
-    x,
-    h,
-    w_x,
-    w_h,
-    b_x,
-    b_h,
-    *,
-    order="rzn",
-    candidate=np.tanh,
-    swap=False,
-    reset="product",
-    bias=True,
-):
-    """One GRU step, with switches for the variants of books and programs and for known mistakes."""
-    size = h.shape[-1]
-    from_x, from_h = x @ w_x.T + b_x, h @ w_h.T + (b_h if bias else 0.0)
-    part = {name: slice(i * size, (i + 1) * size) for i, name in enumerate(order)}
-    r = _sigmoid(from_x[:, part["r"]] + from_h[:, part["r"]])
-    z = _sigmoid(from_x[:, part["z"]] + from_h[:, part["z"]])
-    inner = {
-        "product": r * from_h[:, part["n"]],
-        "matrix": r * (h @ w_h[part["n"]].T) + (b_h[part["n"]] if bias else 0.0),
-        "state": (r * h) @ w_h[part["n"]].T + b_h[part["n"]],
-        "none": from_h[:, part["n"]],
-    }[reset]
-    n = candidate(from_x[:, part["n"]] + inner)
-    return z * n + (1 - z) * h if swap else (1 - z) * n + z * h
+def _gru(x, h, w_x, w_h, b_x, b_h):
+    from_x, from_h = x @ w_x.T + b_x, h @ w_h.T + b_h
+    (r_x, z_x, n_x), (r_h, z_h, n_h) = np.split(from_x, 3, -1), np.split(from_h, 3, -1)
+    r, z = _sigmoid(r_x + r_h), _sigmoid(z_x + z_h)
+    n = np.tanh(n_x + r * n_h)
+    return (1 - z) * n + z * h
 
 
-@exercise(
-    "01.answer_by_hand", title="On paper: the probability of an answer", difficulty=1, minutes=3
+_GRU = Slips(
+    _gru,
+    {
+        "the update gate is the wrong way round: z keeps the old state, 1 - z takes the "
+        "candidate": "(1 - z) * n + z * h → z * n + (1 - z) * h",
+        "reset and update gate are swapped: "
+        "the rows of the matrices are r, z, n in this order": "r, z = → z, r =",
+        "the candidate goes through a ReLU: expected "
+        "tanh": "np.tanh(n_x + r * n_h) → np.maximum(n_x + r * n_h, 0)",
+        "the candidate goes through a sigmoid: expected tanh": "np.tanh(n_x → _sigmoid(n_x",
+        "the reset gate multiplies the state before the matrix: here it multiplies U h + b', after "
+        "the matrix": "r * n_h → ((r * h) @ w_h.T + b_h)[:, 2 * h.shape[1] :]",
+        "the bias of h stands outside the reset gate: r multiplies U h + b', the bias "
+        "included": "r * n_h → r * (h @ w_h.T)[:, -h.shape[1] :] + b_h[-h.shape[1] :]",
+        "the reset gate is not used": "r * n_h → n_h",
+        "bias_hh is not added": "@ w_h.T + b_h → @ w_h.T",
+    },
 )
-def answer_by_hand(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the probability")
-    slips = {
+
+
+@on_paper(
+    "01.answer_by_hand",
+    "the probability",
+    title="the probability of an answer",
+    difficulty=1,
+    minutes=3,
+    within=0.001,
+)
+def answer_by_hand():
+    return 0.06, {
         "the answer ends with EOS, which is a factor, too": 0.3,
         "that is the answer 400 and more: after 4 and 0 comes EOS": 0.24,
         "the probabilities of the steps are added up: they multiply": 1.3,
@@ -69,16 +62,55 @@ def answer_by_hand(answer, ctx):
         "that is percent: a probability lies between 0 and 1": 6.0,
         "the first digit is 4, not 5": 0.04,
     }
-    for words, slip in slips.items():
-        if abs(got - slip) < 5e-3 * max(1.0, abs(slip)):
-            ctx.fail(words)
-    if abs(got - 0.06) > 1e-3:
-        ctx.fail(f"the probability of this answer is not {got:g}")
 
 
 @exercise("01.eight_digits", title="Predict: a number that is too long", difficulty=1, minutes=2)
 def eight_digits(answer, ctx):
     return ctx.predicted(answer, "eight", "seven", "at most six")
+
+
+def _target_in(targets, bos, eos, pad):
+    rows, width = [[bos, *y] for y in targets], max(map(len, targets)) + 1
+    return np.array([row + [pad] * (width - len(row)) for row in rows])
+
+
+_TARGET_IN = Slips(
+    _target_in,
+    {
+        "target_in is what the decoder must say: "
+        "it reads the answer. Shift it by one, BOS first": "[bos, *y] → [*y, eos]",
+        "target_in is padded with 0: expected pad": "[pad] → [0]",
+        "target_in is padded with EOS: "
+        "the places after the last token are filled with pad": "[pad] → [eos]",
+        "target_in is padded at the left: the row begins with BOS, pad comes after the last "
+        "token": "row + [pad] * (width - len(row)) → [pad] * (width - len(row)) + row",
+        "target_in holds EOS in the shorter rows: to cut off the last column takes it from the "
+        "longest row "
+        "alone": "row + [pad] * (width - len(row)) → (row + [eos] + [pad] * width)[:width]",
+        "target_in does not begin with BOS": "bos, →",
+    },
+)
+
+
+def _target_out(targets, bos, eos, pad):
+    rows, width = [[*y, eos] for y in targets], max(map(len, targets)) + 1
+    return np.array([row + [pad] * (width - len(row)) for row in rows])
+
+
+_TARGET_OUT = Slips(
+    _target_out,
+    {
+        "target_out is what the decoder reads: "
+        "it must say the next token each time": "[*y, eos] → [bos, *y]",
+        "target_out does not end with EOS: the decoder never learns to stop": ", eos →",
+        "EOS stands at the end of the padded row: it belongs right after the last "
+        "token": "row + [pad] * (width - len(row)) → row[:-1] + [pad] * (width - len(row)) + [eos]",
+        "target_out is padded at the left: the target comes first, pad after "
+        "EOS": "row + [pad] * (width - len(row)) → [pad] * (width - len(row)) + row",
+        "target_out is padded with EOS: after the first EOS comes pad": "[pad] → [eos]",
+        "target_out is padded with 0: expected pad": "[pad] → [0]",
+    },
+)
 
 
 @exercise(
@@ -93,55 +125,40 @@ def teacher_forcing(answer, ctx):
         got_in, got_out = ctx.parts(
             ctx.call(answer, targets, bos, eos, pad), ("target_in", "target_out")
         )
+        right_in, wrong_in = _TARGET_IN(targets, bos, eos, pad)
+        right_out, wrong_out = _TARGET_OUT(targets, bos, eos, pad)
         hint = "a target of length m takes m + 1 steps, the last one says EOS"
         got_in = ctx.tensor(got_in, "target_in", shape, dtype=torch.long, mention=hint)
         got_out = ctx.tensor(got_out, "target_out", shape, dtype=torch.long, mention=hint)
-        width = shape[1]
-        right_in = _padded([[bos, *y] for y in targets], width, pad)
-        right_out = _padded([[*y, eos] for y in targets], width, pad)
-        ctx.close(
-            got_in,
-            right_in,
-            "target_in",
-            {
-                "target_in is what the decoder must say: it reads the answer. Shift it by one, "
-                "BOS first": right_out,
-                f"target_in is padded with 0: expected pad, which is {pad} here": _padded(
-                    [[bos, *y] for y in targets], width, 0
-                ),
-                "target_in is padded with EOS: the places after the last token are filled with "
-                "pad": _padded([[bos, *y] for y in targets], width, eos),
-                "target_in is padded at the left: the row begins with BOS, pad comes after the "
-                "last token": _padded_left([[bos, *y] for y in targets], width, pad),
-                "target_in holds EOS in the shorter rows: to cut off the last column takes it "
-                "from the longest row alone": _padded(
-                    [[bos, *y, eos] for y in targets], width + 1, pad
-                )[:, :-1],
-                "target_in does not begin with BOS": _padded([[*y] for y in targets], width, pad),
-            },
-        )
-        ctx.close(
-            got_out,
-            right_out,
-            "target_out",
-            {
-                "target_out is what the decoder reads: it must say the next token each "
-                "time": right_in,
-                "target_out does not end with EOS: the decoder never learns to stop": _padded(
-                    targets, width, pad
-                ),
-                "EOS stands at the end of the padded row: it belongs right after the last "
-                "token": np.array([y + [pad] * (width - 1 - len(y)) + [eos] for y in targets]),
-                "target_out is padded at the left: the target comes first, pad after "
-                "EOS": _padded_left([[*y, eos] for y in targets], width, pad),
-                "target_out is padded with EOS: after the first EOS comes pad": _padded(
-                    targets, width, eos
-                ),
-                f"target_out is padded with 0: expected pad, which is {pad} here": _padded(
-                    [[*y, eos] for y in targets], width, 0
-                ),
-            },
-        )
+        ctx.close(got_in, right_in, "target_in", wrong_in)
+        ctx.close(got_out, right_out, "target_out", wrong_out)
+
+
+def _last(outputs, lengths):
+    rows = np.arange(len(outputs))
+    return outputs[rows, lengths - 1]
+
+
+_LAST = Slips(
+    _last,
+    {
+        "these are the states at the end of the padded batch: "
+        "the encoder has read padding by then": "lengths - 1 → -1",
+        "these are the states one step after the last token: "
+        "positions count from 0": "lengths - 1 → lengths % outputs.shape[1]",
+        "these are the states one step after the last token, cut off at the end: "
+        "positions count from 0": "lengths - 1 → np.minimum(lengths, outputs.shape[1] - 1)",
+        "these are the states one step before the last token": "- 1 → - 2",
+        "these are the first states": "lengths - 1 → 0",
+        "these are means over the source: expected the state after the last token": (
+            "outputs[rows, lengths - 1] → np.stack([outputs[i, : lengths[i]].mean(0) for i in "
+            "rows])"
+        ),
+        "these are maxima over the source: expected the state after the last token": (
+            "outputs[rows, lengths - 1] → np.stack([outputs[i, : lengths[i]].max(0) for i in rows])"
+        ),
+    },
+)
 
 
 @exercise("01.last_states", title="The last real state", difficulty=2, minutes=5)
@@ -160,32 +177,40 @@ def last_states(answer, ctx):
                 f"stands at length - 1"
             )
         got = ctx.floats(got, "the states", (batch, width), mention="one state a source")
-        rows = np.arange(batch)
-        real = np.arange(n)[None, :, None] < ends[:, None, None]
-        wrong = {
-            "these are the states at the end of the padded batch: the encoder has read padding "
-            "by then": h[:, -1],
-            "these are the states one step after the last token: positions count from 0": h[
-                rows, ends % n
-            ],
-            "these are the states one step after the last token, cut off at the end: positions "
-            "count from 0": h[rows, np.minimum(ends, n - 1)],
-            "these are the states one step before the last token": h[rows, ends - 2],
-            "these are the first states": h[:, 0],
-            **{
-                f"all sources are read up to position {k}: each has its own length": h[:, k]
-                for k in range(1, n - 1)
-            },
-            "these are means over the source: expected the state after the last token": (
-                h * real
-            ).sum(1)
-            / real.sum(1),
-            "these are maxima over the source: expected the state after the last token": np.where(
-                real, h, -np.inf
-            ).max(1),
-        }
-        ctx.close(got, h[rows, ends - 1], "the states", wrong)
-    check_gradients(ctx, answer, (outputs, lengths), {0: "outputs"}, lambda h: h[rows, ends - 1])
+        right, wrong = _LAST(h, ends)
+        for k in range(1, n - 1):
+            wrong[f"all sources are read up to position {k}: each has its own length"] = h[:, k]
+        ctx.close(got, right, "the states", wrong)
+    check_gradients(ctx, answer, (outputs, lengths), {0: "outputs"}, lambda h: _last(h, ends))
+
+
+def _log_prob(logits, targets, pad):
+    shifted, real = logits - logits.max(-1, keepdims=True), targets != pad
+    log_p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    steps = np.take_along_axis(log_p, targets[..., None], -1)[..., 0]
+    return (steps * real).sum(-1)
+
+
+_LOG_PROB = Slips(
+    _log_prob,
+    {
+        "the padding is counted: what comes after EOS is not part of the sequence": "* real →",
+        "these are means over the steps: p is a product, so log p is a "
+        "sum": "(steps * real).sum(-1) → (steps * real).sum(-1) / real.sum(-1)",
+        "this is -log p: the loss, not the log-probability": "return → return -",
+        "these are probabilities, expected their "
+        "logarithm": "(steps * real).sum(-1) → np.exp((steps * real).sum(-1))",
+        "probabilities are added up: "
+        "they multiply, so their logarithms add up": "(steps * → (np.exp(steps) *",
+        "the softmax runs over the steps (dim=1): expected over the vocabulary (dim=-1)": (
+            "logits.max(-1, → logits.max(1,",
+            "np.exp(shifted).sum(-1, → np.exp(shifted).sum(1,",
+        ),
+        "the logits are added up as if they were log-probabilities: "
+        "a softmax is missing": "(log_p, → (logits,",
+        "tokens with id 0 are left out: expected those equal to pad": "!= pad → != 0",
+    },
+)
 
 
 @exercise("01.sequence_log_prob", title="How likely is this target?", difficulty=2, minutes=5)
@@ -198,51 +223,18 @@ def sequence_log_prob(answer, ctx):
         targets[0, 0] = 0 if pad else 1  # where 0 is not padding, it is a token like others
         lengths = ctx.lengths(batch, m)
         targets[torch.arange(m) >= lengths[:, None]] = pad
-        raw, ids = array(logits), array(targets)[..., None]
-        real = array(targets) != pad
+        raw, ids = array(logits), array(targets)
         name = "log p" if first else f"where a logit is {raw.max():.0f} log p"
         got = ctx.call(answer, logits, targets, pad)
         got = ctx.floats(
             got, name, (batch,), mention="one number a sequence: add up over its steps"
         )
 
-        def log_p(raw, axis=-1):
-            raw = raw - raw.max(axis, keepdims=True)
-            raw = raw - np.log(np.exp(raw).sum(axis, keepdims=True))
-            return np.take_along_axis(raw, ids, -1)[..., 0]
-
-        steps = log_p(raw)
-        expected = (steps * real).sum(-1)
-        if not first:
-            ctx.close(got, expected, name)
-            continue
-        wrong = {
-            "the padding is counted: what comes after EOS is not part of the sequence": steps.sum(
-                -1
-            ),
-            "these are means over the steps: p is a product, so log p is a sum": expected
-            / real.sum(-1),
-            "this is -log p: the loss, not the log-probability": -expected,
-            "these are probabilities, expected their logarithm": np.exp(expected),
-            "probabilities are added up: they multiply, so their logarithms add up": (
-                np.exp(steps) * real
-            ).sum(-1),
-            "the softmax runs over the steps (dim=1): expected over the vocabulary (dim=-1)": (
-                log_p(raw, 1) * real
-            ).sum(-1),
-            "the logits are added up as if they were log-probabilities: a softmax is missing": (
-                np.take_along_axis(raw, ids, -1)[..., 0] * real
-            ).sum(-1),
-            "tokens with id 0 are left out: expected those equal to pad": (
-                steps * (array(targets) != 0)
-            ).sum(-1),
-        }
-        ctx.close(got, expected, name, wrong)
-
-        def oracle(raw):
-            return (log_p(raw) * real).sum(-1)
-
-        check_gradients(ctx, answer, (logits, targets, pad), {0: "logits"}, oracle)
+        right, wrong = _LOG_PROB(raw, ids, pad)
+        ctx.close(got, right, name, wrong if first else None)
+        if first:
+            given, at = (logits, targets, pad), {0: "logits"}
+            check_gradients(ctx, answer, given, at, lambda raw: _log_prob(raw, ids, pad))
 
 
 @exercise("01.gru_step", title="One step of a GRU", difficulty=3, minutes=10)
@@ -259,23 +251,7 @@ def gru_step(answer, ctx):
         if factor > 1:
             ctx.close(got, _gru(*inputs), "where the gates are saturated the new state")
             continue
-        result = partial(_gru, *inputs)
-        wrong = {
-            "the update gate is the wrong way round: z keeps the old state, 1 - z takes the "
-            "candidate": result(swap=True),
-            "reset and update gate are swapped: the rows of the matrices are r, z, n in this "
-            "order": result(order="zrn"),
-            "the candidate goes through a ReLU: expected tanh": result(
-                candidate=lambda a: np.maximum(a, 0)
-            ),
-            "the candidate goes through a sigmoid: expected tanh": result(candidate=_sigmoid),
-            "the reset gate multiplies the state before the matrix: here it multiplies U h + b', "
-            "after the matrix": result(reset="state"),
-            "the bias of h stands outside the reset gate: r multiplies U h + b', the bias "
-            "included": result(reset="matrix"),
-            "the reset gate is not used": result(reset="none"),
-            "bias_hh is not added": result(bias=False),
-        }
-        ctx.close(got, _gru(*inputs), "the new state", wrong)
+        right, wrong = _GRU(*inputs)
+        ctx.close(got, right, "the new state", wrong)
         at = dict(enumerate(("x", "h", "weight_ih", "weight_hh", "bias_ih", "bias_hh")))
         check_gradients(ctx, answer, (x, h, w_x, w_h, b_x, b_h), at, _gru)

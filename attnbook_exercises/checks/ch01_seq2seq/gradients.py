@@ -8,27 +8,53 @@ import torch
 from ..context import HARD_SCORES, a, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import Slips, on_paper
 
 
-@exercise("01.forgetting", title="On paper: half of the gradient", difficulty=1, minutes=3)
-def forgetting(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the number of steps")
-    slips = {
+@on_paper(
+    "01.forgetting", "the number of steps", title="half of the gradient", difficulty=1, minutes=3
+)
+def forgetting():
+    return 7, {
         "after 6 steps 0.53 is left": 6.0,
         "a step multiplies by 0.9: it does not take 0.1 away": 5.0,
         "after 7 steps it is less than half for the first time": 8.0,
         "log 0.5 / log 0.9 is 6.58: which whole number of steps comes next?": 6.58,
     }
-    for words, slip in slips.items():
-        if abs(got - slip) < (2e-2 if slip == 6.58 else 1e-9):
-            ctx.fail(words)
-    if got != 7:
-        ctx.fail(f"after {got:g} steps 0.9 ** {got:g} is left, which is not the answer")
 
 
 @exercise("01.more_updates", title="Predict: four times as many updates", difficulty=1, minutes=3)
 def more_updates(answer, ctx):
     return ctx.predicted(answer, "nearly all", "about half", "a guess")
+
+
+def _flat(gradients):
+    return np.concatenate([gradient.reshape(-1) for gradient in gradients])
+
+
+def _clipped(gradients, limit):
+    norm = np.linalg.norm(_flat(gradients))
+    return _flat([gradient * min(1.0, limit / norm) for gradient in gradients])
+
+
+_CLIPPED = Slips(
+    _clipped,
+    {
+        "nothing is clipped": "limit / norm → 1.0",
+        "each gradient is clipped by its own norm: that turns the step. Use one norm over all of "
+        "them": "limit / norm → limit / np.linalg.norm(gradient.reshape(-1))",
+        "single entries are cut off at max_norm: that turns the step. Scale all of them by one "
+        "number": "gradient * min(1.0, limit / norm) → np.clip(gradient, -limit, limit)",
+        "the norms are added up: the squares are, and the root comes last": (
+            "np.linalg.norm(_flat(gradients)) → sum(np.linalg.norm(one.reshape(-1)) for one in "
+            "gradients)"
+        ),
+        "the root is missing: the squared norm is used": "/ norm → / norm**2",
+        "the gradients get norm 1: expected max_norm": "min(1.0, limit / norm) → (1 / norm)",
+        "gradients below max_norm are scaled up: "
+        "leave them alone": "min(1.0, limit / norm) → (limit / norm)",
+    },
+)
 
 
 @exercise("01.clip_gradients", title="Clip by the global norm", difficulty=2, minutes=5)
@@ -37,50 +63,61 @@ def clip_gradients(answer, ctx):
     shapes = [(size,) * (2, 1, 0, 3)[i] for i in range(count)]
     gradients = [scale * ctx.normal(*shape) for scale, shape in zip((3.0, 0.5, 2.0, 1.0), shapes)]
     g = [array(one) for one in gradients]
-    norms = np.array([np.sqrt((one**2).sum()) for one in g])
-    norm = np.sqrt((norms**2).sum())
-
-    def flat(parts):
-        return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
+    norm = float(np.linalg.norm(_flat(g)))
 
     def run(inputs, limit, **texts):
         result = ctx.call(answer, inputs, limit)
         if type(result) not in (list, tuple) or len(result) != len(inputs):
             ctx.fail(f"your function returns {a(result)}, expected a list of {len(inputs)} tensors")
-        return flat(
+        return _flat(
             [
                 array(ctx.floats(one, f"gradient {i}", was.shape, **texts))
                 for i, (one, was) in enumerate(zip(result, inputs))
             ]
         )
 
-    limit = 0.4 * float(norm)
-    wrong = {
-        "nothing is clipped": flat(g),
-        "each gradient is clipped by its own norm: that turns the step. Use one norm over all of "
-        "them": flat([one * min(1.0, limit / size) for one, size in zip(g, norms)]),
-        "single entries are cut off at max_norm: that turns the step. Scale all of them by one "
-        "number": flat([np.clip(one, -limit, limit) for one in g]),
-        "the norms are added up: the squares are, and the root comes last": flat(
-            [one * limit / norms.sum() for one in g]
-        ),
-        "the root is missing: the squared norm is used": flat([one * limit / norm**2 for one in g]),
-        "the gradients get norm 1: expected max_norm": flat([one / norm for one in g]),
-    }
-    ctx.close(
-        run(gradients, limit),
-        flat([one * limit / norm for one in g]),
-        "large gradients: entry",
-        wrong,
-    )
-    wrong = {
-        "gradients below max_norm are scaled up: leave them alone": flat([one * 2 for one in g])
-    }
-    ctx.close(run(gradients, 2.0 * float(norm)), flat(g), "small gradients: entry", wrong)
-    ctx.close(run(gradients, 0.0), 0 * flat(g), "for max_norm 0: entry")
+    for size, limit in (("large", 0.4 * norm), ("small", 2.0 * norm)):
+        right, wrong = _CLIPPED(g, limit)
+        ctx.close(run(gradients, limit), right, f"{size} gradients: entry", wrong)
+    ctx.close(run(gradients, 0.0), 0 * _flat(g), "for max_norm 0: entry")
     zeros, nan = [torch.zeros(3), torch.zeros(2)], "gradients of 0 have norm 0: do not divide by it"
     for limit in (1.0, 0.0):
         ctx.close(run(zeros, limit, nan=nan), np.zeros(5), "zero gradients: entry")
+
+
+def _norms(weight, states):
+    product, norms = np.eye(len(weight)), []
+    for state in states:
+        step = np.diag(1 - state**2) @ weight
+        product = step @ product
+        norms.append(np.linalg.norm(product, 2))
+    return np.array(norms)
+
+
+_NORMS = Slips(
+    _norms,
+    {
+        "the slope of tanh is missing: "
+        "each Jacobian is diag(1 - h²) U": "np.diag(1 - state**2) @ →",
+        "the slope of tanh is 1 - h², not 1 - h": "state**2 → state",
+        "the slope is not squared right: "
+        "1 - tanh(h)² is taken, but h is the tanh already": "state**2 → np.tanh(state) ** 2",
+        "these are norms of single steps: "
+        "multiply the Jacobians of all steps up to t": "product, 2 → step, 2",
+        "norms are multiplied: that is an upper bound. Take the norm of the product": (
+            "product, 2 → step, 2",
+            "np.array(norms) → np.cumprod(norms)",
+        ),
+        "the product is in the wrong order: "
+        "the newest Jacobian stands on the left": "step @ product → product @ step",
+        "this is the Frobenius norm: expected the largest singular value": ", 2) →)",
+        "U and the slope are in the wrong order: h = tanh(U …), so each Jacobian is diag(1 - h²) "
+        "U, not U diag(1 - h²)": "np.diag(1 - state**2) @ weight → weight @ np.diag(1 - state**2)",
+        "this is the spectral radius, the largest absolute eigenvalue: expected the largest "
+        "singular value": "np.linalg.norm(product, 2) → np.abs(np.linalg.eigvals(product)).max()",
+        "U is transposed: the Jacobian of U h is U": "@ weight → @ weight.T",
+    },
+)
 
 
 @exercise("01.jacobian_norms", title="What is left of the gradient", difficulty=4, minutes=12)
@@ -90,54 +127,72 @@ def jacobian_norms(answer, ctx):
         weight, states = ctx.normal(size, size), torch.tanh(ctx.normal(steps, size))
         if saturated:
             states[-1] = states[-1].sign()
-        w, h = array(weight), array(states)
-
-        def norms(
-            derivative=lambda a: 1 - a**2,
-            order: int | str = 2,
-            flip=False,
-            transpose=False,
-            right=False,
-            norm=np.linalg.norm,
-        ):
-            product, results = np.eye(size), []
-            for state in h:
-                one = (
-                    w @ np.diag(derivative(state))
-                    if right
-                    else np.diag(derivative(state)) @ (w.T if transpose else w)
-                )
-                product = product @ one if flip else one @ product
-                results.append(norm(product, order))
-            return np.array(results)
-
-        each = np.array([np.linalg.norm(np.diag(1 - state**2) @ w, 2) for state in h])
         got = ctx.floats(
             ctx.call(answer, weight, states), "the norms", (steps,), mention="one norm a step"
         )
-        wrong = {
-            "the slope of tanh is missing: each Jacobian is diag(1 - h²) U": norms(
-                derivative=np.ones_like
-            ),
-            "the slope of tanh is 1 - h², not 1 - h": norms(derivative=lambda a: 1 - a),
-            "the slope is not squared right: 1 - tanh(h)² is taken, but h is the tanh "
-            "already": norms(derivative=lambda a: 1 - np.tanh(a) ** 2),
-            "these are norms of single steps: multiply the Jacobians of all steps up to t": each,
-            "norms are multiplied: that is an upper bound. Take the norm of the "
-            "product": np.cumprod(each),
-            "the product is in the wrong order: the newest Jacobian stands on the left": norms(
-                flip=True
-            ),
-            "this is the Frobenius norm: expected the largest singular value": norms(order="fro"),
-            "U and the slope are in the wrong order: h = tanh(U …), so each Jacobian is diag(1 - "
-            "h²) U, not U diag(1 - h²)": norms(right=True),
-            "this is the spectral radius, the largest absolute eigenvalue: expected the largest "
-            "singular value": norms(
-                norm=lambda product, _: np.abs(np.linalg.eigvals(product)).max()
-            ),
-            "U is transposed: the Jacobian of U h is U": norms(transpose=True),
-        }
-        ctx.close(got, norms(), "the norms", wrong)
+        right, wrong = _NORMS(array(weight), array(states))
+        ctx.close(got, right, "the norms", wrong)
+
+
+def _costs(logits, targets):
+    """-log p of every target, (B, m)."""
+    shifted = logits - logits.max(-1, keepdims=True)
+    log_p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    return -np.take_along_axis(log_p, targets[..., None], -1)[..., 0]
+
+
+def _loss(pad, batches):
+    costs = [_costs(logits, targets) for logits, targets in batches]
+    real = [targets != pad for _, targets in batches]
+    nats = np.array([(cost * there).sum() for cost, there in zip(costs, real)])
+    words = np.array([there.sum() for there in real])
+    return nats.sum() / words.sum()
+
+
+_LOSS = Slips(
+    _loss,
+    {
+        "this is a mean of the batches' means: each batch counts alike, so a word weighs more in a "
+        "batch of few words. Divide the sum of all losses by the number of all "
+        "words": "nats.sum() / words.sum() → (nats / words).mean()",
+        "the means of the batches are added up: divide the sum of all losses by the number of all "
+        "words": "nats.sum() / words.sum() → (nats / words).sum()",
+        "the batches' means are weighted by their numbers of sentences: expected by their numbers "
+        "of words": (
+            "nats.sum() / words.sum() → np.average(nats / words, weights=[len(t) for t in real])"
+        ),
+        "the batches' means are weighted by their numbers of places, padding included: expected by "
+        "their numbers of words": (
+            "nats.sum() / words.sum() → np.average(nats / words, weights=[t.size for t in real])"
+        ),
+        "this is a mean of the sentences' means: a word weighs more in a short sentence": (
+            "nats.sum() / words.sum() → np.mean([c[t].mean() for cost, there in zip(costs, real) "
+            "for c, t in zip(cost, there)])"
+        ),
+        "the padding counts as words in what you divide "
+        "by": "words.sum() → sum(there.size for there in real)",
+        "each batch is divided by its number of places, padding included": (
+            "nats.sum() / words.sum() → np.mean([n / there.size for n, there in zip(nats, real)])"
+        ),
+        "the padding counts as a word that has to be said": "targets != pad → targets == targets",
+        "the loss of the padding is added up: what you divide by is right": "(cost * there) → cost",
+        "words with id 0 are left out: expected those equal to pad": (
+            "!= pad → != 0",
+            "/ words.sum() → / max(1, words.sum())",
+        ),
+        "the loss is the sum over the words: expected their mean": "/ words.sum() →",
+        "the sum is divided by the number of batches: "
+        "expected the number of words": "words.sum() → len(words)",
+        "the sum is divided by the number of sentences: "
+        "expected the number of words": "words.sum() → sum(map(len, real))",
+        "only the last batch counts: "
+        "add up over the loop": "nats.sum() / words.sum() → nats[-1] / words[-1]",
+        "only the first batch counts: "
+        "return after the loop": "nats.sum() / words.sum() → nats[0] / words[0]",
+        "the sums of all batches are divided by the number of words of the last "
+        "one": "words.sum() → words[-1]",
+    },
+)
 
 
 @exercise(
@@ -150,6 +205,9 @@ def loss_of_a_step(answer, ctx):
         m=(1, 6),
         vocabulary=(2, 7),  # pad and a word
     )
+
+    def arrays(batches):
+        return [(array(logits), array(targets)) for logits, targets in batches]
 
     def sample():
         pad, batches = ctx.integers(1, words), []  # 0 comes last
@@ -164,12 +222,12 @@ def loss_of_a_step(answer, ctx):
         return pad, batches
 
     def differ(drawn):
-        right, wrong = _losses(*drawn)
+        right, wrong = _LOSS(drawn[0], arrays(drawn[1]))
         values = [right, *wrong.values()]
         return count == 1 or np.diff(np.sort(values)).min() > 1e-3
 
     pad, batches = ctx.draw(sample, differ, 200 if batch > 1 and m > 1 else 1)
-    right, wrong = _losses(pad, batches)
+    right, wrong = _LOSS(pad, arrays(batches))
     got = ctx.call(answer, batches, pad)
     got = ctx.floats(got, "the loss", (), mention="one number, the mean over all words")
     ctx.close(got, np.array(right), "the loss", wrong)
@@ -180,62 +238,14 @@ def loss_of_a_step(answer, ctx):
         lambda *logits: answer(list(zip(logits, labels)), pad),
         [logits for logits, _ in batches],
         at,
-        lambda *logits: _losses(pad, list(zip(logits, labels)))[0],
+        lambda *logits: _loss(pad, list(zip(logits, map(array, labels)))),
     )
     for factor, shift in HARD_SCORES[1:]:
         hard = [(factor * logits + shift, targets) for logits, targets in batches]
         got = ctx.floats(ctx.call(answer, hard, pad), "the loss", ())
         size = max(float(logits.abs().max()) for logits, _ in hard)
         name = f"where a logit is {size:.0f} in size the loss"
-        ctx.close(got, np.array(_losses(pad, hard)[0]), name)
+        ctx.close(got, np.array(_loss(pad, arrays(hard))), name)
     moved = [(logits.roll(-pad, -1), (targets - pad) % words) for logits, targets in batches]
     got = ctx.floats(ctx.call(answer, moved, 0), "where pad is 0 the loss", ())
     ctx.close(got, np.array(right), "where pad is 0 the loss")
-
-
-def _losses(pad, batches):
-    """The right loss, and those of known mistakes, by message."""
-    # of each batch, (B, m): -log p of every target, whether it is a word, whether its id is not 0
-    cost, real, above = [], [], []
-    for logits, targets in batches:
-        z, label = np.asarray(logits, dtype=float), array(targets)
-        z = z - z.max(-1, keepdims=True)
-        log_p = z - np.log(np.exp(z).sum(-1, keepdims=True))
-        cost.append(-np.take_along_axis(log_p, label[..., None], -1)[..., 0])
-        real.append(label != pad)
-        above.append(label != 0)
-    sums = np.array([(c * there).sum() for c, there in zip(cost, real)])
-    counts = np.array([there.sum() for there in real])
-    places = np.array([there.size for there in real])
-    kept = sum(float((c * there).sum()) for c, there in zip(cost, above))
-    rows, totals = np.array([len(there) for there in real]), np.array([c.sum() for c in cost])
-    sentences = np.concatenate([(c * there).sum(1) / there.sum(1) for c, there in zip(cost, real)])
-    return sums.sum() / counts.sum(), {
-        "this is a mean of the batches' means: each batch counts alike, so a word weighs "
-        "more in a batch of few words. Divide the sum of "
-        "all losses by the number of all words": (sums / counts).mean(),
-        "the means of the batches are added up: divide the sum of all losses by the number "
-        "of all words": (sums / counts).sum(),
-        "the batches' means are weighted by their numbers of sentences: expected by their "
-        "numbers of words": (sums / counts * rows).sum() / rows.sum(),
-        "the batches' means are weighted by their numbers of places, padding included: "
-        "expected by their numbers of words": (sums / counts * places).sum() / places.sum(),
-        "this is a mean of the sentences' means: a word weighs more in a short "
-        "sentence": sentences.mean(),
-        "the padding counts as words in what you divide by": sums.sum() / places.sum(),
-        "each batch is divided by its number of places, padding included": (sums / places).mean(),
-        "the padding counts as a word that has to be said": totals.sum() / places.sum(),
-        "the loss of the padding is added up: what you divide by is right": totals.sum()
-        / counts.sum(),
-        "words with id 0 are left out: expected those equal to pad": kept
-        / max(1, sum(int(there.sum()) for there in above)),
-        "the loss is the sum over the words: expected their mean": sums.sum(),
-        "the sum is divided by the number of batches: expected the number of words": sums.sum()
-        / len(batches),
-        "the sum is divided by the number of sentences: expected the number of words": sums.sum()
-        / rows.sum(),
-        "only the last batch counts: add up over the loop": sums[-1] / counts[-1],
-        "only the first batch counts: return after the loop": sums[0] / counts[0],
-        "the sums of all batches are divided by the number of words of the last one": sums.sum()
-        / counts[-1],
-    }

@@ -1,27 +1,28 @@
 """Checks of the section on long sources: lags, reversing each source within its own length."""
 
-import numpy as np
 import torch
 
 from ..context import array
 from ..registry import exercise
+from ..slips import Slips, on_paper
 
 
-@exercise("01.lag_by_hand", title="On paper: a lag", difficulty=1, minutes=3)
-def lag_by_hand(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the lag")
-    slips = {
+@on_paper(
+    "01.lag_by_hand",
+    "the lag",
+    title="a lag",
+    difficulty=1,
+    minutes=3,
+    otherwise="subtract the time of reading from that of saying",
+)
+def lag_by_hand():
+    return 4, {
         "that is the lag when the source is read forward": 8.0,
         "one too many: the second word of seven is read at time 6 when the source is reversed": 5.0,
         "one too few: the third target word is said at time 10": 3.0,
         "that is the time at which the word is read": 6.0,
         "that is the time at which the translation is said": 10.0,
     }
-    for words, slip in slips.items():
-        if abs(got - slip) < 1e-9:
-            ctx.fail(words)
-    if got != 4:
-        ctx.fail(f"{got:g} is not the lag: subtract the time of reading from that of saying")
 
 
 @exercise(
@@ -34,6 +35,30 @@ def every_step(answer, ctx):
     return ctx.predicted(answer, "more", "about as much", "less")
 
 
+def _reversed(source, lengths):
+    rows = source.copy()
+    for row, length in zip(rows, lengths):
+        row[:length] = row[:length][::-1]
+    return rows
+
+
+_REVERSED = Slips(
+    _reversed,
+    {
+        "the whole row is reversed: the padding comes first now, and the encoder reads it before "
+        "the words": "return rows → return source[:, ::-1]",
+        "nothing is reversed": "[::-1] →",
+        "the reversed part is one too long: it takes a padding position "
+        "along": "row[:length] = row[:length][::-1] → row[: length + 1] = row[: length + 1][::-1]",
+        "the reversed part is one too short: the last word stays where it "
+        "was": "row[:length] = row[:length][::-1] → row[: length - 1] = row[: length - 1][::-1]",
+        "the batch is reversed, not the words": "return rows → return source[::-1]",
+        "the padding is filled with 0: "
+        "leave it as it is": "[::-1] → [::-1]\n        row[length:] = 0",
+    },
+)
+
+
 @exercise(
     "01.reverse_padded", title="Reverse each source, not its padding", difficulty=2, minutes=5
 )
@@ -44,32 +69,13 @@ def reverse_padded(answer, ctx):
         source = torch.arange(10, 10 + batch * n).reshape(batch, n) + ctx.integers(0, 50)
         for row, length in enumerate(lengths.tolist()):
             source[row, length:] = pad
-        ids, ends = array(source), lengths.tolist()
+        ids = array(source)
         got = ctx.tensor(
             ctx.call(answer, source, lengths), "the source", (batch, n), dtype=torch.long
         )
 
-        def reverse(extra=0, fill=None):
-            rows = ids.copy()
-            for row, length in zip(rows, ends):
-                stop = min(length + extra, n)
-                row[:stop] = row[:stop][::-1]
-                if fill is not None:
-                    row[length:] = fill
-            return rows
-
-        wrong = {
-            "the whole row is reversed: the padding comes first now, and the encoder reads it "
-            "before the words": ids[:, ::-1],
-            "nothing is reversed": ids,
-            "the reversed part is one too long: it takes a padding position along": reverse(+1),
-            "the reversed part is one too short: the last word stays where it was": reverse(-1),
-            **{
-                f"every source is reversed as if it had {k} words: each has its own "
-                "length": np.concatenate((ids[:, k - 1 :: -1], ids[:, k:]), 1)
-                for k in range(2, n)
-            },
-            "the batch is reversed, not the words": ids[::-1],
-            "the padding is filled with 0: leave it as it is": reverse(fill=0),
-        }
-        ctx.close(got, reverse(), "the source", wrong)
+        right, wrong = _REVERSED(ids, lengths.tolist())
+        for k in range(2, n):
+            sentence = f"every source is reversed as if it had {k} words: each has its own length"
+            wrong[sentence] = _reversed(ids, [k] * batch)
+        ctx.close(got, right, "the source", wrong)

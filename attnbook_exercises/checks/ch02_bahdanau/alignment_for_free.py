@@ -6,12 +6,14 @@ import numpy as np
 
 from ..context import array
 from ..registry import exercise
+from ..slips import Slips, on_paper
 
 
-@exercise("02.aer_by_hand", title="On paper: an error rate", difficulty=1, minutes=3)
-def aer_by_hand(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the rate")
-    slips = {
+@on_paper(
+    "02.aer_by_hand", "the rate", title="an error rate", difficulty=1, minutes=3, within=0.003
+)
+def aer_by_hand():
+    return 2 / 9, {
         "that is 1 minus the error rate": 7 / 9,
         "every sure link is possible, too: four of the five links lie in P": 5 / 9,
         "the possible links stand in the denominator: divide by |A| + |S|": 4 / 11,
@@ -19,11 +21,6 @@ def aer_by_hand(answer, ctx):
         "that is the share of the links that nobody has drawn": 1 / 5,
         "that is the share of the sure links that were missed": 1 / 4,
     }
-    for words, slip in slips.items():
-        if abs(got - slip) < 0.003:
-            ctx.fail(words)
-    if abs(got - 2 / 9) > 0.003:
-        ctx.fail(f"the rate is not {got:g}")
 
 
 @exercise(
@@ -31,6 +28,28 @@ def aer_by_hand(answer, ctx):
 )
 def forced_word(answer, ctx):
     return ctx.predicted(answer, "European", "zone", "the")
+
+
+def _aligned(weights, source_length, target_length):
+    return weights[:target_length, :source_length].argmax(-1)
+
+
+_ALIGNED = Slips(
+    _aligned,
+    {
+        "padding is pointed at: look at the first source_length columns only": ", :source_length →",
+        "padded target words are aligned too: "
+        "expected target_length entries": ":target_length, :source_length → :, :source_length",
+        "neither length is used: "
+        "padding is aligned with padding": "[:target_length, :source_length] →",
+        "the lengths have changed places: the rows are target words, the columns source "
+        "words": ":target_length, :source_length → :source_length, :target_length",
+        "positions are counted from 1: expected from 0": ".argmax(-1) → .argmax(-1) + 1",
+        "for each source word the best target word is taken: "
+        "expected a source position for each target word": ".argmax(-1) → .argmax(0)",
+        "the least weight is taken: expected the largest": "argmax → argmin",
+    },
+)
 
 
 @exercise("02.hard_alignment", title="Read off the alignment", difficulty=1, minutes=3)
@@ -42,31 +61,41 @@ def hard_alignment(answer, ctx):
         weights = ctx.weights(m, n)
         weights[:, ctx.integers(columns, n)] += 1.0  # the padding would win
         weights = weights / weights.sum(-1, keepdim=True)
-        a = array(weights)
-        inside = a[:rows, :columns]
         got = ctx.ids(ctx.call(answer, weights, columns, rows), "the alignment")
-        expected = inside.argmax(-1).tolist()
-        wrong = {
-            "padding is pointed at: look at the first source_length columns only": a[:rows]
-            .argmax(-1)
-            .tolist(),
-            "padded target words are aligned too: expected target_length entries": a[:, :columns]
-            .argmax(-1)
-            .tolist(),
-            "neither length is used: padding is aligned with padding": a.argmax(-1).tolist(),
-            "the lengths have changed places: the rows are target words, the columns source "
-            "words": a[:columns, :rows].argmax(-1).tolist(),
-            "positions are counted from 1: expected from 0": [i + 1 for i in expected],
-            "for each source word the best target word is taken: expected a source position for "
-            "each target word": inside.argmax(0).tolist(),
-            "the least weight is taken: expected the largest": inside.argmin(-1).tolist(),
-        }
-        for message, other in wrong.items():
-            if got == other and got != expected:
-                ctx.fail(message)
+        right, wrong = _ALIGNED(array(weights), columns, rows)
+        ctx.recognize(got, right, wrong)
         if len(got) != rows:
             ctx.fail(f"the alignment has {len(got)} entries, expected target_length = {rows}")
-        ctx.close(np.array(got), np.array(expected), "the alignment")
+        ctx.close(got, right, "the alignment")
+
+
+def _rate(a, s, p):
+    if not a and not s:
+        return 0.0
+    return 1 - (len(a & s) + len(a & (p | s))) / (len(a) + len(s))
+
+
+_RATE = Slips(
+    _rate,
+    {
+        "this is 1 minus the error rate": "1 - ( → (",
+        "every sure link is possible too, even where possible does not list it": "(p | s) → p",
+        "this divides by |A| + |P|: expected |A| + |S|": "+ len(s)) → + len(p | s))",
+        "this is 1 minus the precision": (
+            "(len(a & s) + len(a & (p | s))) / (len(a) + len(s)) → len(a & (p | s)) / max(len(a), "
+            "1)"
+        ),
+        "this is 1 minus the recall": (
+            "(len(a & s) + len(a & (p | s))) / (len(a) + len(s)) → len(a & s) / max(len(s), 1)"
+        ),
+        "possible links do not count here: "
+        "this is 1 minus the F-score on the sure ones": "a & (p | s) → a & s",
+        "sure and possible are not told apart: this is 1 minus the F-score on both": (
+            "(len(a & s) + len(a & (p | s))) / (len(a) + len(s)) → 2 * len(a & (p | s)) / (len(a) "
+            "+ len(p | s))"
+        ),
+    },
+)
 
 
 @exercise("02.alignment_error_rate", title="The alignment error rate", difficulty=2, minutes=5)
@@ -80,7 +109,7 @@ def alignment_error_rate(answer, ctx):
         return {*order[:hits], *order[count : count + near], *others[:wide]}, sure, maybe
 
     def differ(drawn):  # the results of all mistakes
-        right, wrong = _rates(*drawn)
+        right, wrong = _RATE(*drawn)
         return len({round(rate, 6) for rate in (right, *wrong.values())}) == 1 + len(wrong)
 
     predicted, sure, maybe = ctx.draw(sample, differ, 1000)
@@ -96,27 +125,5 @@ def alignment_error_rate(answer, ctx):
     ]
     for k, (what, a, s, p) in enumerate(cases):
         got = np.array(ctx.number(ctx.call(answer, a, s, p), "the rate"))
-        right, wrong = _rates(a, s, p)
+        right, wrong = _RATE(a, s, p)
         ctx.close(got, np.array(right), "the rate" + what, wrong if k < 2 else None)
-
-
-def _rates(a, s, p):
-    """The right rate, and those of known mistakes, by message."""
-    if not a and not s:
-        return 0.0, {}
-    union = p | s
-    hits_s, hits_p = len(a & s), len(a & union)
-    right = 1 - (hits_s + hits_p) / (len(a) + len(s))
-    return right, {
-        "this is 1 minus the error rate": 1 - right,
-        "every sure link is possible too, even where possible does not list it": 1
-        - (hits_s + len(a & p)) / (len(a) + len(s)),
-        "this divides by |A| + |P|: expected |A| + |S|": 1
-        - (hits_s + hits_p) / (len(a) + len(union)),
-        "this is 1 minus the precision": 1 - hits_p / max(len(a), 1),
-        "this is 1 minus the recall": 1 - hits_s / max(len(s), 1),
-        "possible links do not count here: this is 1 minus the F-score on the sure ones": 1
-        - 2 * hits_s / (len(a) + len(s)),
-        "sure and possible are not told apart: this is 1 minus the F-score on both": 1
-        - 2 * hits_p / (len(a) + len(union)),
-    }

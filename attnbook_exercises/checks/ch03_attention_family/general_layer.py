@@ -7,12 +7,20 @@ import numpy as np
 from ..context import array, shape_of, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("03.unmix", title="On paper: Undo a blur", difficulty=2, minutes=5)
-def unmix(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the factor")
-    wrong = {
+@on_paper(
+    "03.unmix",
+    "the factor",
+    title="Undo a blur",
+    difficulty=2,
+    minutes=5,
+    within=0.005,
+    otherwise="write both contexts as sums over three cards and subtract",
+)
+def unmix():
+    return 1 / 0.7, {
         "0.8 is what head 1 has of a: head 2 has some of a as well, and you subtract it": 1 / 0.8,
         "0.7 is what is left of a - b in the difference: asked is what undoes it": 0.7,
         "the blank card is subtracted twice: its 0.1 is in both contexts and drops out": 1 / 0.6,
@@ -20,12 +28,6 @@ def unmix(answer, ctx):
         "other's card": 1.0,
         "the two contexts are added: in a difference 0.1 is taken from 0.8": 1 / 0.9,
     }
-    ctx.recognize(got, 1 / 0.7, wrong)
-    if abs(got - 1 / 0.7) > 0.005:
-        ctx.fail(
-            f"{got:.5g} times the difference of the contexts is {0.7 * got:.5g} (a - b): write "
-            f"both contexts as sums over three cards and subtract"
-        )
 
 
 @exercise("03.shuffle_cards", title="Predict: Shuffle the cards", difficulty=1, minutes=3)

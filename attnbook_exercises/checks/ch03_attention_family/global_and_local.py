@@ -8,6 +8,7 @@ import torch
 from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
 def _window(
@@ -46,12 +47,18 @@ def _sources(ctx, widest):
     return torch.tensor(position), torch.tensor(lengths), n, half_width
 
 
-@exercise("03.at_the_edge", title="On paper: A window at the edge", difficulty=2, minutes=5)
-def at_the_edge(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the weight")
+@on_paper(
+    "03.at_the_edge",
+    "the weight",
+    title="A window at the edge",
+    difficulty=2,
+    minutes=5,
+    within=0.0006,
+)
+def at_the_edge():
     near, far = np.exp(-1 / 2), np.exp(-2)
     right = far / 3
-    slips = {
+    return right, {
         "the window is cut off at the end of the source: only three of its places are words": far
         / 5,
         "the softmax runs over the window, not over all eight words": far / 8,
@@ -62,12 +69,6 @@ def at_the_edge(answer, ctx):
         "the distance is squared in the Gaussian": np.exp(-1) / 3,
         "the 2 below the fraction of the Gaussian is missing": np.exp(-4) / 3,
     }
-    if abs(got - right) <= 0.0006:
-        return
-    for message, slip in slips.items():
-        if abs(got - slip) <= 0.0006:
-            ctx.fail(message)
-    ctx.fail(f"the weight is {got:g}, and another number comes out on paper")
 
 
 @exercise(

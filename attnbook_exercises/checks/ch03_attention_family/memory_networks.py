@@ -7,12 +7,12 @@ import numpy as np
 from ..context import array, shape_of, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("03.two_hops", title="On paper: Ask twice", difficulty=2, minutes=5)
-def two_hops(answer, ctx):
-    got = ctx.number(ctx.call(answer), "u_3")
-    slips = {
+@on_paper("03.two_hops", "u_3", title="Ask twice", difficulty=2, minutes=5, within=0.011)
+def two_hops():
+    return 12, {
         "what the second hop finds is added to the question, not put in its place": 10,
         "what the first hop finds is added to the question, not put in its place": 10.93,
         "both hops put what they find in the place of the question: it is added": 9.93,
@@ -20,12 +20,6 @@ def two_hops(answer, ctx):
         "this is u_2, after one hop": 2,
         "the first weights are the wrong way round: the score of the second sentence is larger": 14,
     }
-    if abs(got - 12) <= 0.011:
-        return
-    for message, slip in slips.items():
-        if abs(got - slip) <= 0.01:
-            ctx.fail(message)
-    ctx.fail(f"u_3 is {got:g}, and another number comes out on paper")
 
 
 @exercise("03.backwards_story", title="Predict: A story in reverse", difficulty=1, minutes=3)

@@ -8,12 +8,20 @@ import torch
 from ..context import array, shape_of, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("03.divisor", title="On paper: The right divisor", difficulty=1, minutes=4)
-def divisor(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the divisor")
-    wrong = {
+@on_paper(
+    "03.divisor",
+    "the divisor",
+    title="The right divisor",
+    difficulty=1,
+    minutes=4,
+    within=0.01,
+    otherwise="add up the variances of the sixteen products, and take the root",
+)
+def divisor():
+    return 12, {
         "4 is the root of the width: right if query and key both have variance 1, and here the "
         "query has more": 4.0,
         "144 is the variance of the dot product: divide by its standard deviation": 144.0,
@@ -24,12 +32,6 @@ def divisor(answer, ctx):
         "3 is what is left after dividing by the root of the width: you need both": 3.0,
         "this is by what you multiply: asked is by what you divide": 1 / 12,
     }
-    ctx.recognize(got, 12.0, wrong)
-    if not ctx.same(got, 12.0):
-        ctx.fail(
-            f"{got:.4g} leaves the scores with another spread: add up the variances of the sixteen "
-            "products, and take the root"
-        )
 
 
 @exercise("03.content_weights", title="Content-based weights", difficulty=2, minutes=8)

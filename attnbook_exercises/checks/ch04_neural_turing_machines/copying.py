@@ -8,12 +8,19 @@ import torch
 from ..context import array
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("04.confident", title="On paper: What confidence costs", difficulty=1, minutes=4)
-def confident(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the cost of the vector in bits")
-    slips = {
+@on_paper(
+    "04.confident",
+    "the cost of the vector in bits",
+    title="What confidence costs",
+    difficulty=1,
+    minutes=4,
+    within=0.01,
+)
+def confident():
+    return 7, {
         "the last bit is a 0, and the model gave 1 − ⅞ to that": 4 + np.log2(8 / 7),
         "the last bit was left out: it is the dearest of all": 4,
         "the four bits at ½ were left out: a guess costs 1 bit each": 3,
@@ -24,12 +31,6 @@ def confident(answer, ctx):
         "the wrong bit was counted, not charged: it costs −log₂ ⅛": 5,
         "the sign is wrong: −log₂ of a probability is never negative": -7,
     }
-    if abs(got - 7) <= 0.01:
-        return
-    for message, slip in slips.items():
-        if abs(got - slip) <= 0.02:
-            ctx.fail(message)
-    ctx.fail(f"the cost of the vector is {got:g} bits, and another number comes out on paper")
 
 
 @exercise("04.no_delimiter", title="Predict: A list without a delimiter", difficulty=1, minutes=3)

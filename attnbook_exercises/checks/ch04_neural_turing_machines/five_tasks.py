@@ -11,12 +11,19 @@ import torch
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("04.three_votes", title="On paper: Three slots that agree", difficulty=2, minutes=6)
-def three_votes(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the weight of slot 4")
-    slips = {
+@on_paper(
+    "04.three_votes",
+    "the weight of slot 4",
+    title="Three slots that agree",
+    difficulty=2,
+    minutes=6,
+    within=0.006,
+)
+def three_votes():
+    return 4 / 7, {
         "this is not squared yet: square the weights and divide by the sum of the squares": 0.4,
         "squared, but not divided by the sum of the squares": 0.16,
         "the gate is the wrong way round: the head takes 0.6 of the content": 0.60,
@@ -26,12 +33,6 @@ def three_votes(answer, ctx):
         "the second clue alone has found this: 0.4 of where the head was still counts": 0.33,
         "each of the three slots that hold c got all of its content: they share it": 0.457,
     }
-    if abs(got - 4 / 7) <= 0.006:
-        return
-    for message, slip in slips.items():
-        if abs(got - slip) <= 0.006:
-            ctx.fail(message)
-    ctx.fail(f"the weight of slot 4 is {got:g}, and another number comes out on paper")
 
 
 @exercise(

@@ -9,6 +9,7 @@ import torch
 
 from ..context import CheckContext, a, array, shape_of
 from ..registry import exercise
+from ..slips import on_paper
 
 
 def _points(ctx, n):
@@ -46,10 +47,16 @@ def _from_lowest(walk):
     return walk[k:] + walk[:k]
 
 
-@exercise("05.missed_corner", title="On paper: A corner left out", difficulty=1, minutes=4)
-def missed_corner(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the share")
-    slips = {
+@on_paper(
+    "05.missed_corner",
+    "the share",
+    title="A corner left out",
+    difficulty=1,
+    minutes=4,
+    within=0.002,
+)
+def missed_corner():
+    return 8 / 9, {
         "the fraction stands upside down: the answer covers less than the hull": 9 / 8,
         "that is the area of the answer: divide it by that of the hull": 16,
         "that is the area of the hull: expected the share that the answer covers of it": 18,
@@ -60,12 +67,6 @@ def missed_corner(answer, ctx):
         "the triangle is compared with the answer, not with the hull": 7 / 8,
         "the share is a number from 0 to 1, not in percent": 800 / 9,
     }
-    if abs(got - 8 / 9) <= 0.002:
-        return
-    for message, slip in slips.items():
-        if abs(got - slip) <= 0.003 * slip:
-            ctx.fail(message)
-    ctx.fail(f"the share is {got:g}, and another number comes out on paper")
 
 
 @exercise("05.listed_anew", title="Predict: The same points, listed anew", difficulty=1, minutes=3)

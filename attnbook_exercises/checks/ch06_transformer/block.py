@@ -10,6 +10,7 @@ import torch
 from ..context import CheckContext, a, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
 def _norm(
@@ -43,10 +44,16 @@ def _norm(
     return (g if scale else 1.0) * y + b
 
 
-@exercise("06.growing_stream", title="On paper: a stream that grows", difficulty=1, minutes=4)
-def growing_stream(answer, ctx: CheckContext):
-    got = ctx.number(ctx.call(answer), "the first feature")
-    slips = {
+@on_paper(
+    "06.growing_stream",
+    "the first feature",
+    title="a stream that grows",
+    difficulty=1,
+    minutes=4,
+    within=0.01,
+)
+def growing_stream():
+    return 24, {
         "that is 1, the norm of any such word: the stream itself goes through no norm in "
         "pre-norm": 1,
         "the word that came in is missing: the ten branches are added to it": 20,
@@ -62,12 +69,6 @@ def growing_stream(answer, ctx: CheckContext):
         "that is twenty sublayers: the ten are sublayers, not blocks": 44,
         "that is the stream behind the first sublayer: expected ten": 6,
     }
-    if abs(got - 24) < 0.01:
-        return
-    for words, slip in slips.items():
-        if abs(got - slip) < 0.01:
-            ctx.fail(words)
-    ctx.fail(f"the first feature is not {got:g}")
 
 
 @exercise("06.one_block_less", title="Predict: one block less", difficulty=1, minutes=3)

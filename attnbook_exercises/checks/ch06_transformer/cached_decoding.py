@@ -8,27 +8,28 @@ import torch
 from ..context import CheckContext, a, array, shape_of, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("06.cache_by_hand", title="On paper: Memory for three texts", difficulty=1, minutes=3)
-def cache_by_hand(answer, ctx: CheckContext):
-    got = ctx.number(ctx.call(answer), "the number of bytes")
-    slips = {
-        120_000: "that is one matrix per block: keys and values are both kept, or each number "
-        "takes two bytes, and one factor of 2 is missing",
-        60_000: "both factors of 2 are missing: keys and values, and two bytes per number",
-        1_200_000: "the heads are counted on top of the width: each has a fifth of it",
-        48_000: "the width of one head is counted: five heads of 20 make 100",
-        80_000: "that is one text: each of the three has a cache of its own",
-        144_000: "only the prompt is counted: what the model wrote is read, too, and kept",
-        96_000: "only what the model wrote is counted: the prompt is in the cache, too",
-        60_000 * 6: "queries are counted: a query is used once and not kept",
+@on_paper(
+    "06.cache_by_hand",
+    "the number of bytes",
+    title="Memory for three texts",
+    difficulty=1,
+    minutes=3,
+)
+def cache_by_hand():
+    return 240_000, {
+        "that is one matrix per block: keys and values are both kept, or each number "
+        "takes two bytes, and one factor of 2 is missing": 120_000,
+        "both factors of 2 are missing: keys and values, and two bytes per number": 60_000,
+        "the heads are counted on top of the width: each has a fifth of it": 1_200_000,
+        "the width of one head is counted: five heads of 20 make 100": 48_000,
+        "that is one text: each of the three has a cache of its own": 80_000,
+        "only the prompt is counted: what the model wrote is read, too, and kept": 144_000,
+        "only what the model wrote is counted: the prompt is in the cache, too": 96_000,
+        "queries are counted: a query is used once and not kept": 60_000 * 6,
     }
-    if got == 240_000:
-        return
-    if got in slips:
-        ctx.fail(slips[int(got)])
-    ctx.fail(f"the number is not {got:g}")
 
 
 @exercise("06.encoder_cache", title="Predict: A cache for the encoder", difficulty=1, minutes=3)

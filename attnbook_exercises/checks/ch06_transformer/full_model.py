@@ -8,6 +8,7 @@ import torch
 from ..context import a, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
 @exercise("06.model_size", title="Parameters from sizes", difficulty=2, minutes=10)
@@ -89,14 +90,21 @@ def _size(
     )
 
 
-@exercise("06.no_blocks", title="On paper: A model without blocks", difficulty=2, minutes=5)
-def no_blocks(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the probability of le")
+@on_paper(
+    "06.no_blocks",
+    "the probability of le",
+    title="A model without blocks",
+    difficulty=2,
+    minutes=5,
+    within=0.002,
+    otherwise="begin with the four numbers of r_1",
+)
+def no_blocks():
     rows = np.array([[1, 1, -1, -1], [1, 1, 1, -1], [1, -1, 1, -1]]) / 2  # le, chat, dort
     place = np.array([0, 1, 0, 1])
     logits = rows @ (2 * rows[0] + place)
     right = softmax(logits)
-    slips = {
+    return right[0], {
         "the factor √d is missing at the input": softmax(rows @ (rows[0] + place))[0],
         "the position is missing": softmax(rows @ (2 * rows[0]))[0],
         "the position is multiplied by √d too": softmax(rows @ (2 * (rows[0] + place)))[0],
@@ -109,12 +117,6 @@ def no_blocks(answer, ctx):
         "that is the probability of chat": right[1],
         "that is the probability of dort": right[2],
     }
-    if abs(got - right[0]) < 0.002:
-        return
-    for message, value in slips.items():
-        if abs(got - value) < 0.002:
-            ctx.fail(f"{message} (you say {got:.4g})")
-    ctx.fail(f"the probability is not {got:.4g}; begin with the four numbers of r_1")
 
 
 @exercise("06.turned_around", title="Predict: Turned around", difficulty=2, minutes=5)

@@ -12,6 +12,7 @@ import torch
 from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
 def _sigmoid(s):
@@ -87,10 +88,16 @@ def swiglu(answer, ctx):
     ctx.close(got, layer(*(array(t) for t in large)), what)
 
 
-@exercise("06.seeds_enough", title="On paper: how many seeds?", difficulty=2, minutes=4)
-def seeds_enough(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the number of seeds")
-    slips = {
+@on_paper(
+    "06.seeds_enough",
+    "the number of seeds",
+    title="how many seeds?",
+    difficulty=2,
+    minutes=4,
+    within=0.01,
+)
+def seeds_enough():
+    return 72, {
         "two means differ, and both have luck: there is a 2 under the root": 36,
         "three standard errors are asked for, and this is enough for one": 8,
         "three standard errors are asked for, and this is enough for two": 32,
@@ -101,12 +108,6 @@ def seeds_enough(answer, ctx):
         "than enough: three standard errors exactly are allowed": 73,
         "the gain is divided by 3 σ, expected 3 σ divided by the gain": 2 / 36,
     }
-    if abs(got - 72) <= 0.01:
-        return
-    for words, slip in slips.items():
-        if abs(got - slip) < 0.01:
-            ctx.fail(words)
-    ctx.fail(f"the number of seeds is not {got:g}")
 
 
 @exercise("06.chance_of_better", title="Better, or better by chance?", difficulty=3, minutes=10)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..context import array, softmax
 from ..registry import exercise
+from ..slips import on_paper
 
 
 @exercise("06.head_parameters", title="Count the parameters", difficulty=1, minutes=5)
@@ -83,28 +84,29 @@ def head_parameters(answer, ctx):
             ctx.fail(f"the number is {got:g}, expected {expected} {remark}")
 
 
-@exercise("06.two_looks_by_hand", title="On paper: Two looks by hand", difficulty=2, minutes=5)
-def two_looks_by_hand(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the output")
+@on_paper(
+    "06.two_looks_by_hand",
+    "the output",
+    title="Two looks by hand",
+    difficulty=2,
+    minutes=5,
+    within=0.005,
+    otherwise="begin with the two weights of each head",
+)
+def two_looks_by_hand():
     expected = 2 * 0.8 - 0.2
-    slips = {
-        1.0: "the heads are added as they are: each goes through its own entry of W^O",
-        0.5: "the heads are averaged as they are: each goes through its own entry of W^O",
-        0.7: "half of the sum: W^O adds what the heads return and divides by nothing",
-        1.6: "only head 1 is there: head 2 returns a number too, and W^O takes it off",
-        1.8: "the signs in W^O are lost: its second entry is -1",
-        -0.4: "the heads are joined in the wrong order: head 1 meets the first entry of W^O",
-        2.0: "the scores are taken for weights, each row divided by its sum: the exponential of "
-        "0 is 1, so the other word has a weight too",
-        2 * float(np.log(4)): "the scores are taken for weights: the softmax is missing",
-        2 * 4 - 1: "the weights do not sum to 1: divide the exponentials 4 and 1 by their sum",
+    return expected, {
+        "the heads are added as they are: each goes through its own entry of W^O": 1.0,
+        "the heads are averaged as they are: each goes through its own entry of W^O": 0.5,
+        "half of the sum: W^O adds what the heads return and divides by nothing": 0.7,
+        "only head 1 is there: head 2 returns a number too, and W^O takes it off": 1.6,
+        "the signs in W^O are lost: its second entry is -1": 1.8,
+        "the heads are joined in the wrong order: head 1 meets the first entry of W^O": -0.4,
+        "the scores are taken for weights, each row divided by its sum: the exponential of "
+        "0 is 1, so the other word has a weight too": 2.0,
+        "the scores are taken for weights: the softmax is missing": 2 * float(np.log(4)),
+        "the weights do not sum to 1: divide the exponentials 4 and 1 by their sum": 2 * 4 - 1,
     }
-    if abs(got - expected) < 0.005:
-        return
-    for value, message in slips.items():
-        if abs(got - value) < 0.005:
-            ctx.fail(f"{message} (you say {got:.4g})")
-    ctx.fail(f"the output is not {got:.4g}; begin with the two weights of each head")
 
 
 @exercise("06.one_noun_twice", title="Predict: One noun twice", difficulty=2, minutes=5)

@@ -8,26 +8,29 @@ import torch
 from ..context import HARD_SCORES, CheckContext, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("06.perplexity_by_hand", title="On paper: a perplexity", difficulty=1, minutes=3)
-def perplexity_by_hand(answer, ctx: CheckContext):
-    got = ctx.number(ctx.call(answer), "the perplexity")
-    for value, slip in (
-        (2.5 * np.log(2), "that is the mean loss in nats: the perplexity is e to it"),
-        (2.5, "that is the mean loss in bits: the perplexity is 2 to it"),
-        (2**-2.5, "that is the mean probability, by products: the perplexity is 1 over it"),
-        (10 * np.log(2), "that is the loss of the whole text: take the mean, and then e to it"),
-        (1024, "that is e to the loss of the whole text: the perplexity takes the mean per word"),
-        (2 ** (8 / 3), "the mark of the end is missing, which counts as a word"),
-        (2 ** (10 / 3), "the loss is divided by three: the mark of the end counts as a word"),
-        (7.5, "that is the mean of the inverse probabilities: take the mean of the logarithms"),
-        (64 / 15, "that is 1 over the mean of the probabilities: take the mean of the logarithms"),
-    ):
-        if abs(got - value) < 0.005 * value:
-            ctx.fail(slip)
-    if abs(got - 2**2.5) > 0.01:
-        ctx.fail(f"the perplexity is not {got:g}")
+@on_paper(
+    "06.perplexity_by_hand",
+    "the perplexity",
+    title="a perplexity",
+    difficulty=1,
+    minutes=3,
+    within=0.01,
+)
+def perplexity_by_hand():
+    return 2**2.5, {
+        "that is the mean loss in nats: the perplexity is e to it": 2.5 * np.log(2),
+        "that is the mean loss in bits: the perplexity is 2 to it": 2.5,
+        "that is the mean probability, by products: the perplexity is 1 over it": 2**-2.5,
+        "that is the loss of the whole text: take the mean, and then e to it": 10 * np.log(2),
+        "that is e to the loss of the whole text: the perplexity takes the mean per word": 1024,
+        "the mark of the end is missing, which counts as a word": 2 ** (8 / 3),
+        "the loss is divided by three: the mark of the end counts as a word": 2 ** (10 / 3),
+        "that is the mean of the inverse probabilities: take the mean of the logarithms": 7.5,
+        "that is 1 over the mean of the probabilities: take the mean of the logarithms": 64 / 15,
+    }
 
 
 @exercise("06.nothing_hidden", title="Predict: nothing is hidden", difficulty=1, minutes=2)

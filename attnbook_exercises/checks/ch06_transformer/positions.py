@@ -11,6 +11,7 @@ from ...answers.flop_counter import largest
 from ..context import array
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
 def _waves(
@@ -27,10 +28,11 @@ def _waves(
     return np.stack((first(angles), second(angles)), -1).reshape(len(places), d)
 
 
-@exercise("06.clock_product", title="On paper: two clocks", difficulty=1, minutes=3)
-def clock_product(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the product")
-    slips = {
+@on_paper(
+    "06.clock_product", "the product", title="two clocks", difficulty=1, minutes=3, within=0.005
+)
+def clock_product():
+    return -0.5, {
         "the positions are added: the product asks for their distance": -2,
         "that is the fast hand alone: add the cosine of the other": -1,
         "that is the slow hand alone: add the cosine of the other": 0.5,
@@ -42,12 +44,6 @@ def clock_product(answer, ctx):
         "only the cosines are multiplied: each hand has a sine, too": -1.25,
         "that is the product of a vector with itself: the positions differ": 2,
     }
-    if abs(got + 0.5) <= 0.005:
-        return
-    for words, slip in slips.items():
-        if abs(got - slip) < 0.005:
-            ctx.fail(words)
-    ctx.fail(f"the product is not {got:g}")
 
 
 @exercise("06.moved_text", title="Predict: a text that begins elsewhere", difficulty=1, minutes=2)

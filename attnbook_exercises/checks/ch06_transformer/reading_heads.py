@@ -8,6 +8,7 @@ import torch
 from ..context import CheckContext, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
 def _floats(ctx, value, name, shape, mention):
@@ -41,20 +42,17 @@ def _stacked(value):
     return value
 
 
-@exercise("06.pairs_by_hand", title="On paper: count a head", difficulty=1, minutes=3)
-def pairs_by_hand(answer, ctx: CheckContext):
-    got = ctx.number(ctx.call(answer), "the share")
-    for value, slip in (
-        (0.5, "this counts sentences: a pair is right if both of its sentences are"),
-        (0.4, "a tie counts as more: in the fourth pair the weights 0.05 and 0.05 are equal"),
-        (0.8, "one right sentence is enough: a pair is right if both are"),
-        (1, "that is the number of right pairs: the share is wanted"),
-        (20, "that is in percent: the share is a number from 0 to 1"),
-    ):
-        if abs(got - value) < 1e-6:
-            ctx.fail(slip)
-    if abs(got - 0.2) > 1e-6:
-        ctx.fail(f"the share is not {got:g}")
+@on_paper(
+    "06.pairs_by_hand", "the share", title="count a head", difficulty=1, minutes=3, within=1e-06
+)
+def pairs_by_hand():
+    return 0.2, {
+        "this counts sentences: a pair is right if both of its sentences are": 0.5,
+        "a tie counts as more: in the fourth pair the weights 0.05 and 0.05 are equal": 0.4,
+        "one right sentence is enough: a pair is right if both are": 0.8,
+        "that is the number of right pairs: the share is wanted": 1,
+        "that is in percent: the share is a number from 0 to 1": 20,
+    }
 
 
 @exercise(

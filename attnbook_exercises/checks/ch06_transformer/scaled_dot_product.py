@@ -8,12 +8,19 @@ import torch
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("06.row_by_hand", title="On paper: one row under the mask", difficulty=1, minutes=4)
-def row_by_hand(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the weight")
-    slips = {
+@on_paper(
+    "06.row_by_hand",
+    "the weight",
+    title="one row under the mask",
+    difficulty=1,
+    minutes=4,
+    within=0.002,
+)
+def row_by_hand():
+    return 1 / 4, {
         "that is the weight without a mask, or masked after the softmax: the later tokens must "
         "leave the sum, too": 2 / 32,
         "one token too many: token 2 sees the tokens 0, 1 and 2, and not token 3": 2 / 16,
@@ -29,12 +36,6 @@ def row_by_hand(answer, ctx):
         "that is the score of token 0: the softmax makes the weight of it": np.log(2),
         "that is the weight of token 2 on itself": 5 / 8,
     }
-    if abs(got - 1 / 4) <= 0.002:
-        return
-    for words, slip in slips.items():
-        if abs(got - slip) < 0.002:
-            ctx.fail(words)
-    ctx.fail(f"the weight is not {got:g}")
 
 
 @exercise(

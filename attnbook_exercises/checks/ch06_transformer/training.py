@@ -8,14 +8,19 @@ import torch
 from ...answers.arguments import PLAIN_TENSORS
 from ..context import CheckContext, a, array
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise(
-    "06.wanted_lead", title="On paper: the lead that smoothing wants", difficulty=1, minutes=4
+@on_paper(
+    "06.wanted_lead",
+    "the lead",
+    title="the lead that smoothing wants",
+    difficulty=1,
+    minutes=4,
+    within=0.006,
 )
-def wanted_lead(answer, ctx: CheckContext):
-    got = ctx.number(ctx.call(answer), "the lead")
-    slips = {
+def wanted_lead():
+    return np.log(7), {
         "the right word has a share of ε / V as well: it gets 1 − ε and that": np.log(6),
         "ε is spread over all words, the right one among them, not over the wrong ones "
         "alone": np.log(4.5),
@@ -30,12 +35,6 @@ def wanted_lead(answer, ctx: CheckContext):
         "that is the odds of the right word against all others together: expected its lead on "
         "each": np.log(7 / 3),
     }
-    if abs(got - np.log(7)) <= 0.006:
-        return
-    for words, slip in slips.items():
-        if abs(got - slip) < 0.001:
-            ctx.fail(words)
-    ctx.fail(f"the lead is not {got:g}")
 
 
 @exercise("06.two_strangers", title="Predict: the mean of two strangers", difficulty=1, minutes=3)

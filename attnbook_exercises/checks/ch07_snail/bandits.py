@@ -7,12 +7,19 @@ import torch
 
 from ..context import array, softmax
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("07.worth_of_a_look", title="On paper: What a look is worth", difficulty=1, minutes=5)
-def worth_of_a_look(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the reward")
-    slips = {
+@on_paper(
+    "07.worth_of_a_look",
+    "the reward",
+    title="What a look is worth",
+    difficulty=1,
+    minutes=5,
+    within=0.007,
+)
+def worth_of_a_look():
+    return 5 / 3, {
         "that is what you earn if you never change arms, whichever you begin with": 1.5,
         "that is the answer of the text, for two pulls": 13 / 12,
         "that is only what looking adds: expected all that three pulls earn": 1 / 6,
@@ -22,12 +29,6 @@ def worth_of_a_look(answer, ctx):
         "after a win the arm is not certain to pay: expected is (s + 1)/(s + f + 2)": 2.0,
         "either the first win itself is missing, or what the known arm pays after a loss": 7 / 6,
     }
-    if abs(got - 5 / 3) <= 0.007:
-        return
-    for message, slip in slips.items():
-        if abs(got - slip) <= 0.007:
-            ctx.fail(message)
-    ctx.fail(f"the reward is {got:g}, and another number comes out on paper")
 
 
 @exercise("07.lied_to", title="Predict: A network that is lied to", difficulty=1, minutes=4)

@@ -10,6 +10,7 @@ import torch
 from ..context import array
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
 def _sums(rewards, cut):
@@ -21,12 +22,16 @@ def _sums(rewards, cut):
     return returns_
 
 
-@exercise("07.worth_of_leaving", title="On paper: Worth leaving?", difficulty=1, minutes=4)
-def worth_of_leaving(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the worth")
-    if abs(got - 7) < 1e-9:
-        return None
-    for message, slip in {
+@on_paper(
+    "07.worth_of_leaving",
+    "the worth",
+    title="Worth leaving?",
+    difficulty=1,
+    minutes=4,
+    otherwise="fill in V_1, V_2 and V_3 for both states, one row after the other",
+)
+def worth_of_leaving():
+    return 7, {
         "that is staying three times: with three steps left going is better": 6,
         "that is going at every step: with one or two steps left staying is better": 6.25,
         "that is going once and taking V_1 in place of V_2 after it": 3.5,
@@ -36,12 +41,7 @@ def worth_of_leaving(answer, ctx):
         "going leads to A with probability one half, and A is worth something, too": 5,
         "that is what B is worth: you are in A": 15,
         "the two actions are not averaged: the best one counts": 6.5,
-    }.items():
-        if abs(got - slip) < 1e-9:
-            ctx.fail(message)
-    ctx.fail(
-        f"it is not {got:g}: fill in V_1, V_2 and V_3 for both states, one row after the other"
-    )
+    }
 
 
 @exercise("07.end_unseen", title="Predict: An end that nobody sees", difficulty=1, minutes=3)

@@ -11,6 +11,7 @@ from ...answers.flop_counter import Products, largest
 from ..context import array, overflows, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 ALL_PLACES = (
     "the map is right, but the weights of all places were computed for it: only one place asks, so "
@@ -18,10 +19,9 @@ ALL_PLACES = (
 )
 
 
-@exercise("08.one_place", title="On paper: what one place finds", difficulty=1, minutes=4)
-def one_place(answer, ctx):
-    got = ctx.number(ctx.call(answer), "y_3")
-    slips = {
+@on_paper("08.one_place", "y_3", title="what one place finds", difficulty=1, minutes=4, within=0.01)
+def one_place():
+    return 8.5, {
         "that is what the place finds, o_3: scale it by γ and add x_3": 15,
         "x_3 is missing: what was found is added to what stood there": 7.5,
         "γ is missing: it scales what was found": 16,
@@ -36,11 +36,6 @@ def one_place(answer, ctx):
         "the weights meet x: they belong to the values": 1 + (4 * 0.6 + 0.1) / 2,
         "the value is added to x_1: place 3 asks, and keeps x_3": 11.5,
     }
-    for words, slip in slips.items():
-        if abs(got - slip) < 0.02:
-            ctx.fail(words)
-    if abs(got - 8.5) > 0.01:
-        ctx.fail(f"y_3 is not {got:g}")
 
 
 @exercise("08.wider", title="Predict: a picture four times as wide", difficulty=1, minutes=3)

@@ -7,13 +7,15 @@ import torch
 
 from ..context import array, softmax
 from ..registry import exercise
+from ..slips import on_paper
 from ..verdict import Mistake
 
 
-@exercise("08.two_features", title="On paper: two features", difficulty=1, minutes=4)
-def two_features(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the distance")
-    slips = {
+@on_paper(
+    "08.two_features", "the distance", title="two features", difficulty=1, minutes=4, within=0.01
+)
+def two_features():
+    return 13, {
         "the variances are compared: take their roots, the standard deviations, first": 213,
         "the differences of the variances are added up: the standard deviations are "
         "subtracted, and that is squared": 25,
@@ -28,11 +30,6 @@ def two_features(answer, ctx):
         "the product of the standard deviations is subtracted once: the formula has it twice": 24,
         "the variances are multiplied without a root": 5 + 30 - 2 * 73,
     }
-    for words, slip in slips.items():
-        if abs(got - slip) < 0.02:
-            ctx.fail(words)
-    if abs(got - 13) > 0.01:
-        ctx.fail(f"the distance is not {got:g}")
 
 
 @exercise("08.every_second", title="Predict: every second digit is noisy", difficulty=1, minutes=3)

@@ -8,6 +8,7 @@ import torch
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 from ..verdict import Mistake
 
 
@@ -94,10 +95,16 @@ def hinge_losses(answer, ctx):
         check_gradients(ctx, answer, arguments, {1: "fake"}, lambda f: -f.mean(), part=1)
 
 
-@exercise("08.steepness", title="On paper: how steep after the norm", difficulty=1, minutes=4)
-def steepness(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the slope")
-    slips = {
+@on_paper(
+    "08.steepness",
+    "the slope",
+    title="how steep after the norm",
+    difficulty=1,
+    minutes=4,
+    within=0.004,
+)
+def steepness():
+    return 1 / 3, {
         "1 is the bound, and here the slope stays below it: what the first layer lengthens most, "
         "the second does not read (W is divided too)": 1,
         "that is the slope before the norm: divide both weights by their σ": 2,
@@ -111,11 +118,6 @@ def steepness(answer, ctx):
         "the slope is divided by the squares of the σ": 1 / 18,
         "w is not 0 in its second entry, so D depends on x": 0,
     }
-    for words, slip in slips.items():
-        if abs(got - slip) < 0.004:
-            ctx.fail(words)
-    if abs(got - 1 / 3) > 0.004:
-        ctx.fail(f"the slope is not {got:g}")
 
 
 @exercise(

@@ -8,12 +8,19 @@ import torch
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("09.bytes_moved", title="On paper: what one head moves", difficulty=1, minutes=4)
-def bytes_moved(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the number of mebibytes")
-    slips = {
+@on_paper(
+    "09.bytes_moved",
+    "the number of mebibytes",
+    title="what one head moves",
+    difficulty=1,
+    minutes=4,
+    within=0.01,
+)
+def bytes_moved():
+    return 33, {
         "those are the keys alone: the values pass each stripe, too": 17,
         "that counts a byte for each number: expected two": 16.5,
         "that counts four bytes for each number: expected two": 66,
@@ -28,15 +35,8 @@ def bytes_moved(answer, ctx):
         "that is what the matrix moves in the standard way": 128,
         "that is how many numbers move, not mebibytes": 33 * 2**19,
         "those are bytes: divide them by 2**20": 33 * 2**20,
+        "those are megabytes, of a million bytes: a mebibyte has 2**20": 33 * 2**20 / 1e6,
     }
-    if abs(got - 33) <= 0.01:
-        return
-    for words, slip in slips.items():
-        if abs(got - slip) <= 0.01:
-            ctx.fail(words)
-    if abs(got - 33 * 2**20 / 1e6) < 0.05:
-        ctx.fail("those are megabytes, of a million bytes: a mebibyte has 2**20")
-    ctx.fail(f"it is not {got:g} mebibytes")
 
 
 @exercise("09.wider_heads", title="Predict: fewer heads, but wider", difficulty=1, minutes=3)

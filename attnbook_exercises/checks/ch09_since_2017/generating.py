@@ -7,12 +7,19 @@ import torch
 
 from ..context import a, array
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("09.tokens_of_a_call", title="On paper: the tokens of a call", difficulty=1, minutes=4)
-def tokens_of_a_call(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the number of tokens")
-    slips = {
+@on_paper(
+    "09.tokens_of_a_call",
+    "the number of tokens",
+    title="the tokens of a call",
+    difficulty=1,
+    minutes=4,
+    within=0.006,
+)
+def tokens_of_a_call():
+    return 2.952, {
         "the large model adds one token more, whatever happens": 1.952,
         "that is three times the chance of one guess, and one: a guess counts only if all before "
         "it were kept": 3.4,
@@ -24,12 +31,6 @@ def tokens_of_a_call(answer, ctx):
         "that is as if every guess were kept": 4,
         "that is without an end to the guesses": 5,
     }
-    if abs(got - 2.952) <= 0.006:
-        return
-    for words, slip in slips.items():
-        if abs(got - slip) <= 0.006:
-            ctx.fail(words)
-    ctx.fail(f"it is not {got:g} tokens")
 
 
 @exercise(

@@ -7,12 +7,19 @@ import numpy as np
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("09.bill_of_a_cache", title="On paper: the bill of a cache", difficulty=1, minutes=4)
-def bill_of_a_cache(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the number of mebibytes")
-    slips = {
+@on_paper(
+    "09.bill_of_a_cache",
+    "the number of mebibytes",
+    title="the bill of a cache",
+    difficulty=1,
+    minutes=4,
+    within=0.01,
+)
+def bill_of_a_cache():
+    return 448, {
         "those are the keys alone: values are cached, too": 224,
         "that is twice as many: are there as many heads of keys as of queries, or four bytes for "
         "each number?": 896,
@@ -21,16 +28,9 @@ def bill_of_a_cache(answer, ctx):
         "that is what one head takes": 56,
         "those are gibibytes: a gibibyte has 1,024 mebibytes": 448 / 1024,
         "those are bytes: divide them by 2**20": 448 * 2**20,
+        "those are megabytes, of a million bytes: a mebibyte has 2**20": 448 * 2**20 / 1e6,
         "that is how many numbers are cached, not mebibytes": 448 * 2**19,
     }
-    if abs(got - 448) <= 0.01:
-        return
-    for words, slip in slips.items():
-        if abs(got - slip) <= 1e-6 * slip:
-            ctx.fail(words)
-    if abs(got - 448 * 2**20 / 1e6) < 0.5:
-        ctx.fail("those are megabytes, of a million bytes: a mebibyte has 2**20")
-    ctx.fail(f"it is not {got:g} mebibytes")
 
 
 @exercise("09.work_of_a_prompt", title="Predict: the work of a prompt", difficulty=1, minutes=3)

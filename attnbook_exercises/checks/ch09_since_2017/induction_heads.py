@@ -7,15 +7,21 @@ import torch
 
 from ..context import array, softmax
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("09.sharp_enough", title="On paper: sharp enough", difficulty=1, minutes=4)
-def sharp_enough(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the score")
+@on_paper(
+    "09.sharp_enough",
+    "the score",
+    title="sharp enough",
+    difficulty=1,
+    minutes=4,
+    within=0.015,
+    otherwise="put it into the softmax, and see which weight it gives the match",
+)
+def sharp_enough():
     right = np.log(9 * 31)
-    if abs(got - right) <= 0.015:
-        return
-    slips = {
+    return right, {
         "that is the logarithm of 31, which gives the match half of the weight": np.log(31),
         "that is enough against one competitor: there are 31": np.log(9),
         "that is the ratio of the exponentials: the score is its logarithm": 9 * 31,
@@ -27,10 +33,6 @@ def sharp_enough(answer, ctx):
         "ten times what the others have is more than 0.9 of the whole: which share remains for "
         "them?": np.log(10 * 31),
     }
-    for words, slip in slips.items():
-        if abs(got - slip) <= 0.015:
-            ctx.fail(words)
-    ctx.fail(f"with a score of {got:g} the weight is {1 / (1 + 31 * np.exp(-got)):.4f}, not 0.9")
 
 
 @exercise("09.longer_stretch", title="Predict: a longer stretch", difficulty=1, minutes=3)

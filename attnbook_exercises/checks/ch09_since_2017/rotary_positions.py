@@ -7,34 +7,29 @@ import torch
 
 from ..context import array, shape_of, softmax
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("09.turned_pair", title="On paper: two arrows", difficulty=1, minutes=3)
-def turned_pair(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the inner product")
-
+@on_paper(
+    "09.turned_pair", "the inner product", title="two arrows", difficulty=1, minutes=3, within=0.01
+)
+def turned_pair():
     def product(degrees):
         return 6 * np.cos(np.radians(degrees))
 
-    slips = {
+    return 3, {
         "that is the product before anything is turned": product(45),
         "that is the angle of the turning alone: the arrows were 45 degrees apart before": product(
             15
         ),
         "the key is turned against the query: both turn the same way": product(140),
-        "the distance has the wrong sign: the query has turned further than the key": product(30),
+        "the distance has the wrong sign, since the query has turned further than the key; or that "
+        "is the sine, and the inner product has the cosine": product(30),
         "the query alone is turned: the key stands at position 8 and turns, too": product(100),
         "the lengths are missing: the product is their product times the cosine": 0.5,
         "that is the angle between them, in degrees": 60,
-        "that is the sine: the inner product has the cosine": 6 * np.sin(np.pi / 3),
         "the arrows do not lose their lengths, nor point the same way": 6,
     }
-    if abs(got - 3) <= 0.01:
-        return
-    for words, slip in slips.items():
-        if abs(got - slip) <= 0.01:
-            ctx.fail(words)
-    ctx.fail(f"the product is not {got:g}")
 
 
 @exercise(

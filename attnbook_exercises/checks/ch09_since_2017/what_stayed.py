@@ -3,27 +3,28 @@ took from others.
 """
 
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise("09.cache_outgrows", title="On paper: when the cache is larger", difficulty=1, minutes=4)
-def cache_outgrows(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the number of pairs")
-    slips = {
-        16: "with 16 pairs both keep the same: which is the first number of pairs with more?",
-        33: "that is the number of tokens, or the pairs if only keys were kept, or one block: a "
-        "pair has two tokens, and each leaves a key and a value in each of two blocks",
-        32: "that is the number of tokens at which both keep the same: count pairs",
-        9: "the state of one block alone is exceeded there: there are two blocks",
-        3: "a head of width 16 has a state of 16 rows and 16 columns, not of 16 numbers; and there "
-        "are eight heads in each block",
-        5: "that is half of it twice over: eight heads in each of two blocks",
+@on_paper(
+    "09.cache_outgrows",
+    "the number of pairs",
+    title="when the cache is larger",
+    difficulty=1,
+    minutes=4,
+    otherwise="count the numbers that the cache keeps of a pair, and those of the states",
+)
+def cache_outgrows():
+    return 17, {
+        "with 16 pairs both keep the same: which is the first number of pairs with more?": 16,
+        "that is the number of tokens, or the pairs if only keys were kept, or one block: a "
+        "pair has two tokens, and each leaves a key and a value in each of two blocks": 33,
+        "that is the number of tokens at which both keep the same: count pairs": 32,
+        "the state of one block alone is exceeded there: there are two blocks": 9,
+        "a head of width 16 has a state of 16 rows and 16 columns, not of 16 numbers; and there "
+        "are eight heads in each block": 3,
+        "that is half of it twice over: eight heads in each of two blocks": 5,
     }
-    if got == 17:
-        return
-    if got in slips:
-        ctx.fail(slips[int(got)])
-    cache = 256 * got
-    ctx.fail(f"of {got:g} pairs the cache keeps {cache:g} numbers, and the states 4096: not that")
 
 
 @exercise("09.told_twice", title="Predict: a key told twice", difficulty=1, minutes=3)

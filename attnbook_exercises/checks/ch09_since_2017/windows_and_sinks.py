@@ -8,17 +8,19 @@ import torch
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
+from ..slips import on_paper
 
 
-@exercise(
+@on_paper(
     "09.every_second_layer",
-    title="On paper: a window in every second layer",
+    "the number of mebibytes",
+    title="a window in every second layer",
     difficulty=1,
     minutes=4,
+    within=0.01,
 )
-def every_second_layer(answer, ctx):
-    got = ctx.number(ctx.call(answer), "the number of mebibytes")
-    slips = {
+def every_second_layer():
+    return 3075, {
         "those are the layers that see everything: the windowed ones hold 128 tokens each, too": (
             3072
         ),
@@ -30,17 +32,10 @@ def every_second_layer(answer, ctx):
         "those are the keys alone: values are cached, too": 1537.5,
         "those are gibibytes: a gibibyte has 1,024 mebibytes": 3075 / 1024,
         "those are bytes: divide them by 2**20": 3075 * 2**20,
+        "those are megabytes, of a million bytes: a mebibyte has 2**20": 3075 * 2**20 / 1e6,
         "that is how many numbers are cached, not mebibytes": 3075 * 2**19,
         "that is one head of keys and values: there are 8": 3075 / 8,
     }
-    if abs(got - 3075) <= 0.01:
-        return
-    for words, slip in slips.items():
-        if abs(got - slip) <= 1e-6 * slip:
-            ctx.fail(words)
-    if abs(got - 3075 * 2**20 / 1e6) < 0.5:
-        ctx.fail("those are megabytes, of a million bytes: a mebibyte has 2**20")
-    ctx.fail(f"it is not {got:g} mebibytes")
 
 
 @exercise("09.second_mark", title="Predict: a second start mark", difficulty=1, minutes=3)

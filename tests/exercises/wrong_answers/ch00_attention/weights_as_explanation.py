@@ -8,7 +8,7 @@ edit("the verdict without the word", "abs((8 / 2 - 4 / 4) - (-4 / 2))", "-4 / 2"
 edit("the verdict with all three words", "abs((8 / 2 - 4 / 4) - (-4 / 2))", "8 / 2 - 4 / 4")
 edit("the direction does not count", "abs((8 / 2 - 4 / 4) - (-4 / 2))", "-4 / 2 - 3")
 edit("different sides of 0", "(-4 / 2)", "4 / 2")
-edit("does not move by 7", "abs((8 / 2 - 4 / 4) - (-4 / 2))", "7")
+edit("the effect is not 7", "abs((8 / 2 - 4 / 4) - (-4 / 2))", "7")
 
 
 @wrong("00.no_attention", "expected one of")

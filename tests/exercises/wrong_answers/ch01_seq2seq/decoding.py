@@ -9,7 +9,7 @@ edit("that is the last step alone", "0.21", "0.6")
 edit("the better continuation of b", "0.21", "0.35 * 0.4")
 edit("steps multiply", "0.21", "0.35 + 0.6")
 edit("that is percent", "0.21", "21")
-edit("is not what a beam of 2 returns", "0.21", "0.5")
+edit("the probability is not 0.5", "0.21", "0.5")
 
 
 edit = edits("01.sampling")

@@ -7,7 +7,7 @@ edit("after 6 steps 0.53 is left", "return 7", "return 6")
 edit("it does not take 0.1 away", "return 7", "return 5")
 edit("for the first time", "return 7", "return 8")
 edit("which whole number of steps", "return 7", "return 6.58")
-edit("which is not the answer", "return 7", "return 2")
+edit("the number of steps is not 2", "return 7", "return 2")
 
 
 edit = edits("01.more_updates")

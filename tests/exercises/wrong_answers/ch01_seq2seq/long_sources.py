@@ -15,7 +15,7 @@ edit("one too many", "return 4", "return 3 + 2")
 edit("one too few", "return 4", "return 3")
 edit("at which the word is read", "return 4", "return 6")
 edit("at which the translation is said", "return 4", "return 10")
-edit("is not the lag", "return 4", "return 1")
+edit("the lag is not 1", "return 4", "return 1")
 
 
 edit = edits("01.every_step")

@@ -25,7 +25,7 @@ edit("the Gaussian is missing", "2.718281828**-2", "1")
 edit("the softmax is missing", "/ 3", "")
 edit("the distance is squared", "**-2", "**-1")
 edit("the 2 below the fraction", "**-2", "**-4")
-edit("another number comes out on paper", "/ 3", "/ 2")
+edit(" is not ", "/ 3", "/ 2")
 edit("one number", "2.718281828**-2 / 3", '"small"')
 
 edit = edits("03.untrained_window")

@@ -14,7 +14,7 @@ edit("both hops put what they find", "12.0", "9.93")
 edit("not with u_1 again", "12.0", "11.93")
 edit("after one hop", "12.0", "2.0")
 edit("the first weights are the wrong way round", "12.0", "14.0")
-edit("another number comes out on paper", "12.0", "3.0")
+edit(" is not ", "12.0", "3.0")
 edit("one number", "12.0", "[12.0]")
 
 edit = edits("03.backwards_story")

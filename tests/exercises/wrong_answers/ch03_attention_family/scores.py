@@ -9,7 +9,7 @@ edit("its square is the variance", solution, "(16 * 3) ** 0.5")
 edit("16 is the width", solution, "16")
 edit("after dividing by the root of the width", solution, "3.0")
 edit("by what you divide", solution, "1 / 12")
-edit("leaves the scores with another spread", solution, "(16 + 9) ** 0.5")
+edit("the divisor is not 5", solution, "(16 + 9) ** 0.5")
 
 
 edit = edits("03.content_weights")

@@ -24,7 +24,7 @@ edit("take their exponentials first", "return 2", "return 1.204")
 edit("the plain mean of the values", "return 2", "return 4")
 edit("the plain mean of all four", "return 2", "return 7")
 edit("the largest weight", "return 2", "return 0")
-edit("another number comes out on paper", "return 2", "return 3")
+edit(" is not ", "return 2", "return 3")
 edit("one number", "return 2", 'return "two"')
 
 edit = edits("03.longer_trained")

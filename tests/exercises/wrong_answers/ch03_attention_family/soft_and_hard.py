@@ -9,7 +9,7 @@ edit("the mean over both draws", "0.125", "0.375")
 edit("the slope of α", "0.125", "0.094")
 edit("the sign is turned", "0.125", "-0.125")
 edit("the advantage alone", "0.125", "0.5")
-edit("another number comes out on paper", "0.125", "1.0")
+edit(" is not ", "0.125", "1.0")
 edit("one number", "0.125", '"up"')
 
 edit = edits("03.strong_pull")

@@ -9,7 +9,7 @@ edit("these are nats", "7", "4.852")
 edit("this is the mean over the eight bits", "7", "0.875")
 edit("guessing all eight", "7", "8")
 edit("counted, not charged", "7", "5")
-edit("another number comes out on paper", "7", "6")
+edit(" is not ", "7", "6")
 edit("one number", "7", '"7"')
 
 edit = edits("04.no_delimiter")

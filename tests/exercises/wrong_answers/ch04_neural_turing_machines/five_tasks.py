@@ -10,7 +10,7 @@ edit("has not moved after the second clue", "0.57", "0.143")
 edit("has not moved after the first clue", "0.57", "0.2")
 edit("the second clue alone", "0.57", "1 / 3")
 edit("they share it", "0.57", "0.457")
-edit("another number comes out on paper", "0.57", "0.9")
+edit(" is not ", "0.57", "0.9")
 edit("one number", "0.57", '"0.57"')
 
 edit = edits("04.backwards_question")

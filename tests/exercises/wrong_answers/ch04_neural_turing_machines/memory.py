@@ -8,7 +8,7 @@ edit("not sharpened yet", "0.54", "0.46")
 edit("not divided by their sum", "0.54", "0.2116")
 edit("the gate is the wrong way round", "0.54", "0.83")
 edit("the weights of the step before are left out", "0.54", "0.02")
-edit("another one comes out on paper", "0.54", "0.7")
+edit(" is not ", "0.54", "0.7")
 edit("one number", "0.54", '"0.54"')
 
 edit = edits("04.longer_list")

@@ -13,7 +13,7 @@ edit("the probability of a 0", "3.5 / 6", "2.5 / 6")
 edit("nothing has followed it yet", "3.5 / 6", "4.5 / 7")
 edit("grows by 1", "3.5 / 6", "3.5 / 5")
 edit("a half was added below", "3.5 / 6", "3.5 / 5.5")
-edit("another number comes out on paper", "3.5 / 6", "0.9")
+edit(" is not ", "3.5 / 6", "0.9")
 edit("one number", "3.5 / 6", "[3.5, 6]")
 
 edit = edits("04.no_contexts")

@@ -14,7 +14,7 @@ edit("half of their product", "8 / 9", "0.8")
 edit("from y = 4 to y = 5", "8 / 9", "16 / 26")
 edit("not with the hull", "8 / 9", "0.875")
 edit("not in percent", "8 / 9", "88.9")
-edit("another number comes out on paper", "8 / 9", "0.5")
+edit(" is not ", "8 / 9", "0.5")
 edit("one number", "8 / 9", '"8/9"')
 
 edit = edits("05.listed_anew")

@@ -11,7 +11,7 @@ edit("the probability of position 2", "0.5", "0.167")
 edit("take their exponentials first", "0.5", "0.613")
 edit("not yet divided", "0.5", "3")
 edit("expected the probability", "0.5", "0.693")
-edit("another number comes out on paper", "0.5", "0.9")
+edit(" is not ", "0.5", "0.9")
 edit("one number", "0.5", '"a half"')
 
 edit = edits("05.one_more")

@@ -10,7 +10,7 @@ edit("are in the tour already", "2", "4")
 edit("only one edge was exchanged", "2", "1")
 edit("what is taken out", "2", "10")
 edit("the two new edges", "2", "8")
-edit("another number comes out on paper", "2", "3")
+edit(" is not ", "2", "3")
 edit("one number", "2", '"2"')
 
 edit = edits("05.small_map")

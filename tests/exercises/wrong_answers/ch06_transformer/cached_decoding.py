@@ -16,7 +16,7 @@ edit("that is one text", "240_000", "80_000")
 edit("only the prompt", "240_000", "144_000")
 edit("only what the model wrote", "240_000", "96_000")
 edit("a query is used once", "240_000", "360_000")
-edit("the number is not 50", "240_000", "50")
+edit("the number of bytes is not 50", "240_000", "50")
 
 edit = edits("06.encoder_cache")
 edit("your prediction", '"in all but the first"', '"in the first"')

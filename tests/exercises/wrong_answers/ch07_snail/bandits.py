@@ -8,7 +8,7 @@ edit("the reward per pull", "5 / 3", "5 / 9")
 edit("you stay for one pull only", "5 / 3", "19 / 12")
 edit("not certain to pay", "5 / 3", "2.0")
 edit("what the known arm pays after a loss", "5 / 3", "7 / 6")
-edit("another number comes out on paper", "5 / 3", "1.8")
+edit(" is not ", "5 / 3", "1.8")
 edit("one number", "5 / 3", '"5 / 3"')
 
 

@@ -12,7 +12,7 @@ edit("the attention block is missing", "242", "234")
 edit("adds 16, not 32", "242", "466")
 edit("nothing is overwritten", "242", "112")
 edit("the first TC block is missing", "242", "130")
-edit("another one comes out on paper", "242", "100")
+edit(" is not ", "242", "100")
 edit("one number", "242", '"242"')
 
 

@@ -12,7 +12,7 @@ edit("a matrix each", "58", "57")
 edit("the model without its tables", "58", "928")
 edit("those are parameters", "58", "58 * 2**20")
 edit("those are millions", "58", "60.82")
-edit("it is not 60", "58", "60")
+edit("is not 60", "58", "60")
 edit("expected one number", "58", '"58 Mi"')
 
 edit = edits("09.letters_of_greek")

@@ -16,7 +16,7 @@ edit("what the matrix moves", "33", "128")
 edit("how many numbers move", "33", "33 * 2**19")
 edit("those are bytes", "33", "33 * 2**20")
 edit("those are megabytes", "33", "34.6")
-edit("it is not 40 mebibytes", "33", "40")
+edit("the number of mebibytes is not 40", "33", "40")
 edit("expected one number", "33", '"33 MiB"')
 
 edit = edits("09.wider_heads")

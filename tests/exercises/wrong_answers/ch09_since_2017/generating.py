@@ -11,7 +11,7 @@ edit("with two guesses", "2.952", "2.44")
 edit("that all three are kept", "2.952", "0.512")
 edit("as if every guess were kept", "2.952", "4")
 edit("without an end", "2.952", "5")
-edit("it is not 3 tokens", "2.952", "3")
+edit("the number of tokens is not 3", "2.952", "3")
 edit("expected one number", "2.952", '"2.952"')
 
 edit = edits("09.a_draft_without_a_clue")

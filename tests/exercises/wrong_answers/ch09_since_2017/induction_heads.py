@@ -11,7 +11,7 @@ edit("logarithm to base 2", "math.log(", "math.log2(")
 edit("among the 32 itself", "9 * 31", "9 * 32")
 edit("0.9 of what the others have", "9 * 31", "0.9 * 31")
 edit("ten times what the others have", "9 * 31", "10 * 31")
-edit("the weight is 0.8272", "math.log(9 * 31)", "5.0")
+edit("the score is not 5", "math.log(9 * 31)", "5.0")
 edit("expected one number", "math.log(9 * 31)", '"ln 279"')
 
 edit = edits("09.longer_stretch")

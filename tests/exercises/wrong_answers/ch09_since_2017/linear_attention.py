@@ -11,7 +11,7 @@ edit("not 32; and the states have numbers of four", "512", "64")
 edit("a single head of the cache", "512", "4096")
 edit("128 times 128", "512", "4")
 edit("those are the bytes of the states", "512", "2**21")
-edit("it is not 500 tokens", "512", "500")
+edit("is not 500", "512", "500")
 edit("expected one number", "512", '"512 tokens"')
 
 edit = edits("09.told_the_same")

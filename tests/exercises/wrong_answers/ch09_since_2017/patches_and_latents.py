@@ -10,7 +10,7 @@ edit("six blocks after each reading, not one", "6 * m * m", "m * m")
 edit("not six altogether", "8 * (m * n + 6 * m * m)", "8 * m * n + 6 * m * m")
 edit("the share that remains", "n * n / (8 * (m * n + 6 * m * m))", "8 * (m + 6 * m * m / n) / n")
 edit("the number of weights of the Perceiver", "n * n / ", "")
-edit("it is not 224 times", "n * n / (8 * (m * n + 6 * m * m))", "224")
+edit("the number of times is not 224", "n * n / (8 * (m * n + 6 * m * m))", "224")
 edit("expected one number", "n * n / (8 * (m * n + 6 * m * m))", '"a lot"')
 
 edit = edits("09.shuffled_patches")

@@ -6,7 +6,7 @@ edit("the number of tokens, or the pairs if only keys", "2 * 2 * 2 * 32", "2 * 2
 edit("count pairs", "return state // per_pair + 1", "return state // 128")
 edit("there are two blocks", "2 * 8 * 16 * 16", "8 * 16 * 16")
 edit("not of 16 numbers", "return state // per_pair + 1", "return 3")
-edit("not that", "return state // per_pair + 1", "return 100")
+edit("the number of pairs is not 100", "return state // per_pair + 1", "return 100")
 edit("expected one number", "return state // per_pair + 1", 'return "17"')
 
 edit = edits("09.told_twice")

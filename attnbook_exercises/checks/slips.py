@@ -1,0 +1,123 @@
+"""Known mistakes of an exercise, each written once: a sentence, and an edit of the oracle's code or
+the number that comes out on paper.
+"""
+
+import ast
+import inspect
+import textwrap
+from contextlib import suppress
+from functools import cached_property, wraps
+
+import numpy as np
+
+from .registry import exercise
+
+_ROUNDED = 0.005  # a slip is named if the answer is its value rounded by a reader
+
+
+class Slips:
+    """An oracle and the known mistakes in it.
+
+    >>> def _scaled(query, key):
+    ...     return query @ key.T / key.shape[-1] ** 0.5
+    >>> _SCALED = Slips(
+    ...     _scaled,
+    ...     {"the scale is missing": "/ key.shape[-1] ** 0.5 →"},
+    ... )
+    >>> right, wrong = _SCALED(array(query), array(key))
+    >>> ctx.close(got, right, "the scores", wrong)
+
+    Args:
+        oracle: a function of a module, in NumPy, that gives the right value.
+        edits: {sentence: "old → new"} of each mistake: the code that is replaced, which occurs in
+            the oracle's body exactly once, and its replacement; a tuple of such edits, which are
+            made in turn, where one is not enough.
+
+    Raises:
+        ValueError: an edit does not apply.
+    """
+
+    def __init__(self, oracle, edits):
+        self.oracle = oracle
+        lines = textwrap.dedent(inspect.getsource(oracle)).splitlines(keepends=True)
+        start = ast.parse("".join(lines)).body[0].body[0].lineno - 1
+        head, body = "".join(lines[:start]), "".join(lines[start:])
+        self._sources = {
+            sentence: head + _edited(body, sentence, edits[sentence]) for sentence in edits
+        }
+
+    def __call__(self, *inputs):
+        """Return the right value of these inputs, and {sentence: the value of this mistake} of the
+        mistakes that do not stop with an error, as where shapes do not fit.
+        """
+        wrong = {}
+        for sentence, mistaken in self.mistaken.items():
+            with np.errstate(all="ignore"), suppress(ValueError, IndexError):
+                wrong[sentence] = mistaken(*inputs)
+        return self.oracle(*inputs), wrong
+
+    @cached_property
+    def mistaken(self):
+        """{sentence: the edited oracle}, which reads the names of the oracle's module."""
+        functions = {}
+        for sentence, source in self._sources.items():
+            scope = {}
+            exec(compile(source, f"<{sentence}>", "exec"), self.oracle.__globals__, scope)
+            functions[sentence] = scope[self.oracle.__name__]
+        return functions
+
+
+def _edited(body, sentence, edits):
+    """The body of the oracle with the pieces of code replaced."""
+    for edit in (edits,) if isinstance(edits, str) else edits:
+        old, _, new = map(str.strip, edit.partition("→"))
+        if body.count(old) != 1:
+            raise ValueError(
+                f"edits: {old!r} must occur once in the oracle, got {body.count(old)} times, for "
+                f"{sentence!r}"
+            )
+        body = body.replace(old, new)
+    return body
+
+
+def on_paper(id, asks, *, title, difficulty, minutes, within=0.0, otherwise=""):
+    """Register the decorated function, which returns (the right number, {sentence: the number that
+    this mistake gives}), as an exercise whose answer comes from paper.
+
+    Args:
+        id, difficulty, minutes: as for `exercise`.
+        asks: what messages call the number, as "the context"; a tuple of names where several
+            numbers are asked for.
+        title: without the words "On paper: ", which come before it.
+        within: how far from the right number an answer may be.
+        otherwise: what is said after "the context is not 3: " where no mistake explains it.
+    """
+    several = not isinstance(asks, str)
+
+    def register(numbers):
+        @exercise(id, title=f"On paper: {title}", difficulty=difficulty, minutes=minutes)
+        @wraps(numbers)
+        def check(answer, ctx):
+            got, names = ctx.call(answer), asks if several else (asks,)
+            parts = ctx.parts(got, names) if several else [got]
+            got = np.array([ctx.number(part, name) for part, name in zip(parts, names)])
+            right, slips = numbers()
+            off = np.abs(got - right)
+            if (off <= within + 1e-9).all():
+                return
+            _name_the_nearest(ctx, got, slips, within)
+            worst = off.argmax()
+            said = f"{names[worst]} is not {got[worst]:g}"
+            ctx.fail(f"{said}: {otherwise}" if otherwise else said)
+
+        return check
+
+    return register
+
+
+def _name_the_nearest(ctx, got, slips, within):
+    """Fail with the sentence of the slip that lies nearest to an answer, and near enough."""
+    off = {sentence: np.abs(got - slip) for sentence, slip in slips.items()}
+    nearest = min(off, key=lambda sentence: off[sentence].max())
+    if (off[nearest] <= np.maximum(within + 1e-9, _ROUNDED * np.abs(slips[nearest]))).all():
+        ctx.fail(nearest)
