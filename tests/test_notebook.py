@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from refusing import refused
 
 import attnbook
 from attnbook import resources
@@ -45,22 +46,20 @@ def test_preset_comes_from_argument_then_variable_then_device(monkeypatch):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        ({"preset": "huge"}, "preset must be .*'huge'"),
-        ({"seed": -1}, "seed must be .*-1"),
+        ({"preset": "huge"}, "preset"),
+        ({"seed": -1}, "seed"),
         ({"seed": 1.5}, "seed"),
         ({"seed": True}, "seed"),
-        ({"interface": 0}, "interface must be .*0"),
+        ({"interface": 0}, "interface"),
     ],
 )
 def test_bad_arguments_are_named(arguments, said):
-    with pytest.raises(ValueError, match=said):
-        attnbook.setup(**arguments)
+    refused(said, attnbook.setup, **arguments)
 
 
 def test_a_bad_variable_is_named(monkeypatch):
     monkeypatch.setenv("ATTNBOOK_PRESET", "fast")
-    with pytest.raises(ValueError, match="ATTNBOOK_PRESET.*'fast'"):
-        attnbook.setup()
+    refused("ATTNBOOK_PRESET", attnbook.setup)
 
 
 def test_a_notebook_and_a_library_of_different_days_are_told_apart(monkeypatch):
@@ -138,5 +137,4 @@ def test_resources_are_found_and_nothing_else():
     with pytest.raises(FileNotFoundError, match="results/none.json"):
         resources.path("results/none.json")
     for name in ("", "attnbook/cli.py", "../data/x", "data/../pyproject.toml", "/data/README.md"):
-        with pytest.raises(ValueError, match="name"):
-            resources.path(name)
+        refused("name", resources.path, name)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from refusing import refused
 
 from attnbook import TransformerLM, generate, paper_parts
 from attnbook.decoding import Step, TokenIds, beam_search, greedy, sample, speculative_sample
@@ -251,56 +252,54 @@ def test_it_works_under_another_default_device():
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"prompts": [[]]}, r"^prompts\[0\] must have at least one id, got none"),
-        ({"prompts": []}, "^prompts must be lists of ids, one for each prompt, got none"),
-        ({"prompts": [1, 2]}, r"put it in brackets, \[\[1, …\]\]"),
-        ({"prompts": "hello"}, "^prompts must be lists of ids, one for each prompt, got str"),
-        ({"prompts": ["hello"]}, r"^prompts\[0\] must be a list of ids, got 'hello': encode"),
-        ({"prompts": [[1, 2.0]]}, r"^prompts\[0\] must be an integer >= 0, got 2.0"),
-        ({"prompts": [[1], [-1]]}, r"^prompts\[1\] must be an integer >= 0, got -1"),
-        ({"prompts": [[SIZE]]}, "^prompts must be between 0 and 5, got"),
-        ({"prompts": torch.tensor([1, 2])}, r"^prompts must .*, got shape \(2,\)|^prompts must"),
-        ({"prompts": torch.tensor([[1.0]])}, "^prompts must"),
-        ({"mask": torch.ones(1, 2)}, "^mask must come with prompts that are a tensor"),
-        ({"prompts": torch.tensor([[1, 2]]), "mask": torch.ones(1, 3).long()}, "^mask must be"),
-        ({"prompts": torch.tensor([[1, 2]]), "mask": torch.tensor([[0, 0]])}, "got none in rows"),
+        ({"prompts": [[]]}, "prompts[0] must have"),
+        ({"prompts": []}, "prompts"),
+        ({"prompts": [1, 2]}, "prompts"),
+        ({"prompts": "hello"}, "prompts"),
+        ({"prompts": ["hello"]}, "prompts[0] must be a"),
+        ({"prompts": [[1, 2.0]]}, "prompts[0] must be an"),
+        ({"prompts": [[1], [-1]]}, "prompts[1]"),
+        ({"prompts": [[SIZE]]}, "prompts must be between"),
+        ({"prompts": torch.tensor([1, 2])}, "prompts"),
+        ({"prompts": torch.tensor([[1.0]])}, "prompts"),
+        ({"mask": torch.ones(1, 2)}, "mask must come"),
+        ({"prompts": torch.tensor([[1, 2]]), "mask": torch.ones(1, 3).long()}, "mask"),
+        ({"prompts": torch.tensor([[1, 2]]), "mask": torch.tensor([[0, 0]])}, "mask must leave"),
         (
             {"prompts": torch.tensor([[1, 2, 3]]), "mask": torch.tensor([[1, 0, 1]])},
-            "without gaps inside a prompt, got one in rows",
+            "mask must be without",
         ),
-        ({"max_new_tokens": 0}, "^max_new_tokens must be"),
-        ({"temperature": -1.0}, "^temperature must"),
-        ({"top_k": 0}, "^top_k must"),
-        ({"top_p": 1.5}, "^top_p must"),
-        ({"min_p": -0.1}, "^min_p must"),
-        ({"repetition_penalty": 0.0}, "^repetition_penalty must"),
-        ({"end": -1}, "^end must be an integer >= 0, got -1"),
-        ({"end": "</s>"}, "^end must be an integer >= 0, got '</s>'"),
-        ({"end": SIZE}, "^end must be below 6, the size of the vocabulary, got"),
-        ({"stop": "stop"}, "^stop must be a list of lists of ids"),
-        ({"stop": [3]}, "^stop must be a list of lists of ids"),
-        ({"stop": [[]]}, "none of them empty"),
-        ({"stream": 3}, "^stream must be a function of a row and an id, got 3"),
+        ({"max_new_tokens": 0}, "max_new_tokens"),
+        ({"temperature": -1.0}, "temperature"),
+        ({"top_k": 0}, "top_k"),
+        ({"top_p": 1.5}, "top_p"),
+        ({"min_p": -0.1}, "min_p"),
+        ({"repetition_penalty": 0.0}, "repetition_penalty"),
+        ({"end": -1}, "end must be an"),
+        ({"end": "</s>"}, "end must be an"),
+        ({"end": SIZE}, "end must be below"),
+        ({"stop": "stop"}, "stop"),
+        ({"stop": [3]}, "stop"),
+        ({"stop": [[]]}, "stop"),
+        ({"stream": 3}, "stream"),
     ],
 )
 def test_bad_input_is_named(change, words):
     given = {"prompts": [[1, 3]], "max_new_tokens": 3, **change}
-    with pytest.raises(ValueError, match=words):
-        generate(build(), given.pop("prompts"), **given)
+    refused(words, generate, build(), given.pop("prompts"), **given)
 
 
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"end": (7,)}, "end of token_ids must be below 6"),
-        ({"start": 6}, "start of token_ids must be below 6"),
-        ({"padding": -1}, "padding must be an integer >= 0"),
-        ({"forbidden": ("a",)}, "forbidden must be an integer >= 0"),
+        ({"end": (7,)}, "end of token_ids"),
+        ({"start": 6}, "start of token_ids"),
+        ({"padding": -1}, "padding"),
+        ({"forbidden": ("a",)}, "forbidden"),
     ],
 )
 def test_token_ids_outside_the_vocabulary(change, words):
-    with pytest.raises(ValueError, match=words):
-        build(token_ids=TokenIds(**change))
+    refused(words, lambda: build(token_ids=TokenIds(**change)))
 
 
 def test_nothing_is_assumed_of_a_model_that_says_nothing():

@@ -7,6 +7,7 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
+from refusing import refused
 
 from attnbook.figures import COLORS, episode_rows
 
@@ -44,14 +45,9 @@ def test_frames_bars_and_what_is_said():
 
 
 @pytest.mark.parametrize(
-    "options, words",
-    [
-        (dict(weights=torch.ones(2, 3)), r"weights must be \(2, 4\)"),
-        (dict(answers=[1]), "answers must hold 2 numbers, one per row, got 1"),
-    ],
+    "options, words", [(dict(weights=torch.ones(2, 3)), "weights"), (dict(answers=[1]), "answers")]
 )
 def test_bad_input_is_named(options, words):
-    with pytest.raises(ValueError, match=words):
-        drawn(**options)
+    refused(words, drawn, **options)
     with pytest.raises(ValueError, match="query and labels must be"):
         episode_rows(torch.zeros(2, 3, 8, 8), torch.zeros(2, 2), torch.zeros(2, 8, 8))

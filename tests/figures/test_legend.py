@@ -1,6 +1,7 @@
 import pytest
 from matplotlib import colors
 from matplotlib import pyplot as plt
+from refusing import refused
 
 from attnbook import figures
 
@@ -68,5 +69,4 @@ def test_a_cross_is_a_cross_of_its_colour():
 
 @pytest.mark.parametrize("entries", [{}, {"the window": ("fame", "#000000")}])
 def test_what_cannot_be_drawn_is_named(entries):
-    with pytest.raises(ValueError, match="entries must have marks of the kinds"):
-        figures.legend(plt.figure(), entries)
+    refused("entries", lambda: figures.legend(plt.figure(), entries))

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgba
+from refusing import refused
 
 from attnbook.figures import plane
 
@@ -99,30 +100,17 @@ def test_a_tour_lies_on_the_ring_where_it_goes_as_the_shortest_and_cuts_across_e
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: plane.tour_ring([0, 1]), "places must hold each of 0 … 1 once, at least three"),
-        (
-            lambda: plane.tour_ring([0, 2, 2]),
-            r"places must hold each of 0 … 2 once.*got \[0, 2, 2\]",
-        ),
-        (
-            lambda: plane.plane_walk(POINTS[:, :1]),
-            r"points must be \(n, 2\) with n >= 1, got shape \(5, 1\)",
-        ),
-        (lambda: plane.plane_walk(POINTS, [0.9, 1]), "walk must hold positions from 0 to 4"),
-        (lambda: plane.plane_walk(POINTS, [0, 5]), "walk must hold positions from 0 to 4"),
-        (lambda: plane.plane_walk(POINTS, truth=[-1]), "truth must hold positions from 0 to 4"),
-        (
-            lambda: plane.triangulation(POINTS, [(0, 1)]),
-            r"triangles must be triples of positions, got \[\(0, 1\)\]",
-        ),
-        (
-            lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((3, 5))),
-            r"weights must be \(2, 5\), or with END \(2 or 3, 6\)",
-        ),
-        (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((2, 4))), r"got shape \(2, 4\)"),
+        (lambda: plane.tour_ring([0, 1]), "places"),
+        (lambda: plane.tour_ring([0, 2, 2]), "places"),
+        (lambda: plane.plane_walk(POINTS[:, :1]), "points"),
+        (lambda: plane.plane_walk(POINTS, [0.9, 1]), "walk"),
+        (lambda: plane.plane_walk(POINTS, [0, 5]), "walk"),
+        (lambda: plane.plane_walk(POINTS, truth=[-1]), "truth"),
+        (lambda: plane.triangulation(POINTS, [(0, 1)]), "triangles"),
+        (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((3, 5))), "weights"),
+        (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((2, 4))), "weights"),
     ],
 )
 def test_mistakes_are_named(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()
+    refused(words, call)
     plt.close("all")

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from refusing import refusals
 
 from attnbook.models import captioner as module
 from attnbook.models.captioner import (
@@ -340,35 +341,23 @@ def test_every_parameter_learns(attention):
         assert p.grad is not None and p.grad.abs().sum() > 0, name
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: build("firm"), "^attention must"),
-        (lambda: Captioner(0, PictureEncoder((2, 3))), "^vocabulary_size must"),
-        *[
-            (
-                lambda name=name: Captioner(8, PictureEncoder((2, 3)), **{name: 0}),
-                f"{name} must be an integer >= 1, got 0",
-            )
-            for name in ("d_feature", "d_embed", "hidden_size", "d_attention")
-        ],
+test_bad_input_is_named = refusals(
+    ("attention", lambda: build("firm")),
+    ("vocabulary_size", lambda: Captioner(0, PictureEncoder((2, 3)))),
+    *(
         (
-            lambda: Captioner(8, PictureEncoder((2, 3), 16))(pictures().float(), TARGET),
-            "d_feature must be the width of the encoder's features, 16, got 64",
-        ),
-        (lambda: PictureEncoder((0, 3)), "^rows must"),
-        (
-            lambda: build()(pictures() > 0.5, TARGET),
-            "pictures must be uint8 or floating point numbers, got torch.bool",
-        ),
-        (
-            lambda: build()(pictures(3, (3, 3)), TARGET),
-            r"pictures must be \(batch, 3, 16, 24\), got shape \(3, 3, 24, 24\)",
-        ),
-        (lambda: build()(pictures(2), TARGET), "target_in must have 2 rows"),
-        (lambda: build()(pictures(), TARGET + 6), "^target_in must"),
-    ],
+            f"{name} must be an integer",
+            lambda name=name: Captioner(8, PictureEncoder((2, 3)), **{name: 0}),
+        )
+        for name in ("d_feature", "d_embed", "hidden_size", "d_attention")
+    ),
+    (
+        "d_feature must be the width",
+        lambda: Captioner(8, PictureEncoder((2, 3), 16))(pictures().float(), TARGET),
+    ),
+    ("rows", lambda: PictureEncoder((0, 3))),
+    ("pictures must be uint8", lambda: build()(pictures() > 0.5, TARGET)),
+    ("pictures must be (batch", lambda: build()(pictures(3, (3, 3)), TARGET)),
+    ("target_in must have", lambda: build()(pictures(2), TARGET)),
+    ("target_in must be", lambda: build()(pictures(), TARGET + 6)),
 )
-def test_bad_input_is_named(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()

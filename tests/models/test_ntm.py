@@ -16,6 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles_ntm import Machine
+from refusing import refusals
 
 from attnbook import NTM
 from attnbook.kernels import addressing_math
@@ -510,56 +511,36 @@ def test_the_number_of_parameters_that_the_docstring_names(controller, expected)
     assert f"{expected:,}" in NTM.__doc__
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: NTM(4, 3, controller="gru"), "^controller must"),
-        (lambda: NTM(4, 3, shift="left"), "^shift must"),
-        (lambda: NTM(4, 3, memory_start="zeros"), "^memory_start must"),
-        (lambda: NTM(0, 3), "^d_input must"),
-        (lambda: NTM(4, 0), "^d_output must"),
-        *[
-            (lambda name=name: NTM(4, 3, **{name: 0}), f"{name} must be an integer >= 1, got 0")
-            for name in (
-                "hidden_size",
-                "num_layers",
-                "slots",
-                "slot_width",
-                "read_heads",
-                "write_heads",
-                "shift_range",
-            )
-        ],
-        (lambda: NTM(4, 3, slots=4, shift_range=2), "shift_range must leave"),
-        (lambda: machine().initial_state(0), "^batch must"),
-        (lambda: machine()(torch.zeros(2, 5)), "^inputs must"),
-        (lambda: machine()(torch.zeros(5, 4)), r"inputs must be \(batch, T, 4\)"),
-        (lambda: machine()(torch.zeros(2, 0, 4)), r"inputs must be \(batch, T, 4\)"),
-        (
-            lambda: machine()(inputs(), machine().initial_state(3)),
-            "state must have a memory of shape",
+SIZES = "hidden_size num_layers slots slot_width read_heads write_heads shift_range".split()
+test_bad_arguments_are_named = refusals(
+    ("controller", lambda: NTM(4, 3, controller="gru")),
+    ("shift", lambda: NTM(4, 3, shift="left")),
+    ("memory_start", lambda: NTM(4, 3, memory_start="zeros")),
+    ("d_input", lambda: NTM(0, 3)),
+    ("d_output", lambda: NTM(4, 0)),
+    *((name, lambda name=name: NTM(4, 3, **{name: 0})) for name in SIZES),
+    ("shift_range must leave", lambda: NTM(4, 3, slots=4, shift_range=2)),
+    ("batch", lambda: machine().initial_state(0)),
+    ("inputs", lambda: machine()(torch.zeros(2, 5))),
+    ("inputs", lambda: machine()(torch.zeros(5, 4))),
+    ("inputs", lambda: machine()(torch.zeros(2, 0, 4))),
+    ("state must have a memory", lambda: machine()(inputs(), machine().initial_state(3))),
+    (
+        "state must have weights",
+        lambda: machine()(inputs(), machine(write_heads=2).initial_state(2)),
+    ),
+    (
+        "state must have reads",
+        lambda: machine()(
+            inputs(), machine().initial_state(2)._replace(reads=torch.zeros(2, 1, 4))
         ),
-        (
-            lambda: machine()(inputs(), machine(write_heads=2).initial_state(2)),
-            r"state must have weights of shape \(2, 2, 7\), got \(2, 3, 7\)",
-        ),
-        (
-            lambda: machine()(
-                inputs(), machine().initial_state(2)._replace(reads=torch.zeros(2, 1, 4))
-            ),
-            r"state must have reads of shape \(2, 1, 3\), got \(2, 1, 4\)",
-        ),
-        (
-            lambda: machine(controller="lstm")(inputs(), machine().initial_state(2)),
-            r"state must have a controller of 2 tensors of shape \(2, 6\), got shapes \[\]",
-        ),
-        (
-            lambda: machine()(inputs(), machine(controller="lstm").initial_state(2)),
-            r"state must have a controller of 0 tensors of shape \(2, 6\), got shapes \[\(2, "
-            r"6\), \(2, 6\)\]",
-        ),
-    ],
+    ),
+    (
+        "state must have a controller of 2",
+        lambda: machine(controller="lstm")(inputs(), machine().initial_state(2)),
+    ),
+    (
+        "state must have a controller of 0",
+        lambda: machine()(inputs(), machine(controller="lstm").initial_state(2)),
+    ),
 )
-def test_bad_arguments_are_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -7,6 +7,7 @@ import json
 
 import pytest
 from published_models import transformers
+from refusing import refused
 
 from attnbook import Tokenizer, load_tokenizer
 
@@ -167,8 +168,7 @@ def test_the_template_is_found_where_it_may_stand(pair, tmp_path, where):
     (tmp_path / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
     ours = load_tokenizer(tmp_path)
     assert ours.chat(MESSAGES) == theirs_of(theirs, MESSAGES, chat_template=STRICT)
-    with pytest.raises(ValueError, match="the template, which says: roles must take turns"):
-        ours.chat(MESSAGES[1:])
+    refused("messages", ours.chat, MESSAGES[1:])
 
 
 def test_a_template_reaches_nothing_but_text(pair, tmp_path):
@@ -188,12 +188,9 @@ def test_a_template_reaches_nothing_but_text(pair, tmp_path):
         "{% for i in range(10**9) %}{% endfor %}",
     ):
         hostile = Tokenizer(ours.words, template=template)
-        with pytest.raises(ValueError, match="messages must fit the template"):
-            hostile.chat([{"role": "user", "content": Loud("x")}])
-    with pytest.raises(ValueError, match="messages must hold text.* not JSON serializable"):
-        ours.chat([{"role": "user", "content": open}])
-    with pytest.raises(ValueError, match="chat_template must be a template of Jinja"):
-        Tokenizer(ours.words, template="{% for %}").chat(MESSAGES)
+        refused("messages must fit", lambda: hostile.chat([{"role": "user", "content": Loud("x")}]))
+    refused("messages must hold", ours.chat, [{"role": "user", "content": open}])
+    refused("chat_template", lambda: Tokenizer(ours.words, template="{% for %}").chat(MESSAGES))
 
 
 def test_wrong_arguments_and_files_are_named(pair, tmp_path):
@@ -202,12 +199,9 @@ def test_wrong_arguments_and_files_are_named(pair, tmp_path):
     with pytest.raises(ValueError, match="chat needs a template"):
         bare.chat(MESSAGES)
     for messages in ([], "Hello", ["Hello"], [{"content": "Hello"}], {"role": "user"}, None):
-        with pytest.raises(ValueError, match="messages must be a list of dictionaries such as"):
-            ours.chat(messages)
-    with pytest.raises(ValueError, match="text must be a string, got list"):
-        ours.encode(["Hello"])
-    with pytest.raises(ValueError, match="ids must be token ids from 0 on, got numbers from -1"):
-        ours.decode([3, -1])
+        refused("messages", ours.chat, messages)
+    refused("text", ours.encode, ["Hello"])
+    refused("ids", ours.decode, [3, -1])
     with pytest.raises(FileNotFoundError, match="must hold tokenizer.json"):
         load_tokenizer(tmp_path)
     with pytest.raises(FileNotFoundError, match="snapshot_download"):

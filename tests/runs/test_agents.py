@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from refusing import refused
 
 from attnbook import resources
 from attnbook.models.snail.agents import LSTMAgent
@@ -101,8 +102,7 @@ def test_blocks_in_another_order(tmp_path):
         for part in agents.make_agent(environments, "snail").body.parts
         if hasattr(part, "blocks")
     ] == [3, 3]
-    with pytest.raises(ValueError, match="order"):
-        agents.make_agent(environments, "snail", order="tx")
+    refused("order", agents.make_agent, environments, "snail", order="tx")
 
 
 def test_the_plan_earns_the_whole_fraction_and_random_half():
@@ -120,8 +120,7 @@ def test_the_plan_earns_the_whole_fraction_and_random_half():
 
 
 def test_an_unknown_agent_is_named_and_the_runs_of_the_paper_are_registered():
-    with pytest.raises(ValueError, match="kind"):
-        agents.make_agent(Bandits(), "gru")
+    refused("kind", lambda: agents.make_agent(Bandits(), "gru"))
     for kind in ("snail", "lstm"):
         assert load_experiments()[f"processes-{kind}-10-paper"].settings.episodes == 10
 

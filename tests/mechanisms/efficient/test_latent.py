@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from refusing import refused
 from torch import nn
 from watching import LargestTensor
 
@@ -211,14 +212,13 @@ def test_leading_dimensions_and_what_is_masked_may_be_anything(absorbed):
 def test_wrong_arguments_are_named():
     sizes, x = {"d_latent": 8, "d_head": 6}, torch.randn(2, 3, 9)
     right = LatentAttention(9, 3, rotary=RotaryPositions(4), **sizes)
-    for call, words in (
-        (lambda: LatentAttention(9, 3, rotary=None, **sizes), "rotary must be RotaryPo.*NoneType"),
-        (lambda: right(x, projected=(x, x)), "projected must be a LatentSource.*got tuple"),
-        (lambda: right(x[..., 1:]), "x must have width 9"),
-        (lambda: right(x.double()), "x must be of torch.float32, .* got torch.float64"),
+    for begin, call in (
+        ("rotary", lambda: LatentAttention(9, 3, rotary=None, **sizes)),
+        ("projected", lambda: right(x, projected=(x, x))),
+        ("x must have", lambda: right(x[..., 1:])),
+        ("x must be", lambda: right(x.double())),
     ):
-        with pytest.raises(ValueError, match=words):
-            call()
+        refused(begin, call)
 
 
 @pytest.mark.parametrize(("m", "n", "right"), [(1, 500, True), (500, 500, False), (1, 1, False)])

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refused
 from watching import LargestTensor
 
 import attnbook
@@ -462,38 +463,29 @@ def test_the_backward_pass_of_a_loop_makes_one_buffer_a_source_and_not_one_a_ste
 
 
 BAD = [
-    (dict(half_width=0), "^half_width must"),
-    (dict(sigma=0.0), "^sigma must"),
-    (
-        dict(position=torch.zeros(2, 3, dtype=torch.long), sigma=1.0),
-        "position must be real where there is a Gaussian",
-    ),
-    (
-        dict(position=torch.zeros(2, 4)),
-        r"position must hold one number per query, \(…, 3\), got shape \(2, 4\)",
-    ),
-    (dict(position=torch.zeros(5, 3)), "leading dimensions that broadcast"),
-    (dict(position=3.0), "^position must"),
-    (dict(sigma="a"), "^sigma must"),
-    (dict(key=torch.zeros(2, 0, WIDTH)), "empty source"),
-    (dict(key=torch.zeros(2, 7, WIDTH + 1)), "one width"),
-    (dict(value=torch.zeros(2, 6, 3)), r"value must have as many positions as key \(7\)"),
-    (dict(mask=torch.ones(2, 7)), "^mask must"),
-    (dict(position=torch.tensor([0.0, math.nan, 1.0])), "position must hold finite numbers"),
-    (dict(position=torch.zeros(2, 3, dtype=torch.complex64)), "^position must"),
-    (
-        dict(projected_keys=torch.zeros(2, 5, WIDTH)),
-        r"projected_keys must have a row for each key, \(2, 7, width\)",
-    ),
-    (dict(projected_keys=torch.zeros(2, 7, 3)), f"projected_keys must have width {WIDTH}"),
-    (dict(value=torch.zeros(2, 7, 3).double()), "query, key and value must have one dtype"),
-    (dict(score="dot"), "score must be a Score, got str"),
-    (dict(mask=torch.ones(2, 7, dtype=torch.bool)), "needs a dimension for the queries"),
+    ("half_width", dict(half_width=0)),
+    ("sigma", dict(sigma=0.0)),
+    ("position must be real", dict(position=torch.zeros(2, 3, dtype=torch.long), sigma=1.0)),
+    ("position must hold one", dict(position=torch.zeros(2, 4))),
+    ("query, key, value and position", dict(position=torch.zeros(5, 3))),
+    ("position", dict(position=3.0)),
+    ("sigma", dict(sigma="a")),
+    ("key", dict(key=torch.zeros(2, 0, WIDTH))),
+    ("DotScore", dict(key=torch.zeros(2, 7, WIDTH + 1))),
+    ("value must have as many", dict(value=torch.zeros(2, 6, 3))),
+    ("mask must be a boolean", dict(mask=torch.ones(2, 7))),
+    ("position must hold finite", dict(position=torch.tensor([0.0, math.nan, 1.0]))),
+    ("position", dict(position=torch.zeros(2, 3, dtype=torch.complex64))),
+    ("projected_keys must have a row", dict(projected_keys=torch.zeros(2, 5, WIDTH))),
+    ("projected_keys must have width", dict(projected_keys=torch.zeros(2, 7, 3))),
+    ("query, key and value", dict(value=torch.zeros(2, 7, 3).double())),
+    ("score", dict(score="dot")),
+    ("mask must be broadcastable", dict(mask=torch.ones(2, 7, dtype=torch.bool))),
 ]
 
 
-@pytest.mark.parametrize(("change", "words"), BAD)
-def test_bad_input_is_named(change, words):
+@pytest.mark.parametrize(("begin", "change"), BAD)
+def test_bad_input_is_named(begin, change):
     arguments = dict(
         score=attnbook.DotScore(),
         query=torch.zeros(2, 3, WIDTH),
@@ -501,9 +493,6 @@ def test_bad_input_is_named(change, words):
         position=torch.zeros(2, 3),
         half_width=2,
     )
-    with pytest.raises(ValueError, match=words):
-        attend_window(**{**arguments, **change})
-    with pytest.raises(ValueError, match="^d_query must"):
-        PredictedPosition(0)
-    with pytest.raises(ValueError, match="^lengths must"):
-        PredictedPosition(WIDTH)(torch.zeros(2, 3, WIDTH), [7, 5])
+    refused(begin, attend_window, **{**arguments, **change})
+    refused("d_query", PredictedPosition, 0)
+    refused("lengths", lambda: PredictedPosition(WIDTH)(torch.zeros(2, 3, WIDTH), [7, 5]))

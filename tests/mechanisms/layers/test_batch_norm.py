@@ -4,6 +4,7 @@ and padding that does not.
 
 import pytest
 import torch
+from refusing import refusals
 from torch import nn
 
 from attnbook import padding_mask, paper_parts
@@ -88,23 +89,17 @@ def test_a_whole_number_is_a_number():
     torch.testing.assert_close(LayerNorm(8, 0)(x), LayerNorm(8, 0.0)(x), atol=0, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (
-            lambda: BatchNorm(5)(torch.randn(1, 5)),
-            "two positions that count at least while training, got 1",
-        ),
-        (lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.zeros(2, 3, dtype=torch.bool)), "got 0"),
-        (lambda: BatchNorm(5)(torch.randn(2, 3, 4)), "must have width 5"),
-        (lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 3)), "^mask must"),
-        (
-            lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 4) > 0),
-            r"to \(…, positions\) = \(2, 3\), got shape \(2, 4\)$",
-        ),
-        (lambda: BatchNorm(5, momentum=2.0), "^momentum must"),
-    ],
+test_wrong_arguments_are_named = refusals(
+    ("x must have two", lambda: BatchNorm(5)(torch.randn(1, 5))),
+    (
+        "x must have two",
+        lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.zeros(2, 3, dtype=torch.bool)),
+    ),
+    ("x must have width", lambda: BatchNorm(5)(torch.randn(2, 3, 4))),
+    ("mask", lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 3))),
+    (
+        "mask must be broadcastable",
+        lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 4) > 0),
+    ),
+    ("momentum", lambda: BatchNorm(5, momentum=2.0)),
 )
-def test_wrong_arguments_are_named(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refused
 
 from attnbook import FeedForward, MixtureOfExperts, Switch
 from attnbook.mechanisms import balance_loss
@@ -282,22 +283,14 @@ def test_errors_name_the_argument():
     def expert():
         return FeedForward(D, 5)
 
-    for kind, options, word in (
-        (MixtureOfExperts, {"k": 5}, "^k must"),
-        (MixtureOfExperts, {"load_weight": -1}, "load_weight"),
-        (Switch, {"capacity_factor": 0}, "capacity_factor"),
-        (Switch, {"capacity_factor": math.inf}, "^capacity_factor must"),
-        (Switch, {"balance_weight": -1}, "balance_weight"),
-    ):
-        with pytest.raises(ValueError, match=word):
-            kind(D, E, expert, **options)
-    with pytest.raises(ValueError, match="num_experts"):
-        Switch(D, 0, expert)
+    refused("k", MixtureOfExperts, D, E, expert, k=5)
+    refused("importance_weight and load_weight", MixtureOfExperts, D, E, expert, load_weight=-1)
+    for wrong in ({"capacity_factor": 0}, {"capacity_factor": math.inf}, {"balance_weight": -1}):
+        refused(*wrong, Switch, D, E, expert, **wrong)
+    refused("num_experts", Switch, D, 0, expert)
     for kind in (MixtureOfExperts, Switch):
-        with pytest.raises(ValueError, match="^make_expert must be .* the module FeedForward"):
-            kind(D, E, expert())
-    with pytest.raises(ValueError, match="^x must"):
-        mixture()(torch.randn(1, 2, 5).double())
+        refused("make_expert", lambda: kind(D, E, expert()))
+    refused("x", lambda: mixture()(torch.randn(1, 2, 5).double()))
 
 
 # Known wrong versions: each told apart by the dense reference

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refusals, refused
 
 import attnbook
 from attnbook.mechanisms.memory import addressing as A
@@ -282,8 +283,7 @@ def test_sharpening_by_powers_breaks_where_ours_does_not():
     torch.testing.assert_close(sharp, torch.tensor([[[0.0, 1.0, 0.0]]]), atol=1e-6, rtol=0)
     sharp[0, 0, 1].backward()
     assert small.grad.isfinite().all()
-    with pytest.raises(ValueError, match="^weights must"):
-        A.sharpen(below, torch.ones(1, 1))
+    refused("weights", A.sharpen, below, torch.ones(1, 1))
 
 
 @settings(max_examples=60, deadline=None)
@@ -353,75 +353,39 @@ def test_a_gpu_gives_what_the_cpu_gives():
 P = problem()
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: A.read([1.0], P["previous"]), "^memory must"),
-        (lambda: A.read(P["memory"], P["previous"][..., 1:]), "^weights must"),
-        (lambda: A.read(P["memory"].long(), P["previous"]), "^memory must"),
-        (
-            lambda: A.write(P["memory"], P["previous"], P["erase"][..., 1:], P["add"]),
-            r"erase must be \(…, 3, 4\)",
-        ),
-        (
-            lambda: A.write(P["memory"], P["previous"], P["erase"], P["add"][:, 1:]),
-            r"add must be \(…, 3, 4\)",
-        ),
-        (lambda: A.write(P["memory"], P["previous"], 2 * P["erase"], P["add"]), "^erase must"),
-        (lambda: A.content_weights(P["key"][..., 1:], P["strength"], P["memory"]), "^key must"),
-        (
-            lambda: A.content_weights(P["key"], P["strength"][:, 1:], P["memory"]),
-            "strength must hold one number per head",
-        ),
-        (lambda: A.content_weights(P["key"], -P["strength"], P["memory"]), "^strength must"),
-        (
-            lambda: A.content_weights(P["key"], 3.0, P["memory"]),
-            "strength must hold one number per head.*got float",
-        ),
-        (
-            lambda: A.interpolate(P["previous"], P["previous"][..., 1:], P["gate"]),
-            r"previous must have \(3, 7\)",
-        ),
-        (lambda: A.interpolate(P["previous"], P["previous"], P["gate"] + 1), "^gate must"),
-        (
-            lambda: A.shift(P["previous"], P["kernel"][..., 1:]),
-            "kernel must have an odd number of shifts.*got 4",
-        ),
-        (
-            lambda: A.shift(P["previous"][..., :3], P["kernel"]),
-            "kernel must have an odd number of shifts .*at most 3",
-        ),
-        (lambda: A.shift(P["previous"], P["kernel"][:, 1:]), "kernel must have one row per head"),
-        (lambda: A.uniform_shift(0.5, 1), "^lowest must"),
-        (lambda: A.uniform_shift(torch.tensor(0.5), 0), "^shift_range must"),
-        (lambda: A.sharpen(P["previous"], P["gamma"] - 1.2), "^gamma must"),
-        (lambda: A.sharpen(P["previous"], P["gamma"][:, 1:]), "gamma must hold one number per"),
-        (
-            lambda: A.read(P["memory"], P["previous"].repeat(3, 1, 1)),
-            r"memory and weights must have leading .* broadcast, got \(2,\) and \(6,\)",
-        ),
-        (
-            lambda: A.write(P["memory"], P["previous"], P["erase"], P["add"].repeat(3, 1, 1)),
-            "memory, weights, erase and add must have leading",
-        ),
-        (
-            lambda: A.content_weights(P["key"], P["strength"].repeat(3, 1), P["memory"]),
-            "memory, key and strength must have leading",
-        ),
-        (
-            lambda: A.interpolate(P["previous"], P["previous"].repeat(3, 1, 1), P["gate"]),
-            "content, previous and gate must have leading",
-        ),
-        (
-            lambda: A.shift(P["previous"], P["kernel"].repeat(3, 1, 1)),
-            "weights and kernel must have leading",
-        ),
-        (
-            lambda: A.sharpen(P["previous"], P["gamma"].repeat(3, 1)),
-            "weights and gamma must have leading",
-        ),
-    ],
+test_bad_arguments_are_named = refusals(
+    ("memory", lambda: A.read([1.0], P["previous"])),
+    ("weights", lambda: A.read(P["memory"], P["previous"][..., 1:])),
+    ("memory", lambda: A.read(P["memory"].long(), P["previous"])),
+    ("erase must be", lambda: A.write(P["memory"], P["previous"], P["erase"][..., 1:], P["add"])),
+    ("add", lambda: A.write(P["memory"], P["previous"], P["erase"], P["add"][:, 1:])),
+    ("erase", lambda: A.write(P["memory"], P["previous"], 2 * P["erase"], P["add"])),
+    ("key", lambda: A.content_weights(P["key"][..., 1:], P["strength"], P["memory"])),
+    ("strength", lambda: A.content_weights(P["key"], P["strength"][:, 1:], P["memory"])),
+    ("strength", lambda: A.content_weights(P["key"], -P["strength"], P["memory"])),
+    ("strength", lambda: A.content_weights(P["key"], 3.0, P["memory"])),
+    ("previous", lambda: A.interpolate(P["previous"], P["previous"][..., 1:], P["gate"])),
+    ("gate", lambda: A.interpolate(P["previous"], P["previous"], P["gate"] + 1)),
+    ("kernel must have an", lambda: A.shift(P["previous"], P["kernel"][..., 1:])),
+    ("kernel must have an", lambda: A.shift(P["previous"][..., :3], P["kernel"])),
+    ("kernel must have one", lambda: A.shift(P["previous"], P["kernel"][:, 1:])),
+    ("lowest", lambda: A.uniform_shift(0.5, 1)),
+    ("shift_range", lambda: A.uniform_shift(torch.tensor(0.5), 0)),
+    ("gamma", lambda: A.sharpen(P["previous"], P["gamma"] - 1.2)),
+    ("gamma must hold", lambda: A.sharpen(P["previous"], P["gamma"][:, 1:])),
+    ("memory and weights", lambda: A.read(P["memory"], P["previous"].repeat(3, 1, 1))),
+    (
+        "memory, weights, erase",
+        lambda: A.write(P["memory"], P["previous"], P["erase"], P["add"].repeat(3, 1, 1)),
+    ),
+    (
+        "memory, key and",
+        lambda: A.content_weights(P["key"], P["strength"].repeat(3, 1), P["memory"]),
+    ),
+    (
+        "content, previous and",
+        lambda: A.interpolate(P["previous"], P["previous"].repeat(3, 1, 1), P["gate"]),
+    ),
+    ("weights and kernel", lambda: A.shift(P["previous"], P["kernel"].repeat(3, 1, 1))),
+    ("weights and gamma", lambda: A.sharpen(P["previous"], P["gamma"].repeat(3, 1))),
 )
-def test_bad_arguments_are_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

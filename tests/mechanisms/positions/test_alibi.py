@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from refusing import refused
 from watching import saved_bytes
 
 from attnbook import ALiBi, MultiHeadAttention, alibi_slopes, attend, causal_mask, padding_mask
@@ -195,11 +196,10 @@ def test_without_weights_memory_grows_with_the_length(causal, monkeypatch):
 
 def test_arguments():
     query, key, value = tensors()
-    for call, words in (
-        (lambda: ALiBi(0), "num_heads must be"),
-        (lambda: attend(ALiBi(2), query, key, value), "query must have num_heads = 2 heads"),
-        (lambda: attend(ALiBi(H), key, query, query), "n must be at least m = 7"),
-        (lambda: attend(ALiBi(H), query, key[..., 1:], value), "one width"),
+    for begin, call in (
+        ("num_heads", lambda: ALiBi(0)),
+        ("query", lambda: attend(ALiBi(2), query, key, value)),
+        ("n", lambda: attend(ALiBi(H), key, query, query)),
+        ("ALiBi needs query", lambda: attend(ALiBi(H), query, key[..., 1:], value)),
     ):
-        with pytest.raises(ValueError, match=words):
-            call()
+        refused(begin, call)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refused
 from torch.utils._pytree import tree_leaves
 from watching import LargestTensor
 
@@ -269,27 +270,30 @@ def test_under_autocast_the_state_stays_float32():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"form": "fast"}, "form must be one of"),
-        ({"chunk_length": 0}, "chunk_length must be an integer >= 1"),
-        ({"key": torch.ones(1, 4, 2)}, "query and key must have the same positions and widths"),
-        ({"value": torch.ones(1, 3, 2)}, "value must have as many positions as key"),
-        ({"value": torch.ones(1, 4, 2).double()}, "one dtype"),
+        ({"form": "fast"}, "form"),
+        ({"chunk_length": 0}, "chunk_length"),
+        ({"key": torch.ones(1, 4, 2)}, "query and key"),
+        ({"value": torch.ones(1, 3, 2)}, "value"),
+        ({"value": torch.ones(1, 4, 2).double()}, "query, key and value must have one"),
         (
             {
                 "query": torch.ones(1, 0, 3),
                 "key": torch.ones(1, 0, 3),
                 "value": torch.ones(1, 0, 2),
             },
-            "n ≥ 1",
+            "query and key",
         ),
-        ({"value": torch.ones(2, 4, 2), "key": torch.ones(3, 4, 3)}, "leading dimensions"),
-        ({"mask": torch.ones(1, 4)}, "mask must be a boolean tensor"),
+        (
+            {"value": torch.ones(2, 4, 2), "key": torch.ones(3, 4, 3)},
+            "query, key and value must have leading",
+        ),
+        ({"mask": torch.ones(1, 4)}, "mask must be a"),
         ({"mask": torch.ones(3, dtype=torch.bool)}, "mask must be broadcastable"),
-        ({"log_decay": torch.ones(1, 4, 1)}, "log_decay must be between -inf and 0"),
-        ({"log_decay": -torch.ones(1, 4, 2)}, "log_decay must be numbers broadcastable"),
-        ({"strength": torch.ones(1, 3)}, "strength must be numbers broadcastable"),
-        ({"strength": torch.ones(1, 4), "normalise": True}, "normalise must be False"),
-        ({"state": torch.ones(1, 2, 3)}, r"state must be \(1, 3, 2\)"),
+        ({"log_decay": torch.ones(1, 4, 1)}, "log_decay must be between"),
+        ({"log_decay": -torch.ones(1, 4, 2)}, "log_decay must be numbers"),
+        ({"strength": torch.ones(1, 3)}, "strength"),
+        ({"strength": torch.ones(1, 4), "normalise": True}, "normalise"),
+        ({"state": torch.ones(1, 2, 3)}, "state"),
     ],
 )
 def test_errors_name_the_argument(change, words):
@@ -298,5 +302,4 @@ def test_errors_name_the_argument(change, words):
         "key": torch.ones(1, 4, 3),
         "value": torch.ones(1, 4, 2),
     }
-    with pytest.raises(ValueError, match=words):
-        linear_attention(**{**arguments, **change})
+    refused(words, linear_attention, **{**arguments, **change})

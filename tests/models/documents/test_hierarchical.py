@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusing import refusals
 
 from attnbook import HierarchicalAttention
 from attnbook.models.documents.hierarchical import AttentionPooling
@@ -257,33 +258,21 @@ def test_it_finds_the_one_sentence_that_decides():
     assert (out.sentence_weights.argmax(-1) == deciding).float().mean() > 0.8
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda m: m(DOCUMENTS[0], LENGTHS), "^documents must"),
-        (lambda m: m(DOCUMENTS.float(), LENGTHS), "^documents must"),
-        (lambda m: m(DOCUMENTS, LENGTHS[:, :2]), r"lengths must be whole numbers \(3, 3\)"),
-        (lambda m: m(DOCUMENTS, LENGTHS > 0), "^lengths must"),
-        (lambda m: m(DOCUMENTS, LENGTHS + 1), "^lengths must"),
-        (
-            lambda m: m(DOCUMENTS, LENGTHS * torch.tensor([[1], [0], [1]])),
-            "at least one sentence with a word, got none in row 1",
-        ),
-        (lambda m: m(DOCUMENTS + 2, LENGTHS), "^documents must"),
-        (lambda m: HierarchicalAttention(9, 2, pooling="max"), "^pooling must"),
-        (
-            lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 6), torch.ones(2, 5) > 0),
-            "^value must",
-        ),
-        (lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), None), "^mask must"),
-        (lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 5)), "^mask must"),
-        (
-            lambda m: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 3) > 0),
-            r"to \(…, positions\) = \(2, 5\), got shape \(2, 3\)",
-        ),
-        (lambda m: HierarchicalAttention(9, 0), "^num_classes must"),
-    ],
+test_bad_input_is_named = refusals(
+    ("documents", lambda: build()(DOCUMENTS[0], LENGTHS)),
+    ("documents", lambda: build()(DOCUMENTS.float(), LENGTHS)),
+    ("lengths must be whole", lambda: build()(DOCUMENTS, LENGTHS[:, :2])),
+    ("lengths", lambda: build()(DOCUMENTS, LENGTHS > 0)),
+    ("lengths", lambda: build()(DOCUMENTS, LENGTHS + 1)),
+    ("every document must", lambda: build()(DOCUMENTS, LENGTHS * torch.tensor([[1], [0], [1]]))),
+    ("documents", lambda: build()(DOCUMENTS + 2, LENGTHS)),
+    ("pooling", lambda: HierarchicalAttention(9, 2, pooling="max")),
+    ("value", lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 6), torch.ones(2, 5) > 0)),
+    ("mask", lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), None)),
+    ("mask", lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 5))),
+    (
+        "mask must be broadcastable",
+        lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 3) > 0),
+    ),
+    ("num_classes", lambda: HierarchicalAttention(9, 0)),
 )
-def test_bad_input_is_named(call, words):
-    with pytest.raises(ValueError, match=words):
-        call(build())

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refused
 
 from attnbook.decoding import point_greedy
 from attnbook.decoding.pointing import permutation
@@ -263,35 +264,25 @@ def test_it_learns_to_sort_what_a_pointer_one_position_off_does_not():
 @pytest.mark.parametrize(
     "change, message",
     [
-        (dict(inputs=torch.zeros(3, N, 3, dtype=torch.float64)), "^inputs must"),
-        (dict(inputs=torch.zeros(3, N, 2).long()), "^inputs must"),
-        (dict(inputs=torch.zeros(3, 0, 2, dtype=torch.float64)), "^inputs must"),
-        (dict(lengths=torch.tensor([5, 3])), "^lengths must"),
-        (dict(lengths=torch.tensor([5.0, 3.0, 4.0])), "^lengths must"),
-        (dict(lengths=torch.ones(3, dtype=torch.bool)), "^lengths must"),
-        (dict(lengths=torch.tensor([5, 0, 4])), "lengths must be between 1 and 5"),
-        (dict(lengths=torch.tensor([6, 3, 4])), "lengths must be between 1 and 5"),
-        (dict(targets=ONCE[:2]), r"targets must be positions \(3, m\)"),
-        (dict(targets=ONCE.double()), r"targets must be positions \(3, m\)"),
-        (
-            dict(targets=torch.full((3, 2), -2)),
-            r"targets must hold positions below the length of their row, no END .* got \[-2\]",
-        ),
-        (
-            dict(targets=torch.tensor([[0], [3], [0]])),
-            r"targets must hold positions below .* got \[3\]",
-        ),
-        (dict(targets=ENDED), r"targets must hold positions below .* no END .* got \[5\]"),
-        (
-            dict(targets=torch.tensor([[0, 1, 0], [0, 1, 2], [0, 1, 2]])),
-            "targets must not hold a position twice",
-        ),
+        (dict(inputs=torch.zeros(3, N, 3, dtype=torch.float64)), "inputs"),
+        (dict(inputs=torch.zeros(3, N, 2).long()), "inputs"),
+        (dict(inputs=torch.zeros(3, 0, 2, dtype=torch.float64)), "inputs"),
+        (dict(lengths=torch.tensor([5, 3])), "lengths"),
+        (dict(lengths=torch.tensor([5.0, 3.0, 4.0])), "lengths"),
+        (dict(lengths=torch.ones(3, dtype=torch.bool)), "lengths"),
+        (dict(lengths=torch.tensor([5, 0, 4])), "lengths must be between"),
+        (dict(lengths=torch.tensor([6, 3, 4])), "lengths must be between"),
+        (dict(targets=ONCE[:2]), "targets must be"),
+        (dict(targets=ONCE.double()), "targets must be"),
+        (dict(targets=torch.full((3, 2), -2)), "targets must hold"),
+        (dict(targets=torch.tensor([[0], [3], [0]])), "targets must hold"),
+        (dict(targets=ENDED), "targets must hold"),
+        (dict(targets=torch.tensor([[0, 1, 0], [0, 1, 2], [0, 1, 2]])), "targets must not"),
     ],
 )
 def test_wrong_arguments_are_named(change, message):
     given = {"inputs": points(), "lengths": LENGTHS, "targets": ONCE, **change}
-    with pytest.raises(ValueError, match=message):
-        network(ends=False)(**given)
+    refused(message, network(ends=False), **given)
 
 
 @pytest.mark.parametrize("row", [[0, -1, 1, 5], [5, 0, -1, -1], [1, 5, 5, -1]])
@@ -317,8 +308,7 @@ def test_nothing_but_padding_stands_behind_an_end(row):
     ],
 )
 def test_sizes_below_one_are_named(sizes, message):
-    with pytest.raises(ValueError, match=message):
-        PointerNetwork(**{"d_input": 2, "ends": True, **sizes})
+    refused(message, PointerNetwork, **{"d_input": 2, "ends": True, **sizes})
 
 
 # The baselines
@@ -377,13 +367,8 @@ def test_only_the_baseline_with_attention_sees_single_states():
 
 def test_a_fixed_dictionary_has_no_word_for_more_positions():
     for attention in (False, True):
-        with pytest.raises(
-            ValueError,
-            match="inputs must have at most 4 positions, as many as the dictionary names, got 5",
-        ):
-            baseline(attention, ends=False, most=4)(points(), LENGTHS, ONCE)
-    with pytest.raises(ValueError, match="^most must"):
-        FixedDictionary(2, 0, attention=False, ends=True)
+        refused("inputs", baseline(attention, ends=False, most=4), points(), LENGTHS, ONCE)
+    refused("most", FixedDictionary, 2, 0, attention=False, ends=True)
     assert (
         network(ends=False)
         .encode(torch.zeros(1, 50, 2, dtype=torch.float64), torch.tensor([50]))

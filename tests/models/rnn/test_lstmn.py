@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from refusing import refusals, refused
 
 from attnbook.models.rnn.lstm_language_model import LSTMLanguageModel
 from attnbook.models.rnn.lstmn import LSTMN, LSTMNLayer
@@ -240,14 +241,8 @@ def test_a_row_that_is_hidden_might_as_well_not_be_there():
             built.step(x[:, 0], tapes, few), built.step(x[:, 0], tapes, few.expand(BATCH, N - 1))
         ):
             torch.testing.assert_close(result, expected, **EXACT)
-    with pytest.raises(
-        ValueError,
-        match=r"mask must be broadcastable to \(batch, rows of the tapes\) = \(3, 5\), got shape "
-        r"\(3, 6\)",
-    ):
-        built.step(x[:, 0], tapes, torch.ones(BATCH, N, dtype=torch.bool))
-    with pytest.raises(ValueError, match="^mask must"):
-        built.step(x[:, 0], tapes, allowed.tolist())
+    refused("mask", built.step, x[:, 0], tapes, torch.ones(BATCH, N, dtype=torch.bool))
+    refused("mask", lambda: built.step(x[:, 0], tapes, allowed.tolist()))
 
 
 def test_every_row_of_the_tape_is_projected_once():
@@ -310,36 +305,29 @@ def test_a_gpu_gives_what_the_cpu_gives():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda m: m(TOKENS[0]), "^tokens must"),
-        (lambda m: m([1, 2]), "^tokens must"),
-        (lambda m: m(TOKENS.float()), "token ids"),
-        (lambda m: m(TOKENS + 8), "^tokens must"),
-        (lambda m: m(TOKENS[:, :0]), "token ids"),
-        (lambda m: m(TOKENS, LENGTHS[:2]), "^lengths must"),
-        (lambda m: m(TOKENS, LENGTHS.float()), "^lengths must"),
-        (lambda m: m(TOKENS, LENGTHS - 1), "^lengths must"),
-        (lambda m: m(TOKENS, LENGTHS + 1), "^lengths must"),
+        (lambda m: m(TOKENS[0]), "tokens"),
+        (lambda m: m([1, 2]), "tokens"),
+        (lambda m: m(TOKENS.float()), "tokens"),
+        (lambda m: m(TOKENS + 8), "tokens"),
+        (lambda m: m(TOKENS[:, :0]), "tokens"),
+        (lambda m: m(TOKENS, LENGTHS[:2]), "lengths"),
+        (lambda m: m(TOKENS, LENGTHS.float()), "lengths"),
+        (lambda m: m(TOKENS, LENGTHS - 1), "lengths"),
+        (lambda m: m(TOKENS, LENGTHS + 1), "lengths"),
     ],
 )
 def test_bad_input_is_named(kind, call, words):
-    with pytest.raises(ValueError, match=words):
-        call(kind(8, d_embed=D_X, hidden_size=D_H))
+    refused(words, call, kind(8, d_embed=D_X, hidden_size=D_H))
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: LSTMN(8, hidden_size=0), "^hidden_size must"),
-        (lambda: LSTMLanguageModel(8, hidden_size=0), "^hidden_size must"),
-        (lambda: LSTMN(0), "^vocabulary_size must"),
-        (lambda: LSTMN(8, d_embed=0), "^d_embed must"),
-        (lambda: LSTMLanguageModel(8, d_embed=0), "^d_embed must"),
-        (lambda: LSTMN(8, d_attention=0), "^d_attention must"),
-        (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X), [3, 2]), "^lengths must"),
-        (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X + 1)), "^inputs must"),
-        (lambda: LSTMNLayer(D_X, D_H)(torch.zeros(3, D_X)), r"inputs must be \(batch, n, 3\)"),
-    ],
+test_bad_options_are_named = refusals(
+    ("hidden_size", lambda: LSTMN(8, hidden_size=0)),
+    ("hidden_size", lambda: LSTMLanguageModel(8, hidden_size=0)),
+    ("vocabulary_size", lambda: LSTMN(0)),
+    ("d_embed", lambda: LSTMN(8, d_embed=0)),
+    ("d_embed", lambda: LSTMLanguageModel(8, d_embed=0)),
+    ("d_attention", lambda: LSTMN(8, d_attention=0)),
+    ("lengths", lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X), [3, 2])),
+    ("inputs", lambda: LSTMNLayer(D_X, D_H)(torch.zeros(2, 3, D_X + 1))),
+    ("inputs must be", lambda: LSTMNLayer(D_X, D_H)(torch.zeros(3, D_X))),
 )
-def test_bad_options_are_named(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()

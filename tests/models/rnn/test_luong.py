@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from refusing import refusals, refused
 
 from attnbook import Luong
 from attnbook.decoding import beam_search, greedy
@@ -390,36 +391,31 @@ def test_a_window_that_keeps_step_loses_words_that_drift_and_global_attention_do
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (dict(attention="local"), "^attention must"),
-        (dict(score="concat"), "^score must"),
-        (dict(half_width=0), "^half_width must"),
-        (dict(unit="LSTM"), "^unit must"),
-        (dict(d_embed=0), "^d_embed must"),
-        (dict(score="location", max_source=0), "^max_source must"),
-        (dict(dropout=1.5), "^dropout must"),
-        (dict(target_size=0), "^target_size must"),
+        (dict(attention="local"), "attention"),
+        (dict(score="concat"), "score"),
+        (dict(half_width=0), "half_width"),
+        (dict(unit="LSTM"), "unit"),
+        (dict(d_embed=0), "d_embed"),
+        (dict(score="location", max_source=0), "max_source"),
+        (dict(dropout=1.5), "dropout"),
+        (dict(target_size=0), "target_size"),
     ],
 )
 def test_bad_options_are_named(options, words):
-    with pytest.raises(ValueError, match=words):
-        Luong(**{"source_size": 8, "target_size": 7, **options}, token_ids=TOKEN_IDS)
+    refused(words, Luong, **{"source_size": 8, "target_size": 7, **options}, token_ids=TOKEN_IDS)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda m: m(SOURCE, torch.tensor([8, 0, 1]), TARGET), "^lengths must"),
-        (lambda m: m(SOURCE, LENGTHS, TARGET[:2]), "target_in must have 3 rows"),
-        (lambda m: m(SOURCE + 5, LENGTHS, TARGET), "^source must"),
-        (lambda m: m(SOURCE.repeat(1, 2), LENGTHS, TARGET), "made for max_length = 9"),
-        (
-            lambda m: m.positions(
-                torch.zeros(3, 2, 5).double(), m.encode(SOURCE, LENGTHS), torch.arange(2)
-            ),
-            "has no window",
+test_bad_input_is_named = refusals(
+    ("lengths", lambda: build(score="location")(SOURCE, torch.tensor([8, 0, 1]), TARGET)),
+    ("target_in", lambda: build(score="location")(SOURCE, LENGTHS, TARGET[:2])),
+    ("source", lambda: build(score="location")(SOURCE + 5, LENGTHS, TARGET)),
+    ("key has 16", lambda: build(score="location")(SOURCE.repeat(1, 2), LENGTHS, TARGET)),
+    (
+        "global attention has",
+        lambda: build(score="location").positions(
+            torch.zeros(3, 2, 5).double(),
+            build(score="location").encode(SOURCE, LENGTHS),
+            torch.arange(2),
         ),
-    ],
+    ),
 )
-def test_bad_input_is_named(call, words):
-    with pytest.raises(ValueError, match=words):
-        call(build(score="location"))

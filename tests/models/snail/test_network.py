@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refusals, refused
 from torch.nn import functional as F
 
 from attnbook.models.snail.few_shot import FewShotSNAIL, PictureEmbedding, Prototypes, few_shot_loss
@@ -193,8 +194,7 @@ def test_a_leak_of_the_query_s_label_would_be_seen():
     assert (one_by_one(model, support, labels, query, of_query=answers) - right).abs().max() > 1e-4
     # a batch in which the query's label stands behind the others
     leaking = torch.cat([labels, answers[:, :1]], 1)
-    with pytest.raises(ValueError, match=r"labels must be \(2, 6\)"):
-        model(support, leaking, query)
+    refused("labels", model, support, leaking, query)
 
 
 def leaves_its_arguments_alone(model) -> bool:
@@ -312,39 +312,23 @@ def test_the_embedding_takes_bytes_and_any_leading_dimensions_and_keeps_pictures
     torch.testing.assert_close(result[1, 2], model(pictures[1, 2]), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (lambda: SNAIL(4, 3, 6, ()), "parts must name at least one part"),
-        (lambda: SNAIL(4, 3, 6, ("tc",)), "parts must be AttentionPart and TCPart, got str"),
-        (lambda: SNAIL(4, 3, 0), "^length must"),
-        (lambda: snail()(x_of(3)[..., :2]), "^x must"),
-        (lambda: snail()(x_of(3), ()), "past must have 5 entries"),
-        (lambda: PictureEmbedding(size=8), "^size must"),
-        (
-            lambda: PictureEmbedding()(torch.zeros(2, 27, 28)),
-            r"pictures must be \(…, 28, 28\), got shape \(2, 27, 28\)",
-        ),
-        (lambda: few_shot()(*episode(ways=4)[:3]), "^labels must"),
-        (lambda: few_shot()(episode()[0], episode()[1].double(), episode()[2]), "^labels must"),
-        (lambda: few_shot()(episode()[0][0], *episode()[1:3]), "support must be"),
-        (lambda: few_shot()(episode()[0].tolist(), *episode()[1:3]), "^support must"),
-        (
-            lambda: few_shot()(episode()[0][:, :0], episode()[1][:, :0], episode()[2]),
-            "^support must",
-        ),
-        (
-            lambda: Prototypes(Flat(), 4).double()(*episode()[:3]),
-            r"labels must hold every class from 0 to 3, missing in \(episode, class\) \[\[0, "
-            r"3\], \[1, 3\]\]",
-        ),
-        (
-            lambda: PictureEmbedding()(torch.zeros(2, 28, 28, dtype=torch.bool)),
-            "pictures must be uint8 or floating point numbers, got torch.bool",
-        ),
-        (lambda: Prototypes(Flat(), 0), "^ways must"),
-    ],
+test_bad_input_is_named = refusals(
+    ("parts must name", lambda: SNAIL(4, 3, 6, ())),
+    ("parts must be", lambda: SNAIL(4, 3, 6, ("tc",))),
+    ("length", lambda: SNAIL(4, 3, 0)),
+    ("x", lambda: snail()(x_of(3)[..., :2])),
+    ("past", lambda: snail()(x_of(3), ())),
+    ("size", lambda: PictureEmbedding(size=8)),
+    ("pictures must be", lambda: PictureEmbedding()(torch.zeros(2, 27, 28))),
+    ("labels", lambda: few_shot()(*episode(ways=4)[:3])),
+    ("labels", lambda: few_shot()(episode()[0], episode()[1].double(), episode()[2])),
+    ("support", lambda: few_shot()(episode()[0][0], *episode()[1:3])),
+    ("support", lambda: few_shot()(episode()[0].tolist(), *episode()[1:3])),
+    ("support", lambda: few_shot()(episode()[0][:, :0], episode()[1][:, :0], episode()[2])),
+    ("labels must hold", lambda: Prototypes(Flat(), 4).double()(*episode()[:3])),
+    (
+        "pictures must be uint8",
+        lambda: PictureEmbedding()(torch.zeros(2, 28, 28, dtype=torch.bool)),
+    ),
+    ("ways", lambda: Prototypes(Flat(), 0)),
 )
-def test_bad_input_is_named(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 import torch
+from refusing import refused
 
 from attnbook.models.pointer.network import PointerNetwork
 from attnbook.tasks.geometry import hulls
@@ -21,8 +22,7 @@ def test_a_stored_set_comes_again_and_endless_batches_do_not():
     stored = Repeated(batches, 24)
     for step in range(7):
         assert torch.equal(stored.batch(step).inputs, batches.batch(step % 3).inputs)
-    with pytest.raises(ValueError, match="pairs must be at least a batch of 8, got 7"):
-        Repeated(batches, 7)
+    refused("pairs", Repeated, batches, 7)
     assert stored.batch(2) is stored.batch(5), "made once"
 
 
@@ -140,8 +140,7 @@ def test_a_small_run_leaves_its_figures_and_its_checkpoint(
 
 def test_a_start_that_no_hull_has_is_named():
     settings = hulls_and_triangulations.PointSettings(first="anywhere", steps=1)
-    with pytest.raises(ValueError, match="first .*anywhere"):
-        hulls_and_triangulations.hull(settings)
+    refused("first", hulls_and_triangulations.hull, settings)
     with pytest.raises(ValueError, match="for hulls, got delaunay"):
         hulls_and_triangulations.delaunay(dataclasses.replace(settings, first="any corner"))
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from refusing import refused
 
 from attnbook.mechanisms import Interpolation
 from attnbook.tasks.text import facts
@@ -89,5 +90,4 @@ def test_a_scaled_copy_reads_far_words_as_near_ones():
     q = torch.randn(1, 1, 8)
     near, far = (m.stack.layers[0].attention.rotary(q, p) for m, p in ((model, 7), (scaled, 14)))
     torch.testing.assert_close(near, far)
-    with pytest.raises(ValueError, match="positions must be one of"):
-        experiment.make_model(replace(settings, positions="both"))
+    refused("positions", lambda: experiment.make_model(replace(settings, positions="both")))

@@ -1,0 +1,30 @@
+"""Arguments that are refused: the name that the message begins with, and the call.
+
+The wording of the checks stands in `tests/test_validate.py`; a longer beginning than a name is for
+calls that are refused for several reasons.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+__all__ = ["refusals", "refused"]
+
+
+def refused(begin: str, call: Callable[..., object], *given: object, **named: object) -> None:
+    """The call with what is given is refused with a message that begins so."""
+    with pytest.raises(ValueError, match=rf"^{re.escape(begin)}(?!\w)"):
+        call(*given, **named)
+
+
+def refusals(*rows: tuple[str, Callable[[], object]]):
+    """The test of a table: every call is refused with a message that begins so."""
+
+    @pytest.mark.parametrize(("begin", "call"), rows, ids=[begin for begin, _ in rows])
+    def test(begin, call):
+        refused(begin, call)
+
+    return test
