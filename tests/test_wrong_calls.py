@@ -17,6 +17,7 @@ from attnbook import (
     PointerNetwork,
     ScaledDotScore,
     Seq2Seq,
+    SlidingWindow,
     Transformer,
     TransformerLM,
     attend,
@@ -103,7 +104,7 @@ CALLS = {
         r"must be of torch.float32.*got torch.float64",
     ),
     "ids for vectors": (lambda: MultiHeadAttention(8, 2)(IDS), r"^query must .*got"),
-    "a window of nothing": (lambda: MultiHeadAttention(8, 2, window=0), r"^window must .*got 0"),
+    "a window of nothing": (lambda: SlidingWindow(0), r"^size must .*got 0"),
     "dropout of all": (lambda: MultiHeadAttention(8, 2, dropout=1.0), r"^dropout must .*got 1.0"),
     "heads of keys that do not divide": (
         lambda: MultiHeadAttention(8, 4, num_kv_heads=3),

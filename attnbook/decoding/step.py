@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..validate import check_integer, require
+from ..validate import check_ids, check_integer, check_lengths, require
 
 __all__ = ["Decoded", "Step", "TokenIds", "token_ids_of"]
 
@@ -117,3 +117,29 @@ def _checked(token_ids: object) -> TokenIds:
             f"{type(token_ids).__name__}"
         )
     return token_ids
+
+
+def check_source(source: torch.Tensor, lengths: torch.Tensor, vocabulary_size: int) -> None:
+    """Raise ``ValueError`` unless ``source (batch, n)`` and ``lengths (batch,)`` are a batch of
+    non-empty sources.
+    """
+    check_ids("source", source, vocabulary_size)
+    check_lengths(lengths, source.shape[0], "source", 1, source.shape[1])
+
+
+def check_target(target_in: torch.Tensor, batch: int, vocabulary_size: int) -> None:
+    """Raise ``ValueError`` unless ``target_in`` is ``(batch, m)`` of token ids."""
+    check_ids("target_in", target_in, vocabulary_size)
+    require(
+        target_in.shape[0] == batch,
+        f"target_in must have {batch} rows as source has, got {target_in.shape[0]}",
+    )
+
+
+def check_text(tokens: torch.Tensor, lengths: torch.Tensor | None, vocabulary_size: int) -> None:
+    """Raise ``ValueError`` unless ``tokens (batch, n)`` are ids and ``lengths (batch,)``, if given,
+    lie in 1 … n.
+    """
+    check_ids("tokens", tokens, vocabulary_size)
+    if lengths is not None:
+        check_lengths(lengths, len(tokens), "tokens", 1, tokens.shape[1])

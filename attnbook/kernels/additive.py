@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import torch
 
-from .blocks import BlockKernel, Pullback, blocks, check_projected_width
 from .precision import wide_dtype
+from .streaming import BlockKernel, Pullback, blocks, check_projected_width
 
 __all__ = ["AdditiveKernel", "additive_scores"]
 

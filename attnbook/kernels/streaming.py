@@ -1,29 +1,131 @@
-"""Attention without the m×n matrix: blocks of scores, a running softmax, and a backward pass that
-recomputes.
+"""Attention without the m×n matrix: blocks of scores, a softmax in one pass, and a backward pass
+that recomputes.
 
-The softmax over n keys is computed block by block, see
-:mod:`~attnbook.kernels.online_softmax`. What is stored between the forward and the
-backward pass is the context and one number per query, ``lse = log Σ_j exp e_j``, from which any
-block of weights is ``exp(e − lse)`` again. Memory grows with m + n.
+A softmax over all keys needs their largest score before it can take the first exponential. What it
+gives for *some* of the keys can be mended afterwards: when other keys bring a larger score, the sum
+and the output that were taken relative to the smaller one are multiplied by the exponential of the
+difference. So keys may come block by block, or a long source may be cut in parts that are attended
+to apart, on other cores or other machines, and merged.
 
-This works for every :class:`~attnbook.mechanisms.scores.base.Score`, because the gradient of a
-block of scores is taken by automatic differentiation of ``score.compare`` on that block alone,
-unless the score has a :meth:`~attnbook.mechanisms.scores.base.Score.block_kernel` of its own.
+What is stored between the forward and the backward pass is the context and one number per query,
+``lse = log Σ_j exp e_j``, from which any block of weights is ``exp(e − lse)`` again. Memory grows
+with m + n. This works for every :class:`~attnbook.mechanisms.scores.base.Score`, because the
+gradient of a block of scores is taken by automatic differentiation of ``score.compare`` on that
+block alone, unless the score has a
+:meth:`~attnbook.mechanisms.scores.base.Score.block_kernel` of its own.
 
-Sources: Milakov and Gimelshein 2018 (online softmax); Rabe and Staats 2021; Dao et al. 2022 for the
-dot product.
+Sources: Milakov and Gimelshein 2018, algorithm 3 (online softmax); Rabe and Staats 2021; Dao et al.
+2022, section 3.1, for the dot product.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import NamedTuple
+
 import torch
 
-from .blocks import blocks
+from ..validate import check_mask, check_tensor, require
 from .double_backward import check_once
-from .online_softmax import PartialContext, merge_contexts, partial_unchecked
-from .precision import autocast_as, autocast_state, wide_dtype
+from .precision import autocast_as, autocast_state, wide_dtype, without_autocast
 
-__all__ = ["stream_attention"]
+__all__ = [
+    "BLOCK_ELEMENTS",
+    "BlockKernel",
+    "PartialContext",
+    "blocks",
+    "check_projected_width",
+    "merge_contexts",
+    "partial_context",
+    "partial_unchecked",
+    "stream_attention",
+]
+
+Gradients = Sequence[torch.Tensor | None]
+Pullback = Callable[[torch.Tensor], Gradients]
+
+BLOCK_ELEMENTS = 2**20
+"""Elements of a block on a CPU: 4 MB in float32. It stays in the cache, and below the size at which
+the C library gives buffers back to the kernel."""
+_ACCELERATOR_ELEMENTS = 2**25  # many small kernels would leave it idle
+
+
+def blocks(
+    query: torch.Tensor, key: torch.Tensor, elements: int | None = None
+) -> Iterator[tuple[slice, slice, slice]]:
+    """Yield ranges of (first dimension, queries, keys) for ``query (b, …, m, d)`` and
+    ``key (b, …, n, d)``.
+
+    A block is long in keys first, as the softmax reads whole rows, then in queries. ``elements`` is
+    the upper bound of b × … × queries × keys × width in a block; it can be exceeded only by a
+    single query and a single key."""
+    if elements is None:
+        elements = BLOCK_ELEMENTS if query.device.type == "cpu" else _ACCELERATOR_ELEMENTS
+    size, m, n = query.shape[0], query.shape[-2], key.shape[-2]
+    per_pair = max(1, query.shape[1:-2].numel() * max(query.shape[-1], key.shape[-1]))
+    keys = max(1, min(n, elements // per_pair))
+    queries = max(1, min(m, elements // (per_pair * keys)))
+    rows = max(1, min(size, elements // (per_pair * keys * queries)))
+    for b in range(0, size, rows):
+        for i in range(0, m, queries):
+            for j in range(0, n, keys):
+                yield (
+                    slice(b, min(b + rows, size)),
+                    slice(i, min(i + queries, m)),
+                    slice(j, min(j + keys, n)),
+                )
+
+
+class BlockKernel:
+    """Scores of a block of queries and keys, and their gradient by automatic differentiation.
+
+    Args:
+        compare: ``(queries, projected keys) -> scores``.
+        query: what :func:`compare` takes as queries, ``(…, m, width)``.
+        parameters: what else the scores depend on, and whose gradients are wanted.
+    """
+
+    def __init__(
+        self,
+        compare: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+        query: torch.Tensor,
+        parameters: tuple[torch.Tensor, ...],
+    ) -> None:
+        self.compare, self.query, self.parameters = compare, query, parameters
+
+    def compare_with_pullback(
+        self, query: torch.Tensor, projected: torch.Tensor
+    ) -> tuple[torch.Tensor, Pullback]:
+        """Compare, and keep what the backward pass needs.
+
+        Returns:
+            The scores, detached, and a function from their gradient ``(…, m, n)`` to the gradients
+            of ``query``, of ``projected`` and of each of the parameters; None where there is none.
+            It is called once.
+        """
+        with torch.enable_grad():
+            q, k = query.detach().requires_grad_(), projected.detach().requires_grad_()
+            scores = self.compare(q, k)
+
+        def pullback(grad: torch.Tensor) -> Gradients:
+            inputs = [q, k, *self.parameters]
+            wanted = [t for t in inputs if t.requires_grad]
+            grads = iter(
+                torch.autograd.grad(scores, wanted, grad.to(scores.dtype), allow_unused=True)
+            )
+            return [next(grads) if t.requires_grad else None for t in inputs]
+
+        return scores.detach(), pullback
+
+
+def check_projected_width(width: int, projected: torch.Tensor) -> None:
+    """Raise a ``ValueError`` unless projected keys are as wide as what they are compared with."""
+    if projected.shape[-1] != width:
+        raise ValueError(
+            f"projected_keys must have width {width}, as project_keys(key) has, got shape "
+            f"{tuple(projected.shape)}"
+        )
 
 
 def stream_attention(
@@ -40,7 +142,7 @@ def stream_attention(
         value: ``(…, n, d_v)``.
         mask: boolean, broadcastable to ``(…, m, n)``; True = may attend.
         block_elements: upper bound of a block, see
-            :data:`~attnbook.kernels.blocks.BLOCK_ELEMENTS`.
+            :data:`~attnbook.kernels.streaming.BLOCK_ELEMENTS`.
         sink: numbers broadcastable to ``(…, m)``, a score for each query that belongs to no key.
 
     Returns:
@@ -140,3 +242,101 @@ class _Stream(torch.autograd.Function):
                     total += grad
         grads = grad_query, grad_projected, grad_value, grad_sink
         return None, None, None, *grads, *grad_parameters
+
+
+class PartialContext(NamedTuple):
+    """What attention to some of the keys leaves, so that others can be added.
+
+    ``top = max_j e_j``, ``total = Σ_j exp(e_j − top)``, ``summed = Σ_j exp(e_j − top) value_j``
+
+    Attributes:
+        top: ``(…, m, 1)``; the smallest finite number (or −∞) for a query that may attend to none
+            of the keys. No gradient flows through it: it cancels in what is made of the three.
+        total: ``(…, m, 1)``; 0 for such a query.
+        summed: ``(…, m, d_v)``; zeros for such a query.
+
+    Source: Milakov and Gimelshein 2018, algorithm 3 (m, d); Dao et al. 2022, section 3.1 (m, ℓ, O).
+    """
+
+    top: torch.Tensor
+    total: torch.Tensor
+    summed: torch.Tensor
+
+    @property
+    def context(self) -> torch.Tensor:
+        """``summed / total``, ``(…, m, d_v)``; zeros for a query that may attend to nothing."""
+        # whoever may attend to something has at least the 1 of the largest score
+        return self.summed / self.total.clamp_min(torch.finfo(self.total.dtype).tiny)
+
+    @property
+    def log_sum_exp(self) -> torch.Tensor:
+        """``log Σ_j exp(e_j) = top + log total``, ``(…, m, 1)``; −∞ for a query that may attend to
+        nothing."""
+        return self.top + self.total.log()
+
+
+def partial_context(
+    scores: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None = None
+) -> PartialContext:
+    """Attend to some of the keys, and leave the division by the sum for later.
+
+    Args:
+        scores: ``(…, m, n)``, of a :class:`~attnbook.mechanisms.scores.base.Score`, n ≥ 1.
+        value: ``(…, n, d_v)``.
+        mask: boolean, broadcastable to ``(…, m, n)``; True = may attend.
+
+    Returns:
+        :class:`PartialContext`, in float32 at least.
+    """
+    check_tensor("scores", scores)
+    check_tensor("value", value)
+    require(
+        scores.shape[-1] == value.shape[-2] >= 1,
+        f"scores must have a column for each of the {value.shape[-2]} positions of value, at least "
+        f"one, got shape {tuple(scores.shape)}",
+    )
+    check_mask(mask, tuple(scores.shape))
+    return partial_unchecked(scores.to(wide_dtype(scores, value)), value, mask)
+
+
+def partial_unchecked(
+    scores: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
+) -> PartialContext:
+    """:func:`partial_context` without its checks, for scores that are in float32 at least."""
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    # Never −∞, else a row without allowed keys were −∞ − (−∞), NaN.
+    top = scores.detach().amax(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).min)
+    weight = (scores - top).exp_()
+    with without_autocast(weight):
+        summed = weight @ value.to(weight.dtype)
+    return PartialContext(top, weight.sum(-1, keepdim=True), summed)
+
+
+def merge_contexts(*parts: PartialContext) -> PartialContext:
+    """The context of all keys from those of their parts, in any order.
+
+    ``top = max_p top_p``, ``total = Σ_p exp(top_p − top) total_p``,
+    ``summed = Σ_p exp(top_p − top) summed_p``
+
+    Args:
+        parts: at least one, all with the same queries and the same width of values.
+
+    Returns:
+        :class:`PartialContext`; its :attr:`~PartialContext.context` is that of attention to all the
+        keys at once, zeros for a query that may attend to nothing in any part.
+
+    Source: Milakov and Gimelshein 2018, section 3.1.
+    """
+    require(len(parts) >= 1, "parts must be at least one, got none")
+    shapes = [tuple(part.summed.shape) for part in parts]
+    require(
+        all(shape == shapes[0] for shape in shapes),
+        f"parts must have the same queries and width, got shapes {', '.join(map(str, shapes))}",
+    )
+    top = reduce(torch.maximum, (part.top.detach() for part in parts))
+    top = top.clamp_min(torch.finfo(top.dtype).min)
+    rescale = [(part.top.detach() - top).exp_() for part in parts]
+    total = sum(part.total * by for part, by in zip(parts, rescale))
+    summed = sum(part.summed * by for part, by in zip(parts, rescale))
+    return PartialContext(top, torch.as_tensor(total), torch.as_tensor(summed))

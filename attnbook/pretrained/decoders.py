@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from ..models.transformer.encoder_decoder import tie_weights
 from ..models.transformer.language_model import TransformerLM
+from ..models.transformer.parts import tie_weights
 from ..validate import check_integer, describe, require
 from .architectures import ARCHITECTURES, Architecture, text_part
 from .config import Config, check_folder, read_json

@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch.nn import functional as F
 
-from attnbook.mechanisms import MultiHeadAttention, NoPositions, PreNorm, RMSNorm, RotaryPositions
+from attnbook.mechanisms import (
+    MultiHeadAttention,
+    NoPositions,
+    PreNorm,
+    RMSNorm,
+    RotaryPositions,
+    SlidingWindow,
+)
 from attnbook.models.transformer.language_model import TransformerLM
 from attnbook.models.transformer.parts import paper_parts
 from attnbook.modules import temporary_mode
@@ -106,8 +113,7 @@ def make_model(
             bias=False,
             rotary=RotaryPositions(d_model // num_heads),
             learned_sink=learned_sink,
-            window=window,
-            sinks=sinks,
+            window=None if window is None else SlidingWindow(window, sinks),
         )
 
     parts = paper_parts(

@@ -9,13 +9,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attnbook.kernels import linear
-from attnbook.kernels.linear import Linear
+from attnbook.kernels import layers
+from attnbook.kernels.layers import Linear
 
 
 @pytest.fixture(autouse=True)
 def small_matrices_count_as_large(monkeypatch):
-    monkeypatch.setattr(linear, "_LARGE", 0)
+    monkeypatch.setattr(layers, "_LARGE", 0)
 
 
 def counted(run):
@@ -51,7 +51,7 @@ def test_few_rows_without_gradients_go_another_way(monkeypatch):
         assert counted(lambda: Linear(6, 7)(torch.ones(1, 6)))[1] == 0  # no two halves
         assert counted(lambda: Linear(6, 7)(torch.ones(2, 6)))[1] == 1
         assert counted(lambda: layer.bfloat16()(torch.ones(1, 6).bfloat16()))[1] == 0
-        monkeypatch.setattr(linear, "_LARGE", 61)
+        monkeypatch.setattr(layers, "_LARGE", 61)
         assert counted(lambda: Linear(6, 10)(torch.ones(1, 6)))[1] == 0  # 60 numbers
         assert counted(lambda: Linear(6, 12)(torch.ones(1, 6)))[1] == 1
     assert counted(lambda: Linear(6, 12)(torch.ones(1, 6)))[1] == 0

@@ -1,6 +1,6 @@
 """From scores to context: `attend`, masks, heads, and what is built of them."""
 
-from ...kernels.online_softmax import PartialContext, merge_contexts, partial_context
+from ...kernels.streaming import PartialContext, merge_contexts, partial_context
 from .conversion import group_by_means
 from .masks import causal_mask, masked_softmax, padding_mask
 from .multi_head import MultiHeadAttention

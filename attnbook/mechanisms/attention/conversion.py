@@ -7,7 +7,7 @@ import inspect
 
 import torch
 
-from ...kernels.linear import Linear
+from ...kernels.layers import Linear
 from ...validate import check_integer, require
 from .multi_head import MultiHeadAttention
 

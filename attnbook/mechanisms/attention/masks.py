@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from ...validate import check_integer, check_mask, check_values, check_whole, describe, require
 
-__all__ = ["padding_mask", "causal_mask", "masked_softmax", "softmax_over_allowed"]
+__all__ = ["causal_mask", "check_reading", "masked_softmax", "padding_mask", "softmax_over_allowed"]
 
 
 def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.Tensor:
@@ -122,3 +122,26 @@ def softmax_over_allowed(
     # the softmax clears the rest.
     filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     return filled.softmax(dim=-1).masked_fill(~mask, 0.0)
+
+
+def check_reading(
+    query: torch.Tensor, leading: torch.Size, n: int, mask: torch.Tensor | None, num_heads: int
+) -> tuple[torch.Tensor | None, int]:
+    """The mask under which queries ``(…, m, d)`` read a source of n positions, with two dimensions
+    at least, and the number of leading dimensions of the problem; or a ``ValueError``.
+    """
+    if n < 1:
+        raise ValueError(f"key must have at least one position, got {n}: an empty source")
+    batch = query.shape[:-2]
+    if batch != leading:
+        try:
+            batch = torch.broadcast_shapes(batch, leading)
+        except RuntimeError:
+            raise ValueError(
+                "query and key must have leading dimensions that broadcast, got "
+                f"{tuple(query.shape[:-2])} and {tuple(leading)}"
+            ) from None
+    m = query.shape[-2]
+    with_heads = isinstance(mask, torch.Tensor) and mask.dim() == len(batch) + 3
+    check_mask(mask, (*batch, num_heads, m, n) if with_heads else (*batch, m, n))
+    return mask if mask is None or mask.dim() > 1 else torch.atleast_2d(mask), len(batch)

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...kernels.dropout import Dropout
 from ...kernels.hidden import attend_despite, rows_that_see
-from ...kernels.linear import Linear
+from ...kernels.layers import Dropout, Linear
 from ...validate import (
     check_integer,
     check_maker,
@@ -21,13 +20,11 @@ from ...validate import (
     describe,
     require,
 )
-from ..caches.key_value import ProjectedSource, Read, read_source
-from ..caches.window import NearSinks, RollingSource, Window
+from ..caches.key_value import ProjectedSource, Read, positions_of, read_source
 from ..scores.base import Score
 from ..scores.functions import ScaledDotScore
-from .arguments import check_heads, check_reading
-from .grouped import attend_in_groups
-from .soft_attention import Attended
+from .masks import check_reading
+from .soft_attention import Attended, attend_in_groups
 
 __all__ = ["MultiHeadAttention"]
 
@@ -67,13 +64,8 @@ class MultiHeadAttention(nn.Module):
         learned_sink: whether each head learns a number ``sink``, whose exponential is one more term
             in the denominator of its softmax. It starts at 0; held there it is "softmax with one
             more". Weights then sum to less than 1.
-        window: each position sees itself and window − 1 before it, none after it, so that no causal
-            mask is needed; a cache keeps no others. Through L layers L·(window − 1) are reached.
-        sinks: so many first positions stay visible and cached, for a text that goes on without end.
-            Rotary positions are then those in the cache: a query is never further from the sinks
-            than sinks + window − 1, as far as it was in the training, while keys in the window keep
-            their distance. (Without sinks both are those in the text, as nothing is far.) Then the
-            m×n weights are stored where a query has come further.
+        window: a :class:`~attnbook.SlidingWindow`: each position sees so many before it and a few
+            first ones, none after it, so that no causal mask is needed; a cache keeps no others.
 
     Source: Vaswani et al. 2017, section 3.2.2; one head of keys and values, Shazeer 2019; several,
     Ainslie et al. 2023; rotary positions, Su et al. 2021; norms, Dehghani et al. 2023; learned
@@ -99,8 +91,7 @@ class MultiHeadAttention(nn.Module):
         rotary: nn.Module | None = None,
         normalise: Callable[[int], nn.Module] | None = None,
         learned_sink: bool = False,
-        window: int | None = None,
-        sinks: int = 0,
+        window: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
@@ -121,18 +112,28 @@ class MultiHeadAttention(nn.Module):
         self.score = ScaledDotScore() if score is None else score
         require(isinstance(self.score, Score), f"score must be a Score, got {describe(score)}")
         self.sink = nn.Parameter(torch.zeros(num_heads)) if learned_sink else None
-        heads = num_heads if num_kv_heads is None else num_kv_heads
-        heads = check_heads(num_heads, heads, self.d_head, self.score, rotary)
+        heads = check_integer("num_kv_heads", num_heads if num_kv_heads is None else num_kv_heads)
+        require(
+            num_heads % heads == 0, f"num_kv_heads must divide num_heads = {num_heads}, got {heads}"
+        )
+        for name in ("query_width", "key_width"):
+            width = getattr(self.score, name)
+            require(
+                width in (None, self.d_head),
+                f"score must be made for the width of a head, {self.d_head}; its {name} is {width}",
+            )
+        require(
+            rotary is None or getattr(rotary, "d_head", None) == self.d_head,
+            f"rotary must be RotaryPositions for the width of a head, {self.d_head}, got "
+            f"{rotary!r}",
+        )
+        require(
+            window is None or (hasattr(window, "roll") and not self.score.counts_positions),
+            f"window must be a SlidingWindow, and needs a score that counts no positions, got "
+            f"{describe(window)} and {type(self.score).__name__}",
+        )
         self.num_kv_heads, self.rotary = heads, rotary
-        require(
-            sinks == 0 or window is not None,
-            f"sinks need a window, got sinks = {sinks} and no window",
-        )
-        require(
-            window is None or not self.score.counts_positions,
-            f"window needs a score that counts no positions, got {type(self.score).__name__}",
-        )
-        self.window = None if window is None else Window(window, sinks)
+        self.window: Any = window
         if normalise is not None:
             check_maker("normalise", normalise)
         self.query_norm = None if normalise is None else normalise(self.d_head)
@@ -293,11 +294,8 @@ class MultiHeadAttention(nn.Module):
             f"projected must have {self.num_kv_heads} heads of keys, got shape "
             f"{tuple(projected.key.shape)}",
         )
-        require(
-            self.window is None or isinstance(projected, RollingSource),
-            f"projected must be a RollingSource for an attention with a window, as `project` "
-            f"makes it, got {type(projected).__name__}",
-        )
+        if self.window is not None:
+            self.window.check_rolling(projected)
 
     def _queries(self, query: torch.Tensor, position: int | torch.Tensor) -> torch.Tensor:
         """Queries of all heads ``(…, h, m, d_head)``; where some have gone further than a window
@@ -309,14 +307,9 @@ class MultiHeadAttention(nn.Module):
         if self.rotary is None:
             return heads
         turned = self.rotary(heads, positions_of(position, heads))
-        if self.window is None or self.window.sinks == 0:
+        if self.window is None:
             return turned
-        rows = positions_of(position, heads)
-        if not isinstance(rows, torch.Tensor):
-            if rows + heads.shape[-2] - 1 <= self.window.last:
-                return turned
-            rows = rows + torch.arange(heads.shape[-2], device=heads.device)
-        return torch.cat([turned, self.rotary(heads, rows.clamp(max=self.window.last))], dim=-1)
+        return self.window.with_near(turned, heads, position, self.rotary)
 
     # What a subclass may replace: how keys and values are made, what the heads do, how they are
     # joined, and which queries find anything.
@@ -347,7 +340,7 @@ class MultiHeadAttention(nn.Module):
         if scored is None:
             scored = score.project_keys(source.key) if score.counts_positions else source.key
         if query.shape[-1] > self.d_head and self.window is not None:
-            score, stored = NearSinks(score, source), True
+            score, stored = self.window.near_sinks(score, source), True
         sink = None if self.sink is None else self.sink.unsqueeze(-1)  # (h, 1)
         context, weights = attend_in_groups(
             score, query, scored, source.value, mask, stored, self.dropout, sink
@@ -372,13 +365,3 @@ def split_heads(projected: torch.Tensor, num_heads: int) -> torch.Tensor:
     dimension.
     """
     return projected.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
-
-
-def positions_of(position: int | torch.Tensor, heads: torch.Tensor) -> int | torch.Tensor:
-    """Of rows ``(…, h, n, w)`` that begin at ``position``: that number, or where it is one for each
-    text, ``(batch,)``, the positions of all, ``(batch, 1, n)``.
-    """
-    if not isinstance(position, torch.Tensor):
-        return position
-    rows = torch.arange(heads.shape[-2], device=heads.device)
-    return position.to(heads.device)[:, None, None] + rows

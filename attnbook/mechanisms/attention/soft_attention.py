@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import torch
 
-from ...kernels.blocks import check_projected_width
 from ...kernels.double_backward import is_wanted
 from ...kernels.fused import fused_attention, has_fused_kernel
 from ...kernels.hidden import attend_despite
-from ...kernels.streaming import stream_attention
+from ...kernels.streaming import check_projected_width, stream_attention
 from ...validate import (
     check_dtypes,
     check_mask,
@@ -23,7 +22,7 @@ from ...validate import (
 from ..scores.base import Score, check_score
 from .masks import check_sink, softmax_over_allowed
 
-__all__ = ["STORED_WEIGHTS", "Attended", "attend", "attend_unchecked"]
+__all__ = ["STORED_WEIGHTS", "Attended", "attend", "attend_in_groups", "attend_unchecked"]
 
 STORED_WEIGHTS = 2**20
 """Up to so many weights (batch × m × n; 4 MB in float32) are kept for the backward pass even where
@@ -78,7 +77,7 @@ def attend(
         projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many
             times.
         dropout: what the weights go through before they meet the values, such as
-            :class:`~attnbook.kernels.dropout.Dropout`. The weights returned are those before it,
+            :class:`~attnbook.kernels.layers.Dropout`. The weights returned are those before it,
             and all m×n are stored. None, or a module in evaluation mode: nothing.
         sink: numbers broadcastable to ``(…, m)``: a score for each query that belongs to no key, so
             that the weights sum to less than 1, see
@@ -159,3 +158,68 @@ def attend_unchecked(
     weights = softmax_over_allowed(scores, mask, sink).to(value.dtype)
     context = (weights if dropout is None else dropout(weights)) @ value
     return Attended(context, weights if need_weights else None)
+
+
+def attend_in_groups(
+    score: Score,
+    query: torch.Tensor,
+    projected_keys: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    need_weights: bool,
+    dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    sink: torch.Tensor | None = None,
+) -> Attended:
+    """:func:`attend_unchecked` for h heads of queries and g heads of keys and values:
+    ``head_i = attend(query_i, key_j, value_j)``, ``j = ⌊i g / h⌋``.
+
+    The queries of a group stand behind one another, as more queries of one head. So the keys are
+    read where they lie, once for the group, and not copied for each head of queries.
+
+    Args:
+        query: ``(…, h, m, d)``.
+        projected_keys, value: ``(…, g, n, d)`` and ``(…, g, n, d_v)``; g divides h.
+        mask: broadcastable to ``(…, h, m, n)``, with two dimensions at least.
+        sink: broadcastable to ``(…, h, m)``, with two dimensions at least.
+
+    Returns:
+        ``context (…, h, m, d_v)`` and ``weights (…, h, m, n)`` or None.
+    """
+    m, shared = query.shape[-2], query.shape[-3] // projected_keys.shape[-3]
+    if shared > 1 and score.counts_positions:
+        # it has to see where a query stands, and in which head
+        projected_keys, value = (t.repeat_interleave(shared, -3) for t in (projected_keys, value))
+        shared = 1
+    if shared == 1:
+        return attend_unchecked(
+            score, query, projected_keys, value, mask, need_weights, dropout, sink
+        )
+    if sink is not None:
+        sink = sink.expand(*sink.shape[:-2], query.shape[-3], m)
+        sink = sink.unflatten(-2, (-1, shared)).flatten(-2)  # (…, g, h/g · m)
+    query = query.unflatten(-3, (-1, shared)).flatten(-3, -2)  # (…, g, h/g · m, d)
+    if mask is not None:
+        mask = _for_groups(mask, shared, m)
+    # of a step in decoding the weights are few, and quicker stored than not
+    stored = need_weights or (m == 1 and query.device.type == "cpu")
+    context, weights = attend_unchecked(
+        score, query, projected_keys, value, mask, stored, dropout, sink
+    )
+
+    def of_heads(t: torch.Tensor) -> torch.Tensor:
+        return t.unflatten(-2, (shared, m)).flatten(-4, -3)
+
+    if weights is None or not need_weights:
+        return Attended(of_heads(context), None)
+    return Attended(of_heads(context), of_heads(weights))
+
+
+def _for_groups(mask: torch.Tensor, shared: int, m: int) -> torch.Tensor:
+    """A mask ``(…, h or 1, m or 1, n or 1)`` for queries in groups of h/g heads:
+    ``(…, g or 1, h/g · m or 1, n or 1)``.
+    """
+    of_heads = mask.dim() > 2 and mask.shape[-3] > 1
+    if mask.shape[-2] == 1 and not of_heads:
+        return mask
+    mask = mask.unflatten(-3, (-1, shared)) if of_heads else mask.unsqueeze(-3)
+    return mask.expand(*mask.shape[:-3], shared, m, -1).flatten(-3, -2)

@@ -4,6 +4,13 @@ of them.
 
 from .key_value import ProjectedSource
 from .paged import PagedCache, PagedSource
-from .window import RollingSource, sliding_window_mask
+from .window import RollingSource, SlidingWindow, sliding_window_mask
 
-__all__ = ["PagedCache", "PagedSource", "ProjectedSource", "RollingSource", "sliding_window_mask"]
+__all__ = [
+    "PagedCache",
+    "PagedSource",
+    "ProjectedSource",
+    "RollingSource",
+    "SlidingWindow",
+    "sliding_window_mask",
+]

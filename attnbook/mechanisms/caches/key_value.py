@@ -8,7 +8,7 @@ import torch
 
 from ...validate import check_integer
 
-__all__ = ["ProjectedSource", "Read", "read_source"]
+__all__ = ["ProjectedSource", "Read", "positions_of", "read_source"]
 
 
 class ProjectedSource(NamedTuple):
@@ -70,3 +70,13 @@ def read_source(
         x, mask=mask, projected=source, need_weights=need_weights, position=position
     )
     return Read(context, source, weights)
+
+
+def positions_of(position: int | torch.Tensor, heads: torch.Tensor) -> int | torch.Tensor:
+    """Of rows ``(…, h, n, w)`` that begin at ``position``: that number, or where it is one for each
+    text, ``(batch,)``, the positions of all, ``(batch, 1, n)``.
+    """
+    if not isinstance(position, torch.Tensor):
+        return position
+    rows = torch.arange(heads.shape[-2], device=heads.device)
+    return position.to(heads.device)[:, None, None] + rows

@@ -11,9 +11,9 @@ from torch import nn
 
 from ...validate import check_integer, may_look, require
 from ..scores.base import Score
-from .key_value import ProjectedSource
+from .key_value import ProjectedSource, positions_of
 
-__all__ = ["NearSinks", "RollingSource", "Window", "join_masks", "sliding_window_mask"]
+__all__ = ["NearSinks", "RollingSource", "SlidingWindow", "join_masks", "sliding_window_mask"]
 
 
 def sliding_window_mask(
@@ -72,14 +72,27 @@ def join_masks(mask: torch.Tensor | None, seen: torch.Tensor) -> torch.Tensor:
     return mask & seen
 
 
-class Window(nn.Module):
-    """What of a text a position sees: itself, the ``size − 1`` positions before it, and the first
-    ``sinks``. It makes the band of a mask, and the cache that keeps no more.
+class SlidingWindow(nn.Module):
+    """What of a text a position of a :class:`~attnbook.MultiHeadAttention` sees: itself, the
+    ``size − 1`` positions before it, and the first ``sinks``.
+
+    It makes the band of a mask, and the cache that keeps no more. Through L layers
+    L·(size − 1) positions are reached.
+
+    Args:
+        size: at least 1, the position itself.
+        sinks: so many first positions stay visible and cached, for a text that goes on without end.
+            Rotary positions are then those in the cache: a query is never further from the sinks
+            than sinks + size − 1, as far as it was in the training, while keys in the window keep
+            their distance. (Without sinks both are those in the text, as nothing is far.) Then the
+            m×n weights are stored where a query has come further.
+
+    Source: Jiang et al. 2023 (Mistral 7B); sinks, Xiao et al. 2024, section 3.2.
     """
 
     def __init__(self, size: int, sinks: int = 0) -> None:
         super().__init__()
-        self.size, self.sinks = check_integer("window", size), check_integer("sinks", sinks, 0)
+        self.size, self.sinks = check_integer("size", size), check_integer("sinks", sinks, 0)
 
     @property
     def last(self) -> int:
@@ -91,6 +104,38 @@ class Window(nn.Module):
     def visible(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         """Who sees whom, by the positions in the text of queries ``(…, m)`` and keys ``(…, n)``."""
         return _visible(query, key, self.size, self.sinks)
+
+    def with_near(
+        self,
+        turned: torch.Tensor,
+        heads: torch.Tensor,
+        position: int | torch.Tensor,
+        rotary: nn.Module,
+    ) -> torch.Tensor:
+        """Queries ``(…, h, m, d_head)`` that were turned by their positions; where some have gone
+        further than the sinks can be, behind each what it is for the sinks,
+        ``(…, h, m, 2·d_head)``.
+        """
+        if self.sinks == 0:
+            return turned
+        rows = positions_of(position, heads)
+        if not isinstance(rows, torch.Tensor):
+            if rows + heads.shape[-2] - 1 <= self.last:
+                return turned
+            rows = rows + torch.arange(heads.shape[-2], device=heads.device)
+        return torch.cat([turned, rotary(heads, rows.clamp(max=self.last))], dim=-1)
+
+    def near_sinks(self, score: Score, source: RollingSource) -> NearSinks:
+        """The score of what :meth:`with_near` gives."""
+        return NearSinks(score, source)
+
+    def check_rolling(self, source: object) -> None:
+        """Raise ``ValueError`` unless ``source`` is a :class:`RollingSource`."""
+        if not isinstance(source, RollingSource):
+            raise ValueError(
+                f"projected must be a RollingSource for an attention with a window, as `project` "
+                f"makes it, got {type(source).__name__}"
+            )
 
     def band(
         self,
@@ -143,7 +188,7 @@ class RollingSource(ProjectedSource):
         fresh: so many of the last positions can be cut off.
     """
 
-    window: Window
+    window: SlidingWindow
     position: torch.Tensor
     index: torch.Tensor
     total: int

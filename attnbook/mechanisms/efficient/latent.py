@@ -10,13 +10,12 @@ import torch
 from torch import nn
 
 from ...kernels.hidden import attend_despite
-from ...kernels.linear import Linear
+from ...kernels.layers import Linear
 from ...validate import check_integer, check_position, check_tensor, describe, require
-from ..attention.arguments import check_reading
-from ..attention.grouped import attend_in_groups
-from ..attention.multi_head import MultiHeadAttention, positions_of
-from ..attention.soft_attention import Attended, attend_unchecked
-from ..caches.key_value import Read, read_source
+from ..attention.masks import check_reading
+from ..attention.multi_head import MultiHeadAttention
+from ..attention.soft_attention import Attended, attend_in_groups, attend_unchecked
+from ..caches.key_value import Read, positions_of, read_source
 from ..layers.norms import RMSNorm
 from ..scores.functions import DotScore, ScaledDotScore
 

@@ -2,7 +2,7 @@
 layers, convolutions.
 """
 
-from ...kernels.dropout import Dropout
+from ...kernels.layers import Dropout
 from .conditional_norm import ConditionalBatchNorm
 from .feed_forward import FeedForward, GatedFeedForward
 from .mixture_of_experts import MixtureOfExperts, Switch, balance_loss

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.dropout import Dropout
 from ...kernels.hidden import rows_that_see
+from ...kernels.layers import Dropout
 from ...validate import check_integer, check_mask, check_number, check_tensor, require
 from ..attention.soft_attention import Attended
 from ..caches.key_value import Read

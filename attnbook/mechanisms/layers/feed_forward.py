@@ -8,8 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.dropout import Dropout
-from ...kernels.linear import Linear
+from ...kernels.layers import Dropout, Linear
 from ...validate import check_integer, check_number, check_tensor, require
 
 __all__ = ["ACTIVATIONS", "GATES", "FeedForward", "GatedFeedForward"]

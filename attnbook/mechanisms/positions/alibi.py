@@ -8,9 +8,9 @@ import math
 
 import torch
 
-from ...kernels.blocks import BlockKernel
 from ...kernels.fused import fused_attention, has_fused_kernel
 from ...kernels.precision import finest_dtype, wide_product
+from ...kernels.streaming import BlockKernel
 from ...validate import check_integer, may_look, require
 from ..attention.soft_attention import STORED_WEIGHTS
 from ..scores.base import Score

@@ -10,7 +10,7 @@ from torch import nn
 from ...kernels.hidden import attend_despite
 from ...kernels.precision import without_autocast
 from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
-from ..attention.arguments import check_reading
+from ..attention.masks import check_reading
 from ..attention.soft_attention import Attended
 from ..caches.key_value import ProjectedSource
 from .absolute import wave_vectors

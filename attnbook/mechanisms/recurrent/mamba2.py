@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.linear import Linear
+from ...kernels.layers import Linear
 from ...validate import check_integer, check_tensor, require
 from .linear import RecurrentOutput, linear_attention
 from .multi_head import HeadDecay, RecurrentAttention, RecurrentState

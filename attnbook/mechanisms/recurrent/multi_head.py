@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.linear import Linear
+from ...kernels.layers import Linear
 from ...validate import check_choice, check_integer, check_tensor, require
 from ..caches.key_value import Read
 from ..layers.norms import RMSNorm

@@ -13,8 +13,8 @@ from typing import ClassVar, cast
 import torch
 from torch import nn
 
-from ...kernels.blocks import BlockKernel, check_projected_width
 from ...kernels.precision import wide_product
+from ...kernels.streaming import BlockKernel, check_projected_width
 from ...validate import check_choice, check_tensor, describe, require
 
 __all__ = ["SCORES", "Score", "check_score", "make_score"]

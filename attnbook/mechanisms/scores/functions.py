@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ...kernels.additive import AdditiveKernel, additive_scores
-from ...kernels.blocks import BlockKernel, check_projected_width
+from ...kernels.streaming import BlockKernel, check_projected_width
 from ...kernels.triton_kernels import use_triton
 from ...validate import check_integer, check_number, require
 from .base import Score

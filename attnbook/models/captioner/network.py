@@ -9,10 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...decoding.step import Step, TokenIds, check_token_ids
+from ...decoding.step import Step, TokenIds, check_target, check_token_ids
 from ...mechanisms import AdditiveScore, attend, masked_softmax
 from ...validate import check_choice, check_integer, describe, require
-from ..rnn.common import check_target
 
 __all__ = [
     "Captioner",

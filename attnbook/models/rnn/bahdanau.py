@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...decoding.step import Decoded, Step, TokenIds, check_token_ids
+from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token_ids
 from ...mechanisms import attend, make_score, padding_mask
 from ...validate import check_integer, check_number
-from .common import check_source, check_target, make_cell, make_recurrent, run_packed
+from .common import make_cell, make_recurrent, run_packed
 
 __all__ = ["Annotations", "Bahdanau"]
 

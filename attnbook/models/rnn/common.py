@@ -7,17 +7,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_choice, check_ids, check_integer, check_lengths, require
+from ...validate import check_choice, check_integer
 
-__all__ = [
-    "UNITS",
-    "check_source",
-    "check_target",
-    "make_cell",
-    "make_recurrent",
-    "reverse_padded",
-    "run_packed",
-]
+__all__ = ["UNITS", "make_cell", "make_recurrent", "reverse_padded", "run_packed"]
 
 
 class _OnEveryDevice(nn.RNNBase):
@@ -101,23 +93,6 @@ def make_cell(unit: str, input_size: int, hidden_size: int) -> nn.RNNCellBase:
     """Make the cell of one step of a unit named in :data:`UNITS`."""
     _, kind = _unit(unit)
     return kind(check_integer("input_size", input_size), check_integer("hidden_size", hidden_size))
-
-
-def check_source(source: torch.Tensor, lengths: torch.Tensor, vocabulary_size: int) -> None:
-    """Raise ``ValueError`` unless ``source (batch, n)`` and ``lengths (batch,)`` are a batch of
-    non-empty sources.
-    """
-    check_ids("source", source, vocabulary_size)
-    check_lengths(lengths, source.shape[0], "source", 1, source.shape[1])
-
-
-def check_target(target_in: torch.Tensor, batch: int, vocabulary_size: int) -> None:
-    """Raise ``ValueError`` unless ``target_in`` is ``(batch, m)`` of token ids."""
-    check_ids("target_in", target_in, vocabulary_size)
-    require(
-        target_in.shape[0] == batch,
-        f"target_in must have {batch} rows as source has, got {target_in.shape[0]}",
-    )
 
 
 def reverse_padded(source: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

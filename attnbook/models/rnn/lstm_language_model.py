@@ -5,20 +5,11 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...decoding.step import Decoded, TokenIds, check_token_ids
-from ...validate import check_ids, check_integer, check_lengths, check_number
+from ...decoding.step import Decoded, TokenIds, check_text, check_token_ids
+from ...validate import check_integer, check_number
 from .common import make_recurrent, run_packed
 
-__all__ = ["LSTMLanguageModel", "check_text"]
-
-
-def check_text(tokens: torch.Tensor, lengths: torch.Tensor | None, vocabulary_size: int) -> None:
-    """Raise ``ValueError`` unless ``tokens (batch, n)`` are ids and ``lengths (batch,)``, if given,
-    lie in 1 … n.
-    """
-    check_ids("tokens", tokens, vocabulary_size)
-    if lengths is not None:
-        check_lengths(lengths, len(tokens), "tokens", 1, tokens.shape[1])
+__all__ = ["LSTMLanguageModel"]
 
 
 class LSTMLanguageModel(nn.Module):

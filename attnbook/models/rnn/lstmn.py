@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...decoding.step import Decoded, TokenIds, check_token_ids
+from ...decoding.step import Decoded, TokenIds, check_text, check_token_ids
 from ...mechanisms import AdditiveScore, attend, padding_mask
 from ...validate import (
     check_integer,
@@ -19,7 +19,6 @@ from ...validate import (
     check_tensor,
     require,
 )
-from .lstm_language_model import check_text
 
 __all__ = ["LSTMN", "LSTMNLayer", "Tapes"]
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...decoding.step import Decoded, Step, TokenIds, check_token_ids
+from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token_ids
 from ...mechanisms import (
     Attended,
     PredictedPosition,
@@ -21,7 +21,7 @@ from ...mechanisms import (
     padding_mask,
 )
 from ...validate import check_choice, check_integer, check_number, require
-from .common import check_source, check_target, make_recurrent, run_packed
+from .common import make_recurrent, run_packed
 
 __all__ = ["ATTENTIONS", "DecoderState", "Luong", "Source"]
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...decoding.step import Decoded, Step, TokenIds, check_token_ids
+from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token_ids
 from ...validate import check_integer, check_number
-from .common import check_source, check_target, make_recurrent, reverse_padded, run_packed
+from .common import make_recurrent, reverse_padded, run_packed
 
 __all__ = ["Seq2Seq", "Summary"]
 

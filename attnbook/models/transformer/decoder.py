@@ -19,9 +19,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.dropout import Dropout
-from ...kernels.linear import Linear
+from ...kernels.layers import Dropout, Linear
 from ...mechanisms.attention.multi_head import MultiHeadAttention
+from ...mechanisms.caches.window import SlidingWindow
 from ...mechanisms.layers.embeddings import ScaledEmbedding
 from ...mechanisms.layers.feed_forward import GatedFeedForward
 from ...mechanisms.layers.norms import LayerNorm, RMSNorm
@@ -88,7 +88,7 @@ def decoder_parts(
             d_head=width,
             rotary=RotaryPositions(width) if rotary is None else rotary,
             normalise=norm if normalise else None,
-            window=window,
+            window=None if window is None else SlidingWindow(window),
             bias=bias,
             output_bias=output_bias,
         ),

@@ -7,13 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...decoding.step import Decoded, Step, TokenIds, check_token_ids
+from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token_ids
 from ...mechanisms import causal_mask, padding_mask
 from ...mechanisms.layers.embeddings import set_padding
 from ...validate import check_choice, check_integer, require
-from ..rnn.common import check_source, check_target
 from .layers import Stacked
-from .parts import Parts, check_parts, paper_parts
+from .parts import Parts, check_parts, paper_parts, tie_weights
 
 __all__ = ["DecoderState", "HeadWeights", "ReadSource", "Transformer"]
 
@@ -194,21 +193,3 @@ class Transformer(nn.Module):
         if source_weights is None or decoded.weights is None:
             return Decoded(logits, None)
         return Decoded(logits, HeadWeights(source_weights, *map(tuple, zip(*decoded.weights))))
-
-
-def tie_weights(output: nn.Module, embedding: nn.Module) -> None:
-    """Make the matrix before the softmax that of the embedding, or raise ``ValueError`` where their
-    shapes differ.
-    """
-    ours, theirs = getattr(output, "weight", None), getattr(embedding, "weight", None)
-    if (
-        not isinstance(ours, nn.Parameter)
-        or not isinstance(theirs, nn.Parameter)
-        or ours.shape != theirs.shape
-    ):
-        raise ValueError(
-            "tie needs an output and an embedding with weights of one shape, got "
-            f"{None if ours is None else tuple(ours.shape)} and "
-            f"{None if theirs is None else tuple(theirs.shape)}; give tie='none'"
-        )
-    output.weight = theirs

@@ -4,19 +4,16 @@ encoder-only model of words in context.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from ...decoding.step import Decoded, Step, TokenIds, check_token_ids
+from ...decoding.step import Decoded, Step, TokenIds, check_text, check_token_ids
 from ...mechanisms import causal_mask, padding_mask
 from ...mechanisms.layers.embeddings import set_padding
-from ...modules import map_tensors
-from ...validate import check_ids, check_integer, check_lengths, describe, may_look, require
-from ..rnn.lstm_language_model import check_text
-from .encoder_decoder import tie_weights
-from .parts import Parts, check_parts, paper_parts
+from ...validate import check_ids, check_integer, check_lengths, describe, may_look
+from .parts import Parts, check_parts, paper_parts, tie_weights
 
 __all__ = ["TextState", "TransformerEncoderModel", "TransformerLM"]
 
@@ -162,12 +159,13 @@ class TransformerLM(_OneStack):
             step = self._read(token[:, None], state)
         except (IndexError, RuntimeError):  # a look at each token would cost a decoder more
             check_ids("token", token, self.vocabulary_size, "(batch)")
-            rows: list[int] = []
-            map_tensors(lambda tensor: rows.append(len(tensor)) or tensor, state.caches)
-            require(
-                not rows or rows[0] == len(token),
-                f"token must have {rows and rows[0]} rows as state has, got {len(token)}",
-            )
+            first: Any = state.caches
+            while isinstance(first, tuple) and first:
+                first = first[0]
+            if isinstance(first, torch.Tensor) and len(first) != len(token):
+                raise ValueError(
+                    f"token must have {len(first)} rows as state has, got {len(token)}"
+                ) from None
             raise
         return step._replace(logits=step.logits[:, 0])
 

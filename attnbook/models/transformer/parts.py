@@ -9,8 +9,7 @@ from functools import partial
 
 from torch import nn
 
-from ...kernels.dropout import Dropout
-from ...kernels.linear import Linear
+from ...kernels.layers import Dropout, Linear
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.embeddings import ScaledEmbedding
 from ...mechanisms.layers.feed_forward import FeedForward
@@ -20,7 +19,7 @@ from ...mechanisms.positions.absolute import SinusoidalPositions
 from ...validate import check_integer, check_maker, check_number, describe, require
 from .layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 
-__all__ = ["Parts", "alternating", "check_parts", "paper_parts"]
+__all__ = ["Parts", "alternating", "check_parts", "paper_parts", "tie_weights"]
 
 Make = Callable[[], nn.Module]
 
@@ -190,3 +189,21 @@ def paper_parts(
         output=lambda size: Linear(d_model, size, bias=False),
         dropout=partial(Dropout, dropout),
     )
+
+
+def tie_weights(output: nn.Module, embedding: nn.Module) -> None:
+    """Make the matrix before the softmax that of the embedding, or raise ``ValueError`` where their
+    shapes differ.
+    """
+    ours, theirs = getattr(output, "weight", None), getattr(embedding, "weight", None)
+    if (
+        not isinstance(ours, nn.Parameter)
+        or not isinstance(theirs, nn.Parameter)
+        or ours.shape != theirs.shape
+    ):
+        raise ValueError(
+            "tie needs an output and an embedding with weights of one shape, got "
+            f"{None if ours is None else tuple(ours.shape)} and "
+            f"{None if theirs is None else tuple(theirs.shape)}; give tie='none'"
+        )
+    output.weight = theirs

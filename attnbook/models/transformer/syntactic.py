@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...decoding.step import Decoded, TokenIds, check_token_ids
+from ...decoding.step import Decoded, TokenIds, check_text, check_token_ids
 from ...mechanisms import padding_mask
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.embeddings import set_padding
@@ -16,7 +16,6 @@ from ...mechanisms.positions.syntactic import (
     tree_offset,
 )
 from ...validate import check_integer, require
-from ..rnn.lstm_language_model import check_text
 from .layers import EncoderLayer, LayerOutput
 from .parts import Parts, check_parts, paper_parts
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ...kernels.linear import Linear
+from ...kernels.layers import Linear
 from ...mechanisms import padding_mask
 from ...mechanisms.layers.embeddings import ScaledEmbedding
 from ...mechanisms.positions.absolute import LearnedPositions, wave_vectors

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...kernels.linear import Linear
+from ...kernels.layers import Linear
 from ...kernels.precision import finest_dtype
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.norms import LayerNorm

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from ...kernels.linear import Linear
+from ...kernels.layers import Linear
 from ...mechanisms.layers.residual import PreNorm
 from ...mechanisms.positions.absolute import LearnedPositions
 from ...validate import check_integer, describe, require

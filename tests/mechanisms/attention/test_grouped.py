@@ -22,6 +22,7 @@ from attnbook import (
     RelativeMultiHeadAttention,
     RMSNorm,
     RotaryPositions,
+    SlidingWindow,
     attend,
     causal_mask,
     convert_rotary_layout,
@@ -356,11 +357,11 @@ def test_wrong_arguments_are_named():
         (RelativeMultiHeadAttention, {"max_distance": 2}, {"learned_sink": True}),
         (RelativeMultiHeadAttention, {"max_distance": 2}, {"score": None}),
         (LocalAttention, {"block_length": 2}, {"num_kv_heads": 1}),
-        (LocalAttention, {"block_length": 2}, {"window": 2}),
+        (LocalAttention, {"block_length": 2}, {"window": SlidingWindow(2)}),
         (LinformerAttention, {"length": 4, "rank": 2}, {"rotary": RotaryPositions(4)}),
         (SynthesizerAttention, {"length": 4}, {"normalise": RMSNorm}),
         (SynthesizerAttention, {"length": 4}, {"d_key": 3}),
-        (MemoryCompressedAttention, {}, {"window": 2}),
+        (MemoryCompressedAttention, {}, {"window": SlidingWindow(2)}),
     ],
 )
 def test_a_layer_takes_only_what_it_is_defined_with(kind, own, option):

@@ -39,7 +39,7 @@ def way(request, monkeypatch):
     if request.param == "large":
         monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
         monkeypatch.setattr(alibi_module, "STORED_WEIGHTS", 0)
-        monkeypatch.setattr("attnbook.kernels.blocks.BLOCK_ELEMENTS", 99)
+        monkeypatch.setattr("attnbook.kernels.streaming.BLOCK_ELEMENTS", 99)
     return request.param == "stored"
 
 

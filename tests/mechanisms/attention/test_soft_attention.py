@@ -214,7 +214,7 @@ def test_parameters_behind_a_parametrization_get_the_same_gradients_without_weig
     same one for every block.
     """
     monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
-    monkeypatch.setattr("attnbook.kernels.blocks.BLOCK_ELEMENTS", 40)
+    monkeypatch.setattr("attnbook.kernels.streaming.BLOCK_ELEMENTS", 40)
     torch.manual_seed(0)
     score = add_spectral_norm(AdditiveScore(D, D, 5).double()).train(training)
     state, gradients = copy.deepcopy(score.state_dict()), []

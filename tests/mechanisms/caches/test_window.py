@@ -11,6 +11,7 @@ from attnbook import (
     MultiHeadAttention,
     PagedCache,
     RotaryPositions,
+    SlidingWindow,
     causal_mask,
     sliding_window_mask,
 )
@@ -43,7 +44,7 @@ def test_the_mask_is_its_formula(window, sinks):
 def layer(window, sinks=0, rotary=None, kv=2):
     torch.manual_seed(0)
     made = MultiHeadAttention(
-        D, H, d_head=WIDTH, num_kv_heads=kv, window=window, sinks=sinks, rotary=rotary
+        D, H, d_head=WIDTH, num_kv_heads=kv, window=SlidingWindow(window, sinks), rotary=rotary
     ).double()
     with torch.no_grad():
         for p in made.parameters():
@@ -254,13 +255,17 @@ def test_compiled():
 
 def test_wrong_arguments_are_named():
     x = torch.randn(2, 3, 12)
-    made, plain = MultiHeadAttention(12, 3, window=2), MultiHeadAttention(12, 3)
+    made, plain = MultiHeadAttention(12, 3, window=SlidingWindow(2)), MultiHeadAttention(12, 3)
     for call, words in (
         (lambda: sliding_window_mask(3, 2, window=1), "n must be at least m = 3"),
         (lambda: sliding_window_mask(3, window=0), "window must be"),
-        (lambda: MultiHeadAttention(12, 3, window=0), "window must be"),
-        (lambda: MultiHeadAttention(12, 3, sinks=4), "sinks need a window"),
-        (lambda: MultiHeadAttention(12, 3, window=2, score=ALiBi(3)), "counts no positions"),
+        (lambda: SlidingWindow(0), "size must be"),
+        (lambda: SlidingWindow(2, -1), "sinks must be"),
+        (lambda: MultiHeadAttention(12, 3, window=2), "window must be a SlidingWindow.*got int"),
+        (
+            lambda: MultiHeadAttention(12, 3, window=SlidingWindow(2), score=ALiBi(3)),
+            "counts no positions",
+        ),
         (
             lambda: made.project(x).extend(made.project(x[:, :1])),
             "position must go on behind the cache, at 3, got 0",

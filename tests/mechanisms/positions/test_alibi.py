@@ -66,7 +66,7 @@ def way(request, monkeypatch):
     if request.param == "large":
         monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
         monkeypatch.setattr(alibi_module, "STORED_WEIGHTS", 0)
-        monkeypatch.setattr("attnbook.kernels.blocks.BLOCK_ELEMENTS", 9)
+        monkeypatch.setattr("attnbook.kernels.streaming.BLOCK_ELEMENTS", 9)
     return request.param == "stored"
 
 

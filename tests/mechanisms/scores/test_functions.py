@@ -87,9 +87,9 @@ def test_additive_can_be_differentiated_twice_and_twice_over(problem):
 def test_additive_in_blocks_equals_the_formula_in_value_and_gradient(
     problem, elements, monkeypatch
 ):
-    from attnbook.kernels import blocks
+    from attnbook.kernels import streaming
 
-    monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", elements)
+    monkeypatch.setattr(streaming, "BLOCK_ELEMENTS", elements)
     score = AdditiveScore(6, 6, 5).double()
     result = []
     for way in (

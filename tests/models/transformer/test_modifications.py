@@ -18,13 +18,14 @@ from attnbook import (
     PreNorm,
     RMSNorm,
     RotaryPositions,
+    SlidingWindow,
     Transformer,
     causal_mask,
     padding_mask,
     paper_parts,
 )
 from attnbook.decoding import greedy
-from attnbook.kernels.dropout import Dropout
+from attnbook.kernels.layers import Dropout
 from attnbook.mechanisms import PostNorm, ResidualConnection
 from attnbook.mechanisms.attention.synthesizer import SYNTHESIZERS, SynthesizerAttention
 from attnbook.mechanisms.layers.convolution import DynamicConvolution, LightweightConvolution
@@ -335,7 +336,7 @@ def test_weighted_blocks_have_one_sublayer_less():
     assert encoder.score is own.score and (encoder.d_head, encoder.d_head_value) == (5, 3)
     assert (decoder.key_width, decoder.value_width) == (7, 9)
     options = {"rotary": RotaryPositions(D // H), "normalise": RMSNorm, "num_kv_heads": 1}
-    made = MultiHeadAttention(D, H, learned_sink=True, window=3, sinks=1, **options)
+    made = MultiHeadAttention(D, H, learned_sink=True, window=SlidingWindow(3, 1), **options)
     names = {*dict(made.named_parameters())}
     joined = WeightedEncoderLayer(made, network, wire()).attention
     assert names <= {*dict(joined.named_parameters())} | {BIAS}

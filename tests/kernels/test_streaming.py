@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from refusing import refused
 
 from attnbook import ScaledDotScore, attend
-from attnbook.kernels.online_softmax import PartialContext, merge_contexts, partial_context
+from attnbook.kernels.streaming import PartialContext, merge_contexts, partial_context
 
 EXACT = {"atol": 1e-10, "rtol": 0}
 M, N, D_V = 4, 9, 3
