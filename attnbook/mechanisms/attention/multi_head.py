@@ -21,8 +21,7 @@ from ...validate import (
     require,
 )
 from ..caches.key_value import ProjectedSource, Read, positions_of, read_source
-from ..scores.base import Score
-from ..scores.functions import ScaledDotScore
+from ..scores.base import ScaledDotScore, Score
 from .masks import check_reading
 from .soft_attention import Attended, attend_in_groups
 

@@ -17,7 +17,8 @@ from ..attention.multi_head import MultiHeadAttention
 from ..attention.soft_attention import Attended, attend_in_groups, attend_unchecked
 from ..caches.key_value import Read, positions_of, read_source
 from ..layers.norms import RMSNorm
-from ..scores.functions import DotScore, ScaledDotScore
+from ..scores.base import ScaledDotScore
+from ..scores.functions import DotScore
 
 if TYPE_CHECKING:
     from ..positions.rotary import RotaryPositions

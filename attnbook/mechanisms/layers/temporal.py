@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from ...validate import check_integer, check_number, check_tensor, require
 from ..attention.masks import causal_mask
 from ..attention.soft_attention import attend
-from ..scores.functions import ScaledDotScore
+from ..scores.base import ScaledDotScore
 
 __all__ = [
     "AttentionBlock",

@@ -2,10 +2,18 @@
 registry.
 """
 
-from . import functions
-from .base import SCORES, Score, make_score
+from .additive import AdditiveScore
+from .base import SCORES, ScaledDotScore, Score, make_score
 from .functions import *  # noqa: F403
+from .functions import __all__ as _functions
 from .soft_cap import SoftCappedScore
 
-__all__ = ["SCORES", "Score", "SoftCappedScore", "make_score"]
-__all__ += functions.__all__
+__all__ = [
+    "SCORES",
+    "AdditiveScore",
+    "ScaledDotScore",
+    "Score",
+    "SoftCappedScore",
+    "make_score",
+]
+__all__ += _functions

@@ -7,6 +7,7 @@ scores any number of queries against the result. ``score(query, key)`` does both
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import ClassVar, cast
 
@@ -15,13 +16,13 @@ from torch import nn
 
 from ...kernels.precision import wide_product
 from ...kernels.streaming import BlockKernel, check_projected_width
-from ...validate import check_choice, check_tensor, describe, require
+from ...validate import check_choice, check_number, check_tensor, describe, require
 
-__all__ = ["SCORES", "Score", "check_score", "make_score"]
+__all__ = ["SCORES", "ScaledDotScore", "Score", "check_score", "make_score"]
 
 SCORES: dict[str, type[Score]] = {}
-"""Every score of the book under its name from the literature; the book's summary table is made
-from it.
+"""Every score of the book under its name from the literature, in the order of the years of its
+papers; the book's summary table is made from it.
 """
 
 
@@ -50,6 +51,13 @@ class Score(nn.Module):
         super().__init_subclass__(**kwargs)
         if cls.__dict__.get("name"):
             SCORES[cls.name] = cls
+            for name in sorted(SCORES, key=lambda name: SCORES[name].year()):
+                SCORES[name] = SCORES.pop(name)
+
+    @classmethod
+    def year(cls) -> str:
+        """Of the paper that ``source`` names, at its end."""
+        return cls.source[-4:]
 
     def project_keys(self, key: torch.Tensor) -> torch.Tensor:
         """Return what of the score depends on the keys alone, ``(…, n, width)``: computed once per
@@ -143,6 +151,33 @@ class Score(nn.Module):
                 f"{type(self).__name__} needs query and key of one width, got {query.shape[-1]} "
                 f"and {key.shape[-1]}"
             )
+
+
+class ScaledDotScore(Score):
+    """The inner product divided by the root of the width of the keys: ``score(s, h) = sᵀ h / √d``.
+
+    For independent components of variance 1 the product sᵀh has variance d; the factor brings it
+    back to 1, so that the softmax does not saturate as d grows.
+
+    Args:
+        scale: factor of the inner product instead of 1 / √d.
+
+    Source: Vaswani et al. 2017, section 3.2.1.
+    """
+
+    name = "scaled_dot"
+    formula = r"s^\top h / \sqrt{d}"
+    source = "Vaswani et al. 2017"
+
+    def __init__(self, scale: float | None = None) -> None:
+        super().__init__()
+        self.scale = None if scale is None else float(check_number("scale", scale, above=0))
+
+    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+        self._check_equal_widths(query, key)
+
+    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return query, 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
 
 
 def check_score(score: object) -> Score:

@@ -7,26 +7,13 @@ have in common stands in :class:`~attnbook.mechanisms.scores.base.Score`.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import nn
 
-from ...kernels.additive import AdditiveKernel, additive_scores
-from ...kernels.streaming import BlockKernel, check_projected_width
-from ...kernels.triton_kernels import use_triton
 from ...validate import check_integer, check_number, require
-from .base import Score
+from .base import ScaledDotScore, Score
 
-__all__ = [
-    "ContentScore",
-    "AdditiveScore",
-    "LocationScore",
-    "GeneralScore",
-    "DotScore",
-    "ScaledDotScore",
-    "ReducedRankScore",
-]
+__all__ = ["ContentScore", "LocationScore", "GeneralScore", "DotScore", "ReducedRankScore"]
 
 
 class ContentScore(Score):
@@ -70,65 +57,6 @@ class ContentScore(Score):
 
     def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
         return self._unit(query), 1.0
-
-
-class AdditiveScore(Score):
-    """A feed-forward network with one hidden layer of tanh units; also called concat attention.
-
-    ``score(s, h) = v·tanh(W_s s + W_h h)``, the same as ``v·tanh(W [s; h])`` with W = [W_s, W_h].
-    W_h h is computed once per source. The hidden layer, m·n·d_hidden numbers, is computed in blocks
-    and never stored; see :func:`attnbook.kernels.additive.additive_scores`, also
-    for what can be differentiated twice.
-
-    Args:
-        d_query: width of the queries.
-        d_key: width of the keys.
-        d_hidden: width of the hidden layer; ``d_query`` when not given.
-
-    Source: Bahdanau, Cho and Bengio 2015, appendix A.1.2; no bias, as there.
-    """
-
-    name = "additive"
-    formula = r"v^\top \tanh(W[s; h])"
-    source = "Bahdanau, Cho and Bengio 2015"
-
-    def __init__(self, d_query: int, d_key: int, d_hidden: int | None = None) -> None:
-        super().__init__()
-        d_hidden = d_query if d_hidden is None else d_hidden
-        self.query_width = check_integer("d_query", d_query)
-        self.key_width = check_integer("d_key", d_key)
-        # W_s
-        self.query_projection = nn.Linear(d_query, check_integer("d_hidden", d_hidden), bias=False)
-        self.key_projection = nn.Linear(d_key, d_hidden, bias=False)  # W_h
-        self.vector = nn.Linear(d_hidden, 1, bias=False)  # v
-
-    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
-        return self.key_projection(key)  # (…, n, d_hidden)
-
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
-        check_projected_width(self.vector.in_features, projected)
-        compute = additive_scores
-        if use_triton(query, projected):
-            from ...kernels.additive_triton import additive_scores as compute
-        return compute(self.query_projection(query), projected, self.vector.weight[0])
-
-    def fused_attention(
-        self,
-        query: torch.Tensor,
-        projected: torch.Tensor,
-        value: torch.Tensor,
-        mask: torch.Tensor | None,
-    ) -> torch.Tensor | None:
-        if not use_triton(query, projected, value):
-            return None
-        from ...kernels.additive_triton import additive_attention
-
-        check_projected_width(self.vector.in_features, projected)
-        query = self.query_projection(query)
-        return additive_attention(query, projected, value, self.vector.weight[0], mask)
-
-    def block_kernel(self, query: torch.Tensor) -> BlockKernel:
-        return AdditiveKernel(self.query_projection(query), self.vector.weight)
 
 
 class LocationScore(Score):
@@ -205,7 +133,7 @@ class GeneralScore(Score):
         return query, 1.0
 
 
-class DotScore(Score):
+class DotScore(ScaledDotScore):
     """The inner product of query and key: ``score(s, h) = sᵀ h``. No parameters; one width for
     both.
 
@@ -216,35 +144,8 @@ class DotScore(Score):
     formula = r"s^\top h"
     source = "Luong, Pham and Manning 2015"
 
-    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
-        self._check_equal_widths(query, key)
-
-    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
-        return query, 1.0
-
-
-class ScaledDotScore(DotScore):
-    """The inner product divided by the root of the width of the keys: ``score(s, h) = sᵀ h / √d``.
-
-    For independent components of variance 1 the product sᵀh has variance d; the factor brings it
-    back to 1, so that the softmax does not saturate as d grows.
-
-    Args:
-        scale: factor of the inner product instead of 1 / √d.
-
-    Source: Vaswani et al. 2017, section 3.2.1.
-    """
-
-    name = "scaled_dot"
-    formula = r"s^\top h / \sqrt{d}"
-    source = "Vaswani et al. 2017"
-
-    def __init__(self, scale: float | None = None) -> None:
-        super().__init__()
-        self.scale = None if scale is None else float(check_number("scale", scale, above=0))
-
-    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
-        return query, 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
+    def __init__(self) -> None:
+        super().__init__(scale=1.0)
 
 
 class ReducedRankScore(Score):

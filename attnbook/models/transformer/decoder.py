@@ -28,7 +28,7 @@ from ...mechanisms.layers.norms import LayerNorm, RMSNorm
 from ...mechanisms.layers.residual import PreNorm, SandwichNorm
 from ...mechanisms.positions.absolute import LearnedPositions, NoPositions
 from ...mechanisms.positions.rotary import RotaryPositions
-from ...mechanisms.scores.functions import ScaledDotScore
+from ...mechanisms.scores.base import ScaledDotScore
 from ...mechanisms.scores.soft_cap import SoftCappedScore, soft_cap
 from ...validate import check_integer, check_number, require
 from .parts import Parts, paper_parts
