@@ -2,18 +2,12 @@
 registry.
 """
 
-from .additive import AdditiveScore
+from . import additive, functions
+from .additive import *  # noqa: F403
 from .base import SCORES, ScaledDotScore, Score, make_score
 from .functions import *  # noqa: F403
-from .functions import __all__ as _functions
 from .soft_cap import SoftCappedScore
 
-__all__ = [
-    "SCORES",
-    "AdditiveScore",
-    "ScaledDotScore",
-    "Score",
-    "SoftCappedScore",
-    "make_score",
-]
-__all__ += _functions
+__all__ = ["SCORES", "ScaledDotScore", "Score", "SoftCappedScore", "make_score"]
+__all__ += additive.__all__
+__all__ += functions.__all__

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import torch
 from torch import nn
 
 from ...mechanisms.layers.residual import ResidualConnection
-from .layers import Attention, EncoderLayer, LayerOutput
+from .layers import Attention, EncoderLayer
 from .parts import Parts
 
 __all__ = ["AttentionOnlyLayer", "attention_only"]
@@ -33,11 +32,7 @@ class AttentionOnlyLayer(EncoderLayer):
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> None:
-        nn.Module.__init__(self)  # not that of the block, which has two sublayers
-        self.attention, self.around_attention = attention, residual()
-
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None, **options) -> LayerOutput:
-        return self.attend(x, mask, **options)
+        super().__init__(attention, None, residual)
 
 
 def attention_only(parts: Parts) -> Parts:

@@ -92,8 +92,9 @@ class EncoderLayer(nn.Module):
     Transformer.
 
     Args:
-        attention, feed_forward: modules, see above.
-        residual: a function that makes a residual connection; called twice.
+        attention, feed_forward: modules, see above; without the second, None, the block is the
+            attention alone.
+        residual: a function that makes a residual connection; called for each.
 
     Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, n)`` → :class:`LayerOutput`; n
     is m, or more with a cache.
@@ -104,12 +105,14 @@ class EncoderLayer(nn.Module):
     def __init__(
         self,
         attention: Attention,
-        feed_forward: nn.Module,
+        feed_forward: nn.Module | None,
         residual: Callable[[], ResidualConnection],
     ) -> None:
         super().__init__()
         self.attention, self.around_attention = attention, residual()
-        self.feed_forward, self.around_feed_forward = feed_forward, residual()
+        self.feed_forward = feed_forward
+        if feed_forward is not None:
+            self.around_feed_forward = residual()
 
     def forward(
         self,
@@ -129,27 +132,15 @@ class EncoderLayer(nn.Module):
             position: of the first of x, an integer or one for each text, ``(batch,)``; for an
                 attention that asks for it.
         """
-        attended = self.attend(x, mask, cache=cache, need_weights=need_weights, position=position)
-        h = self.around_feed_forward.sublayer_input(attended.x)
-        x = self.around_feed_forward.combine(attended.x, self.feed_forward(h))
-        return attended._replace(x=x)
-
-    def attend(
-        self,
-        x: torch.Tensor,
-        mask: torch.Tensor | None = None,
-        *,
-        cache: Any = None,
-        need_weights: bool = False,
-        position: Position = 0,
-    ) -> LayerOutput:
-        """The block without its feed-forward network."""
         h = self.around_attention.sublayer_input(x)  # with pre-norm: norm(x)
-        read = self.attention.read(
-            h, cache=cache, mask=mask, position=position, need_weights=need_weights
+        context, cache, weights = self.attention.read(
+            h, mask=mask, cache=cache, position=position, need_weights=need_weights
         )
-        x = self.around_attention.combine(x, read.context)  # with pre-norm: x + dropout(…)
-        return LayerOutput(x, read.cache, read.weights)
+        x = self.around_attention.combine(x, context)  # with pre-norm: x + dropout(context)
+        if self.feed_forward is not None:
+            h = self.around_feed_forward.sublayer_input(x)
+            x = self.around_feed_forward.combine(x, self.feed_forward(h))
+        return LayerOutput(x, cache, weights)
 
 
 class DecoderLayer(nn.Module):
@@ -160,8 +151,7 @@ class DecoderLayer(nn.Module):
     ``x ← residual(x, FFN)``
 
     Args:
-        attention, cross_attention, feed_forward: modules, see above.
-        residual: a function that makes a residual connection; called three times.
+        attention, cross_attention, feed_forward, residual: as in :class:`EncoderLayer`.
 
     Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, t)``, source_mask to
     ``(batch, m, n)`` → :class:`LayerOutput`.
@@ -173,13 +163,15 @@ class DecoderLayer(nn.Module):
         self,
         attention: Attention,
         cross_attention: Attention,
-        feed_forward: nn.Module,
+        feed_forward: nn.Module | None,
         residual: Callable[[], ResidualConnection],
     ) -> None:
         super().__init__()
         self.attention, self.around_attention = attention, residual()
         self.cross_attention, self.around_cross_attention = cross_attention, residual()
-        self.feed_forward, self.around_feed_forward = feed_forward, residual()
+        self.feed_forward = feed_forward
+        if feed_forward is not None:
+            self.around_feed_forward = residual()
 
     def project(self, memory: torch.Tensor) -> Any:
         """Keys and values of the encoder's output ``(batch, n, d)``: once per source, for all
@@ -206,36 +198,20 @@ class DecoderLayer(nn.Module):
                 the source.
             cache, need_weights, position: as in :class:`EncoderLayer`.
         """
-        attended = self.attend(
-            x, source, mask, source_mask, cache=cache, need_weights=need_weights, position=position
-        )
-        h = self.around_feed_forward.sublayer_input(attended.x)
-        x = self.around_feed_forward.combine(attended.x, self.feed_forward(h))
-        return attended._replace(x=x)
-
-    def attend(
-        self,
-        x: torch.Tensor,
-        source: Any,
-        mask: torch.Tensor | None = None,
-        source_mask: torch.Tensor | None = None,
-        *,
-        cache: Any = None,
-        need_weights: bool = False,
-        position: Position = 0,
-    ) -> LayerOutput:
-        """The block without its feed-forward network."""
         h = self.around_attention.sublayer_input(x)
-        read = self.attention.read(
-            h, cache=cache, mask=mask, position=position, need_weights=need_weights
+        context, cache, weights = self.attention.read(
+            h, mask=mask, cache=cache, position=position, need_weights=need_weights
         )
-        x = self.around_attention.combine(x, read.context)
+        x = self.around_attention.combine(x, context)
         h = self.around_cross_attention.sublayer_input(x)
-        context, weights = self.cross_attention(
+        context, source_weights = self.cross_attention(
             h, mask=source_mask, projected=source, need_weights=need_weights, position=position
         )
         x = self.around_cross_attention.combine(x, context)
-        return LayerOutput(x, read.cache, (read.weights, weights) if need_weights else None)
+        if self.feed_forward is not None:
+            h = self.around_feed_forward.sublayer_input(x)
+            x = self.around_feed_forward.combine(x, self.feed_forward(h))
+        return LayerOutput(x, cache, (weights, source_weights) if need_weights else None)
 
 
 class Stack(nn.Module):

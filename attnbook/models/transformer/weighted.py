@@ -90,10 +90,7 @@ class WeightedEncoderLayer(EncoderLayer):
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> None:
-        nn.Module.__init__(self)
-        self.attention, self.around_attention = branched(attention, feed_forward), residual()
-
-    forward = EncoderLayer.attend
+        super().__init__(branched(attention, feed_forward), None, residual)
 
 
 class WeightedDecoderLayer(DecoderLayer):
@@ -111,9 +108,4 @@ class WeightedDecoderLayer(DecoderLayer):
         feed_forward: nn.Module,
         residual: Callable[[], ResidualConnection],
     ) -> None:
-        nn.Module.__init__(self)
-        self.attention, self.around_attention = attention, residual()
-        self.cross_attention = branched(cross_attention, feed_forward)
-        self.around_cross_attention = residual()
-
-    forward = DecoderLayer.attend
+        super().__init__(attention, branched(cross_attention, feed_forward), None, residual)

@@ -14,6 +14,7 @@ from attnbook import (
     MultiHeadAttention,
     NoPositions,
     RotaryPositions,
+    SlidingWindow,
     TransformerLM,
     paper_parts,
 )
@@ -27,8 +28,8 @@ KINDS = {
     "keys and values": {},
     "scored keys": {"score": make_score("general", 4, 4)},
     "rotary, grouped": {"num_kv_heads": 2, "rotary": RotaryPositions(4)},
-    "window": {"window": 3, "rotary": RotaryPositions(4)},
-    "window and sinks": {"window": 3, "sinks": 2, "rotary": RotaryPositions(4)},
+    "window": {"window": SlidingWindow(3), "rotary": RotaryPositions(4)},
+    "window and sinks": {"window": SlidingWindow(3, 2), "rotary": RotaryPositions(4)},
 }
 
 

@@ -11,6 +11,7 @@ from attnbook import (
     NoPositions,
     RMSNorm,
     RotaryPositions,
+    SlidingWindow,
     Transformer,
     TransformerLM,
     paper_parts,
@@ -29,7 +30,9 @@ def parts(**options):
     return replace(BASE, attention=attention, causal_attention=attention, positions=NoPositions)
 
 
-@pytest.mark.parametrize("options", [{}, {"window": 3}, {"window": 3, "sinks": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"window": SlidingWindow(3)}, {"window": SlidingWindow(3, 2)}], ids=str
+)
 def test_a_padded_batch_of_texts_goes_on_as_the_whole_texts_do(options):
     torch.manual_seed(0)
     model = TransformerLM(WORDS, parts(**options), num_layers=2).double().eval()
