@@ -2,7 +2,6 @@
 query, two bugs to find.
 """
 
-
 import numpy as np
 import torch
 
