@@ -506,9 +506,8 @@ _SAID = Slips(
             "[0.0, _ON], → [0.0, _STAY],",
             "[0.0, _ON, → [0.0, _STAY,",
         ),
-        "your heads go in opposite directions": "[0.0, _ON], → [0.0, _BACK],",
         "your heads go in opposite directions: "
-        "the shift is for the moves −1, 0, +1 in this order": "[0.0, _ON, → [0.0, _BACK,",
+        "the shift is for the moves −1, 0, +1 in this order": "[0.0, _ON], → [0.0, _BACK],",
         "your read head moves at the delimiter already: "
         "it says the second vector first": "[0.0, _STAY], [0.0, _STAY, → [0.0, _ON], [0.0, _STAY,",
         "your write head erases after the delimiter: the last vector is "

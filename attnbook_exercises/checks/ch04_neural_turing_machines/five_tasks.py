@@ -2,7 +2,6 @@
 backwards, a number for a count, look up and step, several heads.
 """
 
-
 import numpy as np
 import torch
 
