@@ -334,8 +334,6 @@ def best_predictor(answer, ctx):
                 "the context is n − 2 bits long: expected n − 1": _predict(b, max(1, n - 1)),
                 "the context is not looked at: each context has counts of its own": _predict(b, 1),
                 "these are the probabilities of a 0: expected of a 1": 1 - predicted,
-                "the first n − 1 bits are predicted from shorter contexts: they are fair tosses, "
-                "½ each": _predict(b, n, short=True),
                 "the probabilities are 0 before the first whole context: those bits are fair "
                 "tosses, ½ each": np.where(np.arange(length) < n - 1, 0.0, predicted),
                 "the probabilities are shifted: entry t is the prediction of bit t": np.append(
@@ -351,7 +349,7 @@ def best_predictor(answer, ctx):
         )
 
 
-def _predict(bits, n, prior=0.5, *, peek=False, short=False, below=None):
+def _predict(bits, n, prior=0.5, *, peek=False, below=None):
     counts, predicted = {}, []
     for t, bit in enumerate(bits):
         context = tuple(bits[max(0, t - n + 1) : t])
@@ -361,10 +359,10 @@ def _predict(bits, n, prior=0.5, *, peek=False, short=False, below=None):
             seen[bit] += 1
         predicted.append(
             (seen[1] + prior) / (sum(seen) + (2 * prior if below is None else below))
-            if full_context or short
+            if full_context
             else 0.5
         )
-        if not peek and (full_context or short):
+        if not peek and full_context:
             seen[bit] += 1
     return np.array(predicted)
 
