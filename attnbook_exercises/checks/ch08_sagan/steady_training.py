@@ -291,7 +291,7 @@ def _compare(ctx, got, W0, u0, steps, transposed):
             "the outputs of a transposed convolution stand in dimension 1: the matrix is "
             "(outputs, everything else)"
         )
-        wrong[f"{message}"] = W0 / np.linalg.svd(flat, compute_uv=False)[0]
+        wrong[message] = W0 / np.linalg.svd(flat, compute_uv=False)[0]
         if flat.shape[0] == len(u0):
             wrong[f"{message} "] = W0 / _sigma(flat, u0, steps)
         if other:
