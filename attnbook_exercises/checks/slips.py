@@ -10,22 +10,15 @@ from functools import cached_property, wraps
 
 import numpy as np
 
+from attnbook.validate import require
+
 from .registry import exercise
 
 _ROUNDED = 0.005  # a slip is named if the answer is its value rounded by a reader
 
 
 class Slips:
-    """An oracle and the known mistakes in it.
-
-    >>> def _scaled(query, key):
-    ...     return query @ key.T / key.shape[-1] ** 0.5
-    >>> _SCALED = Slips(
-    ...     _scaled,
-    ...     {"the scale is missing": "/ key.shape[-1] ** 0.5 →"},
-    ... )
-    >>> right, wrong = _SCALED(array(query), array(key))
-    >>> ctx.close(got, right, "the scores", wrong)
+    """An oracle and the known mistakes in it: `right, wrong = slips(*inputs)`.
 
     Args:
         oracle: a function of a module, in NumPy, that gives the right value.
@@ -39,8 +32,11 @@ class Slips:
 
     def __init__(self, oracle, edits):
         self.oracle = oracle
-        lines = textwrap.dedent(inspect.getsource(oracle)).splitlines(keepends=True)
-        start = ast.parse("".join(lines)).body[0].body[0].lineno - 1
+        source = textwrap.dedent(inspect.getsource(oracle))
+        (function,) = ast.parse(source).body
+        assert isinstance(function, ast.FunctionDef)
+        first = function.body[ast.get_docstring(function) is not None]
+        lines, start = source.splitlines(keepends=True), first.lineno - 1
         head, body = "".join(lines[:start]), "".join(lines[start:])
         self._sources = {
             sentence: head + _edited(body, sentence, edits[sentence]) for sentence in edits
@@ -70,12 +66,13 @@ class Slips:
 def _edited(body, sentence, edits):
     """The body of the oracle with the pieces of code replaced."""
     for edit in (edits,) if isinstance(edits, str) else edits:
-        old, _, new = map(str.strip, edit.partition("→"))
-        if body.count(old) != 1:
-            raise ValueError(
-                f"edits: {old!r} must occur once in the oracle, got {body.count(old)} times, for "
-                f"{sentence!r}"
-            )
+        old, arrow, new = map(str.strip, edit.partition("→"))
+        require(bool(arrow), f"edits must be 'old → new', got {edit!r} for {sentence!r}")
+        require(
+            body.count(old) == 1,
+            f"edits: {old!r} must occur once in the oracle, got {body.count(old)} times for "
+            f"{sentence!r}",
+        )
         body = body.replace(old, new)
     return body
 

@@ -69,15 +69,25 @@ def parts(result, path=()):
         yield from parts(part, (*path, i))
 
 
-def origin(results, got):
-    """(call, path) of what the check compares in the results, or None if it has made something of
-    them.
+def origins(results, gots):
+    """(call, path) of each value that the check compares, in the results; [] if it has made
+    something of one of them. Several values belong to several calls, in their order; one value
+    belongs to the last that gave it.
     """
-    for call in reversed(range(len(results))):
-        for path, part in parts(results[call]):
-            if type(part) in (torch.Tensor, float, int) and np.array_equal(_numbers(part), got):
-                return call, path
-    return None
+    places = [(k, *part) for k, result in enumerate(results) for part in parts(result)]
+    found = []
+    for got in gots:
+        matches = [
+            (call, path)
+            for call, path, part in (places if len(gots) > 1 else places[::-1])
+            if type(part) in (torch.Tensor, float, int)
+            and (call, path) not in found
+            and np.array_equal(_numbers(part), _numbers(got))
+        ]
+        if not matches:
+            return []
+        found.append(matches[0])
+    return found
 
 
 def put(result, path, value):
@@ -118,15 +128,15 @@ def named(task, function, seed):
     task.function(function, run)
     for number, (calls, got, wrong) in enumerate(run.compared):
         several = type(got) is tuple
-        places = [origin(run.results[:calls], _numbers(g)) for g in (got if several else [got])]
+        places = origins(run.results[:calls], got if several else [got])
         for sentence, value in wrong.items():
             if said.get(sentence):
                 continue
-            if None in places:
-                verdict = message(task, function, Replacing(seed, number, value))
-            else:
+            if places:
                 answer = mistaken(function, places, value if several else [value])
                 verdict = message(task, answer, CheckContext(seed))
+            else:
+                verdict = message(task, function, Replacing(seed, number, value))
             said[sentence] = verdict == sentence
     return said
 
@@ -141,7 +151,6 @@ def test_every_slip_is_named(id, tasks, monkeypatch):  # noqa: F811
             said[sentence] = reached or said.get(sentence, False)
         if all(said.values()):
             break
-    print("COUNT", id, len(said), sum(said.values()))
     assert [sentence for sentence, reached in said.items() if not reached] == []
 
 

@@ -2,15 +2,13 @@
 query, two bugs to find.
 """
 
-from functools import partial
-
 import numpy as np
 import torch
 
 from ..context import array, shape_of, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -122,6 +120,45 @@ def learned_query(answer, ctx):
     ctx.close(got_pooled, oracle(*map(array, low)), name)
 
 
+def _attend(x, w_q, w_k, w_v, real):
+    scores = (x @ w_q) @ (x @ w_k).swapaxes(1, 2) / np.sqrt(x.shape[-1])
+    weights = softmax(np.where(real[:, None], scores, -1e9))
+    return weights @ (x @ w_v) * real[..., None]
+
+
+_ATTEND = Slips(
+    _attend,
+    {
+        "a word looks at the padding: what must not be looked at are keys, the columns of the "
+        "scores. A mask along the rows leaves out queries, and the words see "
+        "everything": "real[:, None] → real[..., None]",
+        "the mask comes after the softmax: the weights of a word no longer add up to "
+        "1": "np.where(real[:, None], scores, -1e9)) → scores) * real[:, None]",
+        "the rows of the padding are not zeros": "* real[..., None] →",
+        "a word looks at the padding, and the rows of the padding are not zeros": (
+            "np.where(real[:, None], scores, -1e9) → scores",
+            "* real[..., None] →",
+        ),
+        "a word looks at the padding, and the rows of the padding are not zeros: "
+        "the mask runs along the rows": ("* real[..., None] →", "real[:, None] → real[..., None]"),
+        "the mask is upside down: "
+        "words look at the padding alone": "real[:, None] → ~real[:, None]",
+        "there is one mask for all: "
+        "the length of the longest sentence of the batch": "real[:, None] → real.any(0)",
+        "all sentences get the mask of the first one": "real[:, None] → real[0]",
+        "the softmax runs over the queries (dim=1): expected over the keys": "-1e9)) → -1e9), 1)",
+        "the softmax runs over the batch (dim=0): expected over the keys": "-1e9)) → -1e9), 0)",
+        "the scores are not divided by the root of d": "/ np.sqrt(x.shape[-1]) →",
+        "the scores are divided by d: expected its root": "np.sqrt(x.shape[-1]) → x.shape[-1]",
+        "one position too many counts as a word: place < length": (
+            "real[:, None] → (np.roll(real, 1, 1) | (np.arange(real.shape[1]) == 0))[:, None]"
+        ),
+        "a word sees no later word: this layer is not "
+        "causal": "real[:, None] → real[:, None] & np.tri(real.shape[1], dtype=bool)",
+    },
+)
+
+
 @exercise(
     "03.words_look_at_words", title="Find the bug: words look at words", difficulty=2, minutes=8
 )
@@ -148,49 +185,10 @@ def words_look_at_words(answer, ctx):
         else None,
     )
     real = np.arange(n)[None] < array(lengths)[:, None]
-    row, column = real[:, :, None], real[:, None, :]
-    given = [array(t) for t in (words, *matrices)]
-
-    def attend(x, w_q, w_k, w_v, *, allowed=column, after=1.0, scale=d**-0.5, axis=-1, zeros=True):
-        e = (x @ w_q) @ (x @ w_k).swapaxes(1, 2) * scale
-        weights = softmax(np.where(allowed, e, -1e9), axis) * after
-        return (weights @ (x @ w_v)) * (row if zeros else 1.0)
-
-    everything = np.ones_like(column)
-    result = partial(attend, *given)
-    wrong = {
-        "a word looks at the padding: what must not be looked at are keys, the columns of the "
-        "scores. A mask along the rows leaves out queries, "
-        "and the words see everything": result(allowed=row),
-        "the mask comes after the softmax: the weights of a word no longer add up to 1": result(
-            allowed=everything, after=column
-        ),
-        "the rows of the padding are not zeros": result(zeros=False),
-        "a word looks at the padding, and the rows of the padding are not zeros": result(
-            allowed=everything, zeros=False
-        ),
-        "a word looks at the padding, and the rows of the padding are not zeros: the mask runs "
-        "along the rows": result(allowed=row, zeros=False),
-        "the mask is upside down: words look at the padding alone": result(allowed=~column),
-        "there is one mask for all: the length of the longest sentence of the batch": result(
-            allowed=np.broadcast_to(column.any(0, keepdims=True), column.shape)
-        ),
-        "all sentences get the mask of the first one": result(allowed=column[:1]),
-        "the softmax runs over the queries (dim=1): expected over the keys": result(axis=1),
-        "the softmax runs over the batch (dim=0): expected over the keys": result(axis=0),
-        "the scores are not divided by the root of d": result(scale=1.0),
-        "the scores are divided by d: expected its root": result(scale=1 / d),
-        "one position too many counts as a word: place < length": result(
-            allowed=(np.arange(n)[None] <= array(lengths)[:, None])[:, None]
-        ),
-        "a word sees no later word: this layer is not causal": result(
-            allowed=column & np.tri(n, dtype=bool)
-        ),
-    }
-    expected = attend(*given)
+    expected, wrong = _ATTEND(*(array(t) for t in (words, *matrices)), real)
     ctx.close(got, expected, "the result", wrong)
-    names = dict(enumerate(("words", "W_q", "W_k", "W_v")))
-    check_gradients(ctx, answer, (words, *matrices, lengths), names, attend)
+    names, given = dict(enumerate(("words", "W_q", "W_k", "W_v"))), (words, *matrices, lengths)
+    check_gradients(ctx, answer, given, names, lambda *now: _attend(*now, real))
 
     # small whole numbers, so that no score is rounded: all of them below a finite fill
     whole = [ctx.integers(1, 4, *tensor.shape).float() for tensor in (words, *matrices)]
@@ -198,7 +196,7 @@ def words_look_at_words(answer, ctx):
     name = "the result where all scores are very low"
     nan = "exp is 0 for very low scores: torch.softmax subtracts the largest first"
     got = ctx.floats(ctx.call(answer, *whole, lengths), name, (batch, n, d), nan=nan)
-    ctx.close(got, attend(*map(array, whole)), name)
+    ctx.close(got, _attend(*map(array, whole), real), name)
 
 
 @exercise("03.longest_first", title="Find the bug: the longest first", difficulty=3, minutes=10)

@@ -7,7 +7,7 @@ import numpy as np
 from ..context import array, shape_of, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -124,6 +124,65 @@ def two_heads(answer, ctx):
         )
 
 
+def _multi_head(x, s, w_q, w_k, w_v, w_o, heads, mask):
+    def split(y):  # (B, n, d) -> (B, h, n, d/h)
+        return y.reshape(len(y), y.shape[1], heads, -1).swapaxes(1, 2)
+
+    q, k, v = split(x @ w_q), split(s @ w_k), split(s @ w_v)
+    e = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    weights = softmax(np.where(mask[:, None], e, -np.inf))
+    return (weights @ v).swapaxes(1, 2).reshape(x.shape) @ w_o
+
+
+_MULTI_HEAD = Slips(
+    _multi_head,
+    {
+        "there is one head of the full width: "
+        "cut queries, keys and values into num_heads parts": "heads, -1) → 1, -1)",
+        "heads are cut by a view alone, which mixes positions: view as (B, n, h, d/h), then swap "
+        "positions and heads": (
+            "y.reshape(len(y), y.shape[1], heads, -1).swapaxes(1, 2) → y.reshape(len(y), heads, "
+            "y.shape[1], -1)"
+        ),
+        "a head takes every num_heads-th column: head i has the columns i·d/h … (i+1)·d/h - 1": (
+            "y.reshape(len(y), y.shape[1], heads, -1).swapaxes(1, 2) → y.reshape(len(y), "
+            "y.shape[1], -1, heads).transpose(0, 3, 1, 2)"
+        ),
+        "the scale is the root of d: "
+        "it belongs to the width of a head, d / num_heads": "q.shape[-1] → x.shape[-1]",
+        "the scores are not scaled: "
+        "divide by the root of the width of a head": "/ np.sqrt(q.shape[-1]) →",
+        "the softmax runs over the queries: "
+        "expected over the keys (dim=-1)": "-np.inf)) → -np.inf), -2)",
+        "the softmax runs over the heads: "
+        "expected over the keys (dim=-1)": "-np.inf)) → -np.inf), 1)",
+        "the mask is upside down: True means may attend": "(mask[ → (~mask[",
+        "the mask is not used": "np.where(mask[:, None], e, -np.inf) → e",
+        "the mask is applied after the softmax: the weights no longer add up to "
+        "1": "np.where(mask[:, None], e, -np.inf)) → e) * mask[:, None]",
+        "the mask is added to the scores as 0 and 1: a forbidden pair has a score of "
+        "-inf": "np.where(mask[:, None], e, -np.inf) → e + mask[:, None]",
+        "the inputs are cut into heads, not the projections: every head sees all of the input": (
+            "q, k, v = split(x @ w_q), split(s @ w_k), split(s @ w_v) → n, pairs = len(w_q) // "
+            "heads, ((x, w_q), (s, w_k), (s, w_v))\n    cut = [[w[i : i + n, i : i + n] for i in "
+            "range(0, len(w), n)] for _, w in pairs]\n    q, k, v = (split(y) @ np.stack(part) for "
+            "(y, _), part in zip(pairs, cut))"
+        ),
+        "W_o is missing: the joined heads go through one more product": "@ w_o →",
+        "W_o is used transposed: "
+        "row j of it belongs to number j of the joined heads": "@ w_o → @ w_o.T",
+        "the heads are joined without swapping positions and heads "
+        "back": ".swapaxes(1, 2).reshape(x.shape) → .reshape(x.shape)",
+        "the heads are joined in the wrong order: "
+        "head 1 comes first": "(weights @ v) → (weights @ v)[:, ::-1]",
+        "the columns of the heads are interleaved: each head's columns stay "
+        "together": "(weights @ v).swapaxes(1, 2) → (weights @ v).transpose(0, 2, 3, 1)",
+        "a matrix is used transposed: inputs are rows, so it is X "
+        "W": "def split → w_q, w_k, w_v, w_o = w_q.T, w_k.T, w_v.T, w_o.T\n\n    def split",
+    },
+)
+
+
 @exercise("03.multi_head", title="Multi-head attention", difficulty=4, minutes=15)
 def multi_head(answer, ctx):
     batch, m, n, heads, width = ctx.sizes(
@@ -141,101 +200,12 @@ def multi_head(answer, ctx):
         got, "the output", (batch, m, d), mention="one row of width d a query", nan=nothing
     )
     given = query, source, w_q, w_k, w_v, w_o
-    x, s, w_q, w_k, w_v, w_o = (array(t) for t in given)
-    allowed = mask.numpy()[:, None]
+    allowed = array(mask)
+    right, wrong = _MULTI_HEAD(*map(array, given), heads, allowed)
+    ctx.close(got, right, "the output", wrong)
 
-    def split(y):  # (B, n, h·w) -> (B, h, n, w)
-        return y.reshape(batch, -1, heads, width).swapaxes(1, 2)
-
-    def view(y):
-        return y.reshape(batch, heads, -1, width)
-
-    def interleaved(y):
-        return y.reshape(batch, -1, width, heads).transpose(0, 3, 1, 2)
-
-    def join(y):
-        return y.swapaxes(1, 2).reshape(batch, m, d)
-
-    def layer(
-        cut=split,
-        scale=width,
-        axis=-1,
-        may=allowed,
-        glue=join,
-        last=True,
-        after=False,
-        added=False,
-        inputs_cut=False,
-    ):
-        q, k, v = cut(x @ w_q), cut(s @ w_k), cut(s @ w_v)
-        if inputs_cut:
-            q, k, v = (
-                split(y) @ np.stack([w[i : i + width, i : i + width] for i in range(0, d, width)])
-                for y, w in ((x, w_q), (s, w_k), (s, w_v))
-            )
-        e = q @ k.swapaxes(-1, -2) / np.sqrt(scale)
-        weights = (
-            softmax(e + may)
-            if added
-            else softmax(e) * may
-            if after
-            else softmax(np.where(may, e, -np.inf), axis)
-        )
-        joined = glue(weights @ v)
-        return joined @ w_o if last else joined
-
-    expected = layer()
-    one = (
-        softmax(np.where(allowed[:, 0], (x @ w_q) @ (s @ w_k).swapaxes(1, 2) / np.sqrt(d), -np.inf))
-        @ (s @ w_v)
-        @ w_o
-    )
-    wrong = {
-        "there is one head of the full width: cut queries, keys and values into num_heads "
-        "parts": one,
-        "heads are cut by a view alone, which mixes positions: view as (B, n, h, d/h), then swap "
-        "positions and heads": layer(view),
-        "a head takes every num_heads-th column: head i has the columns i·d/h … (i+1)·d/h "
-        "- 1": layer(interleaved),
-        "the scale is the root of d: it belongs to the width of a head, d / num_heads": layer(
-            scale=d
-        ),
-        "the scores are not scaled: divide by the root of the width of a head": layer(scale=1),
-        "the softmax runs over the queries: expected over the keys (dim=-1)": layer(axis=-2),
-        "the softmax runs over the heads: expected over the keys (dim=-1)": layer(axis=1),
-        "the mask is upside down: True means may attend": layer(may=~allowed),
-        "the mask is not used": layer(may=np.ones_like(allowed)),
-        "the mask is applied after the softmax: the weights no longer add up to 1": layer(
-            after=True
-        ),
-        "the mask is added to the scores as 0 and 1: a forbidden pair has a score of -inf": layer(
-            added=True
-        ),
-        "the inputs are cut into heads, not the projections: every head sees all of the "
-        "input": layer(inputs_cut=True),
-        "W_o is missing: the joined heads go through one more product": layer(last=False),
-        "W_o is used transposed: row j of it belongs to number j of the joined heads": (
-            layer(last=False) @ w_o.T
-        ),
-        "the heads are joined without swapping positions and heads back": layer(
-            glue=lambda y: y.reshape(batch, m, d)
-        ),
-        "the heads are joined in the wrong order: head 1 comes first": layer(
-            glue=lambda y: join(y[:, ::-1])
-        ),
-        "the columns of the heads are interleaved: each head's columns stay together": layer(
-            glue=lambda y: y.transpose(0, 2, 3, 1).reshape(batch, m, d)
-        ),
-    }
-    transposed = "a matrix is used transposed: inputs are rows, so it is X W"
-    w_q, w_k, w_v, w_o = w_q.T, w_k.T, w_v.T, w_o.T
-    wrong[transposed] = layer()
-    ctx.close(got, expected, "the output", wrong)
-
-    def oracle(x, s, w_q, w_k, w_v, w_o):
-        q, k, v = split(x @ w_q), split(s @ w_k), split(s @ w_v)
-        weights = softmax(np.where(allowed, q @ k.swapaxes(-1, -2) / np.sqrt(width), -np.inf))
-        return join(weights @ v) @ w_o
+    def oracle(*now):
+        return _multi_head(*now, heads, allowed)
 
     at = dict(enumerate(("query", "source", "W_q", "W_k", "W_v", "W_o")))
     check_gradients(ctx, answer, (*given, heads, mask), at, oracle)

@@ -8,7 +8,7 @@ import torch
 from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 def _window(
@@ -225,6 +225,48 @@ def gaussian_weights(answer, ctx):
     )
 
 
+def _decode(e, s, h, w, w_c, w_x, w_s):
+    v, outputs = np.zeros_like(s), []
+    for x in e:
+        s = np.tanh(np.concatenate((x, v), -1) @ w_x + s @ w_s)
+        weights = softmax(np.einsum("bd,de,bne->bn", s, w, h))
+        c = np.einsum("bn,bnd->bd", weights, h)
+        v = np.tanh(np.concatenate((c, s), -1) @ w_c.T)
+        outputs.append(v)
+    return np.stack(outputs)
+
+
+_DECODE = Slips(
+    _decode,
+    {
+        "the scores are made with s_{t-1}: this decoder moves first and asks with the new state": (
+            "s = np.tanh( → before, s = s, np.tanh(",
+            "s, w, h → before, w, h",
+        ),
+        "the tanh of the attention vector is missing": "v = np.tanh( → v = (",
+        "[s; c] stands where [c; s] should: W_c meets the context first": "(c, s) → (s, c)",
+        "[h̃; embedding] goes into the cell: expected [embedding; h̃]": "(x, v) → (v, x)",
+        "the context is fed into the next step: feed "
+        "h̃": "outputs.append(v) → outputs.append(v)\n        v = c",
+        "the state is fed into the next step: feed "
+        "h̃": "outputs.append(v) → outputs.append(v)\n        v = s",
+        "zeros are fed at every step: feed h̃ of the step before": "(x, v) → (x, 0 * v)",
+        "the start state is fed at the first step: expected zeros": "np.zeros_like(s) → s",
+        "W is transposed: the score is sᵀ W h": "s, w, h → s, w.T, h",
+        "W is not used in the score: it is sᵀ W h": "s, w, h → s, np.eye(len(w)), h",
+        "the scores are divided by √d: "
+        "the general score is not scaled": "s, w, h) → s, w, h) / np.sqrt(len(w))",
+        "the weights are equal: the scores are not used": "s, w, h → 0 * s, w, h",
+        "every step starts from s_0: pass on the state that the cell returns": (
+            "v, outputs = → start, v, outputs = s,",
+            "s @ w_s → start @ w_s",
+        ),
+        "the steps come back in reverse order: "
+        "the first one comes first": "(outputs) → (outputs[::-1])",
+    },
+)
+
+
 @exercise("03.input_feeding", title="A decoder with input feeding", difficulty=4, minutes=13)
 def input_feeding(answer, ctx):
     m, batch, n, d_e, d = ctx.sizes(m=(1, 6), batch=(1, 3), n=(1, 6), d_e=(1, 3), d=(1, 5))
@@ -246,65 +288,10 @@ def input_feeding(answer, ctx):
 
     got = ctx.call(answer, cell, embedded, start, annotations, w, w_c)
     got = ctx.floats(got, "the attention vectors", (m, batch, d), mention="one a step and source")
-    given = [array(t) for t in (embedded, start, annotations, w, w_c)]
-    ax, au = array(w_x), array(w_s)
-
-    def decode(
-        e,
-        s_0,
-        h,
-        a,
-        a_c,
-        *,
-        query="new",
-        fed="vector",
-        first=None,
-        tanh=True,
-        order="cs",
-        inputs="ef",
-        transposed=False,
-        uniform=False,
-        scale=1.0,
-        bilinear=True,
-        stuck=False,
-    ):
-        s, feed, outputs = s_0, np.zeros((batch, d)) if first is None else first, []
-        for x in e:
-            before = s_0 if stuck else s
-            parts = (x, feed) if inputs == "ef" else (feed, x)
-            s = np.tanh(np.concatenate(parts, -1) @ ax + before @ au)
-            q = s if query == "new" else before
-            scores = scale * np.einsum(
-                "bd,de,bne->bn", q, (a.T if transposed else a) if bilinear else np.eye(d), h
-            )
-            weights = np.full((batch, n), 1 / n) if uniform else softmax(scores)
-            c = np.einsum("bn,bnd->bd", weights, h)
-            v = np.concatenate((c, s) if order == "cs" else (s, c), -1) @ a_c.T
-            v = np.tanh(v) if tanh else v
-            feed = {"vector": v, "context": c, "state": s, "nothing": np.zeros((batch, d))}[fed]
-            outputs.append(v)
-        return np.stack(outputs)
-
-    slips = {
-        "the scores are made with s_{t-1}: this decoder moves first and asks with the new "
-        "state": dict(query="old"),
-        "the tanh of the attention vector is missing": dict(tanh=False),
-        "[s; c] stands where [c; s] should: W_c meets the context first": dict(order="sc"),
-        "[h̃; embedding] goes into the cell: expected [embedding; h̃]": dict(inputs="fe"),
-        "the context is fed into the next step: feed h̃": dict(fed="context"),
-        "the state is fed into the next step: feed h̃": dict(fed="state"),
-        "zeros are fed at every step: feed h̃ of the step before": dict(fed="nothing"),
-        "the start state is fed at the first step: expected zeros": dict(first=array(start)),
-        "W is transposed: the score is sᵀ W h": dict(transposed=True),
-        "W is not used in the score: it is sᵀ W h": dict(bilinear=False),
-        "the scores are divided by √d: the general score is not scaled": dict(scale=d**-0.5),
-        "the weights are equal: the scores are not used": dict(uniform=True),
-        "every step starts from s_0: pass on the state that the cell returns": dict(stuck=True),
-    }
-    expected = decode(*given)
-    wrong = {message: decode(*given, **slip) for message, slip in slips.items()}
-    wrong["the steps come back in reverse order: the first one comes first"] = expected[::-1]
-    ctx.close(got, expected, "the attention vectors", wrong)
+    cells = array(w_x), array(w_s)
+    given = embedded, start, annotations, w, w_c
+    right, wrong = _DECODE(*map(array, given), *cells)
+    ctx.close(got, right, "the attention vectors", wrong)
     name = "the attention vectors where scores are large"
     nan = (
         "exp overflows for large scores and is 0 for low ones: torch.softmax subtracts the largest"
@@ -313,6 +300,6 @@ def input_feeding(answer, ctx):
     whole, large = ctx.integers(-3, 4, batch, n, d).float(), 100.0 * ctx.integers(-3, 4, d, d)
     hard = 1e6 * embedded[:1].sign(), start, whole, large, w_c
     got = ctx.floats(ctx.call(answer, cell, *hard), name, (1, batch, d), nan=nan)
-    ctx.close(got, decode(*map(array, hard)), name)
+    ctx.close(got, _decode(*map(array, hard), *cells), name)
     at = dict(enumerate(("embedded", "start", "annotations", "W", "W_c"), 1))
-    check_gradients(ctx, answer, (cell, embedded, start, annotations, w, w_c), at, decode)
+    check_gradients(ctx, answer, (cell, *given), at, lambda *now: _decode(*now, *cells))

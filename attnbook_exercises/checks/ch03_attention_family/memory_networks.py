@@ -7,7 +7,7 @@ import numpy as np
 from ..context import array, shape_of, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper("03.two_hops", "u_3", title="Ask twice", difficulty=2, minutes=5, within=0.011)
@@ -133,6 +133,57 @@ def position_encoding(answer, ctx):
     )
 
 
+def _hops(question, memories, lengths):
+    """(u, weights)."""
+    real = np.arange(memories[0].shape[1]) < lengths[:, None]
+    u, rows = question, []
+    for k in range(len(memories) - 1):
+        scores = np.einsum("bd,bnd->bn", u, memories[k])
+        p = softmax(np.where(real, scores, -np.inf))
+        o = np.einsum("bn,bnd->bd", p, memories[k + 1])
+        u = u + o
+        rows.append(p)
+    return u, np.stack(rows, 1)
+
+
+_HOPS = Slips(
+    _hops,
+    {
+        "u is forgotten: the next question is u + o, not o": "u = u + o → u = o",
+        "every hop asks the first question: "
+        "ask with u of the hop before": "u, memories[k] → question, memories[k]",
+        "the padding gets weight: "
+        "the lengths are not used": "np.where(real, scores, -np.inf) → scores",
+        "the weights of the padding are set to 0 after the softmax: those of the sentences no "
+        "longer add up to 1": "np.where(real, scores, -np.inf)) → scores) * real",
+        "the values of a hop are its keys: "
+        "memory k is read by its neighbour, memory k + 1": "p, memories[k + 1] → p, memories[k]",
+        "every hop reads the first two memories: hop k has the keys k and the values k + 1": (
+            "u, memories[k] → u, memories[0]",
+            "p, memories[k + 1] → p, memories[1]",
+        ),
+        "keys and values are swapped: hop k compares with memory k and adds up memory k + 1": (
+            "u, memories[k] → u, memories[k + 1]",
+            "p, memories[k + 1] → p, memories[k]",
+        ),
+        "every hop compares with the first memory: "
+        "the keys of hop k are memory k": "u, memories[k] → u, memories[0]",
+        "the softmax runs over the stories of the batch (dim=0): "
+        "expected over the sentences": "-np.inf)) → -np.inf), 0)",
+        "the scores are divided by √d: "
+        "the memory network does not scale": "memories[k]) → memories[k]) / np.sqrt(u.shape[1])",
+        "the softmax is missing: "
+        "scores are no weights": "softmax(np.where(real, scores, -np.inf)) → scores * real",
+        "this is o of the last hop: u + o was asked for": "return u → return o",
+        "this is u before the last hop: add what the last hop found": "return u → return u - o",
+        "the values of a hop are its keys: hop k adds up memory k + 1": (
+            'return u, → u = question + sum(np.einsum("bn,bnd->bd", p, m) for p, m in zip(rows, '
+            "memories))\n    return u,"
+        ),
+    },
+)
+
+
 @exercise("03.memory_hops", title="Hop by hop", difficulty=3, minutes=10)
 def memory_hops(answer, ctx):
     batch, n, d, hops = ctx.sizes(batch=(1, 2), n=(1, 6), d=(1, 4), hops=(1, 5))
@@ -149,78 +200,16 @@ def memory_hops(answer, ctx):
     got_weights = ctx.floats(
         got_weights, "weights", (batch, hops, n), mention="one row of weights a hop"
     )
-    q, ms = array(question), [array(m) for m in memories]
-    real = np.arange(n)[None] < np.array(lengths.tolist())[:, None]
+    q, ms, ends = array(question), [array(m) for m in memories], array(lengths)
+    real = np.arange(n) < ends[:, None]
 
-    def run(
-        key=lambda k: k,
-        value=lambda k: k + 1,
-        forget=False,
-        freeze=False,
-        masked=True,
-        axis=-1,
-        scale=1.0,
-        soft=True,
-        after=False,
-    ):
-        u, rows = q, []
-        for k in range(hops):
-            e = scale * np.einsum("bd,bnd->bn", q if freeze else u, ms[key(k)])
-            p = softmax(np.where(real, e, -np.inf) if masked else e, axis) if soft else e * real
-            p = p * real if after else p
-            o = np.einsum("bn,bnd->bd", p, ms[value(k)])
-            u = o if forget else u + o
-            rows.append(p)
-        return u, np.stack(rows, 1)
-
-    expected, weights = run()
-    cases = {
-        "u is forgotten: the next question is u + o, not o": run(forget=True),
-        "every hop asks the first question: ask with u of the hop before": run(freeze=True),
-        "the padding gets weight: the lengths are not used": run(masked=False),
-        "the weights of the padding are set to 0 after the softmax: those of the sentences no "
-        "longer add up to 1": run(masked=False, after=True),
-        "the values of a hop are its keys: memory k is read by its neighbour, memory k + 1": run(
-            value=lambda k: k
-        ),
-        "every hop reads the first two memories: hop k has the keys k and the values k + 1": run(
-            lambda k: 0, lambda k: 1
-        ),
-        "keys and values are swapped: hop k compares with memory k and adds up memory k + 1": run(
-            lambda k: k + 1, lambda k: k
-        ),
-        "every hop compares with the first memory: the keys of hop k are memory k": run(
-            lambda k: 0
-        ),
-        "the softmax runs over the stories of the batch (dim=0): expected over the sentences": run(
-            axis=0
-        ),
-        "the scores are divided by √d: the memory network does not scale": run(scale=d**-0.5),
-        "the softmax is missing: scores are no weights": run(soft=False),
-    }
-    ctx.recognize(got_weights, weights, {message: case[1] for message, case in cases.items()})
+    (expected, weights), wrong = _HOPS(q, ms, ends)
+    ctx.recognize(got_weights, weights, {message: one[1] for message, one in wrong.items()})
     padding = np.where(real[:, None], 0.0, array(got_weights))
     if padding.any():
         ctx.fail(f"a padded sentence gets weight {padding.max():.2g}: expected exactly 0")
     ctx.close(got_weights, weights, "weights")
-    outputs = {message: case[0] for message, case in cases.items()}
-    last = np.einsum("bn,bnd->bd", weights[:, -1], ms[-1])
-    outputs["this is o of the last hop: u + o was asked for"] = last
-    outputs["this is u before the last hop: add what the last hop found"] = expected - last
-    outputs["the values of a hop are its keys: hop k adds up memory k + 1"] = q + sum(
-        np.einsum("bn,bnd->bd", weights[:, k], ms[k]) for k in range(hops)
-    )
-    ctx.close(got, expected, "u", outputs)
-
-    def oracle(q, *ms):
-        u = q
-        for keys, values in zip(ms, ms[1:]):
-            u = u + np.einsum(
-                "bn,bnd->bd",
-                softmax(np.where(real, np.einsum("bd,bnd->bn", u, keys), -np.inf)),
-                values,
-            )
-        return u
+    ctx.close(got, expected, "u", {message: one[0] for message, one in wrong.items()})
 
     def by_hand(question, *rest):
         return answer(question, list(rest[:-1]), rest[-1])
@@ -238,8 +227,9 @@ def memory_hops(answer, ctx):
             "−∞, no finite number"
         )
     got = ctx.floats(got, "u where all scores are very low", (batch, d), nan=nan)
-    expected = oracle(array(far), *map(array, near))
+    expected = _hops(array(far), [*map(array, near)], ends)[0]
     ctx.close(got, expected, "u where all scores are very low")
 
     at = {0: "the question"} | {k + 1: f"memory {k + 1}" for k in range(hops + 1)}
-    check_gradients(ctx, by_hand, (question, *memories, lengths), at, oracle, part=0)
+    given = (question, *memories, lengths)
+    check_gradients(ctx, by_hand, given, at, lambda q, *ms: _hops(q, ms, ends)[0], part=0)

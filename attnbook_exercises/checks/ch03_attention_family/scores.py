@@ -56,11 +56,9 @@ def content_weights(answer, ctx):
     expected = softmax(b * cosine)
     without = softmax(cosine)
     wrong = {
-        "the strength β is not used: multiply the cosine by it before the softmax": without,
+        "the strength β is not used, or it cancels after the softmax: multiply the cosine by it "
+        "before the softmax": without,
         "β comes after the softmax: it belongs inside, on the cosine": b * without,
-        "β comes after the softmax, and the weights are divided by their sum: it cancels": b
-        * without
-        / (b * without).sum(-1, keepdims=True),
         "β divides: a larger strength makes the weights sharper, so it multiplies": softmax(
             cosine / b
         ),

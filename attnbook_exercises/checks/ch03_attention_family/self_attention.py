@@ -10,7 +10,7 @@ import torch
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -128,6 +128,70 @@ def words_before(answer, ctx):
     ctx.close(got_context, oracle(*map(array, whole)), name)
 
 
+def _sigmoid(a):
+    return 0.5 + 0.5 * np.tanh(a / 2)
+
+
+def _step(*given):
+    """(h_t, c_t, h̃_t)."""
+    x, h_tape, c_tape, summary, w_h, w_x, w_s, v, w, b = given
+    inside = h_tape @ w_h.T + (x @ w_x.T + summary @ w_s.T)[:, None]
+    scores = np.tanh(inside) @ v
+    weights = softmax(scores, 1) if scores.size else scores
+    h_tilde = np.einsum("bt,btd->bd", weights, h_tape)
+    c_tilde = np.einsum("bt,btd->bd", weights, c_tape)
+    i, f, o, candidate = np.split(np.concatenate((h_tilde, x), -1) @ w.T + b, 4, -1)
+    c = _sigmoid(f) * c_tilde + _sigmoid(i) * np.tanh(candidate)
+    return _sigmoid(o) * np.tanh(c), c, h_tilde
+
+
+_STEP = Slips(
+    _step,
+    {
+        "the rows of W are i, f, o, ĉ: "
+        "yours are in PyTorch's order i, f, ĉ, o": "i, f, o, candidate = → i, f, candidate, o =",
+        "the gates i and f are swapped": "i, f, o, → f, i, o,",
+        "the gates are read in the order f, o, i": "i, f, o, → f, o, i,",
+        "the tanh around c_t is missing: h_t = o ⊙ tanh(c_t)": "np.tanh(c), c → c, c",
+        "W meets [h̃_t; x_t]: "
+        "yours is joined the other way round, x first": "(h_tilde, x) → (x, h_tilde)",
+        "the bias b is not added": "@ w.T + b → @ w.T",
+        "the candidate ĉ goes through a sigmoid: expected "
+        "tanh": "np.tanh(candidate) → _sigmoid(candidate)",
+        "the third result is the new state h_t: expected the summary "
+        "h̃_t": "np.tanh(c), c, h_tilde → np.tanh(c), c, _sigmoid(o) * np.tanh(c)",
+        "c_t is made from the last row of the memory tape: expected c̃_t, the weighted sum of all "
+        "its rows": 'np.einsum("bt,btd->bd", weights, c_tape) → c_tape[:, -1]',
+        "h̃_t is the last row of the hidden tape: expected the weighted sum of all its "
+        "rows": 'np.einsum("bt,btd->bd", weights, h_tape) → h_tape[:, -1]',
+        "both summaries are the last rows of the tapes: that is an LSTM, without attention": (
+            'np.einsum("bt,btd->bd", weights, h_tape) → h_tape[:, -1]',
+            'np.einsum("bt,btd->bd", weights, c_tape) → c_tape[:, -1]',
+        ),
+        "c̃_t is the plain mean of the memory tape: both tapes are summed with the same "
+        "weights": "weights, c_tape → 0 * weights + 1 / max(1, len(h_tape[0])), c_tape",
+        "the score uses the last row of the hidden tape: "
+        "expected the summary h̃_{t-1} that came in": "summary @ w_s.T → h_tape[:, -1] @ w_s.T",
+        "the score has no tanh: "
+        "without it x and the summary shift all scores alike": "np.tanh(inside) → inside",
+        "the softmax runs over the batch (dim=0): "
+        "expected over the rows of the tape": "(scores, 1) → (scores, 0)",
+        "the softmax comes before v: first one score a row, tanh(…) · v, then the softmax over the "
+        "rows": (
+            "np.tanh(inside) → softmax(np.tanh(inside), 1)",
+            "softmax(scores, 1) if scores.size else →",
+        ),
+        "the third result is the summary that came in: "
+        "expected the one of this step, h̃_t": "np.tanh(c), c, h_tilde → np.tanh(c), c, summary",
+        "the gates read the summary that came in: "
+        "expected the one of this step, h̃_t": "(h_tilde, x) → (summary, x)",
+        "the score does not use x_t": "x @ w_x.T + →",
+        "the score does not use the summary h̃_{t-1}": "+ summary @ w_s.T →",
+        "the forget gate is not used": "_sigmoid(f) * c_tilde + →",
+    },
+)
+
+
 @exercise("03.lstmn_step", title="One step of the LSTMN", difficulty=3, minutes=13)
 def lstmn_step(answer, ctx):
     batch, most, d_x, d, d_a = ctx.sizes(batch=(1, 3), t=(1, 5), d_x=(1, 3), d=(1, 9), d_a=(1, 5))
@@ -166,8 +230,8 @@ def lstmn_step(answer, ctx):
         ctx.close(got[0][:, :t], given[1], "the old rows of h_tape")
         ctx.close(got[1][:, :t], given[2], "the old rows of c_tape")
         arrays, known = [array(g) for g in given], [array(number) for number in numbers]
-        expected = _step(*arrays, *known)
-        _name(ctx, got, expected, _variants(arrays, known, t))
+        expected, wrong = _STEP(*arrays, *known)
+        ctx.recognize((got[0][:, -1], got[1][:, -1], got[2]), expected, wrong)
         ctx.close(got[2], expected[2], "summary")
         ctx.close(got[1][:, -1], expected[1], "the new row of c_tape")
         ctx.close(got[0][:, -1], expected[0], "the new row of h_tape")
@@ -190,115 +254,3 @@ def _rows(every, used, *now):
     given = list((every | dict(zip(used, now))).values())
     h, c, summary = (row[:, None] for row in _step(*given))
     return np.concatenate((given[1], h, given[2], c, summary), 1)
-
-
-def _step(
-    x,
-    h_tape,
-    c_tape,
-    summary,
-    w_h,
-    w_x,
-    w_s,
-    v,
-    w,
-    b,
-    *,
-    order="ifoc",
-    squash=np.tanh,
-    out=np.tanh,
-    axis=1,
-    last_h=False,
-    last_c=False,
-    flat_c=False,
-    query_h=False,
-    no_x=False,
-    no_s=False,
-    turned=False,
-    no_b=False,
-    forgotten=False,
-    candidate=np.tanh,
-    early=False,
-    late=False,
-    third="summary",
-):
-    """(h_t, c_t, h̃_t), with options for known mistakes."""
-    batch, t, d = h_tape.shape
-    before = h_tape[:, -1] if query_h and t else summary
-    inside = (
-        h_tape @ w_h.T
-        + ((0 if no_x else x @ w_x.T) + (0 * x[:, :1] if no_s else before @ w_s.T))[:, None]
-    )
-    weights = (
-        np.zeros((batch, 0))
-        if not t
-        else softmax(squash(inside), axis) @ v
-        if early
-        else softmax(squash(inside) @ v, axis)
-    )
-    h_tilde, c_tilde = (np.einsum("bt,btd->bd", weights, tape) for tape in (h_tape, c_tape))
-    if t:
-        h_tilde = h_tape[:, -1] if last_h else h_tilde
-        c_tilde = c_tape[:, -1] if last_c else c_tape.mean(1) if flat_c else c_tilde
-    met = summary if late else h_tilde
-    joined = np.concatenate((x, met) if turned else (met, x), -1)
-    parts = dict(zip(order, np.split(joined @ w.T + (0 if no_b else b), 4, -1)))
-    i, f, o = (0.5 + 0.5 * np.tanh(parts[name] / 2) for name in "ifo")
-    c = (0 if forgotten else f) * c_tilde + i * candidate(parts["c"])
-    h = o * out(c)
-    return h, c, {"summary": h_tilde, "state": h, "old": summary}[third]
-
-
-def _variants(given, known, t):
-    mistakes = {
-        "the rows of W are i, f, o, ĉ: yours are in PyTorch's order i, f, ĉ, o": dict(order="ifco"),
-        "the gates i and f are swapped": dict(order="fioc"),
-        "the gates are read in the order f, o, i": dict(order="foic"),
-        "the tanh around c_t is missing: h_t = o ⊙ tanh(c_t)": dict(out=lambda c: c),
-        "W meets [h̃_t; x_t]: yours is joined the other way round, x first": dict(turned=True),
-        "the bias b is not added": dict(no_b=True),
-        "the candidate ĉ goes through a sigmoid: expected tanh": dict(
-            candidate=lambda a: 1 / (1 + np.exp(-a))
-        ),
-        "the third result is the new state h_t: expected the summary h̃_t": dict(third="state"),
-    }
-    if t > 1:
-        mistakes |= {
-            "c_t is made from the last row of the memory tape: expected c̃_t, the weighted sum "
-            "of all its rows": dict(last_c=True),
-            "h̃_t is the last row of the hidden tape: expected the weighted sum of all its "
-            "rows": dict(last_h=True),
-            "both summaries are the last rows of the tapes: that is an LSTM, without "
-            "attention": dict(last_h=True, last_c=True),
-            "c̃_t is the plain mean of the memory tape: both tapes are summed with the same "
-            "weights": dict(flat_c=True),
-            "the score uses the last row of the hidden tape: expected the summary h̃_{t-1} that "
-            "came in": dict(query_h=True),
-            "the score has no tanh: without it x and the summary shift all scores alike": dict(
-                squash=lambda a: a
-            ),
-            "the softmax runs over the batch (dim=0): expected over the rows of the tape": dict(
-                axis=0
-            ),
-            "the softmax comes before v: first one score a row, tanh(…) · v, then the softmax "
-            "over the rows": dict(early=True),
-            "the third result is the summary that came in: expected the one of this step, "
-            "h̃_t": dict(third="old"),
-            "the gates read the summary that came in: expected the one of this step, h̃_t": dict(
-                late=True
-            ),
-            "the score does not use x_t": dict(no_x=True),
-            "the score does not use the summary h̃_{t-1}": dict(no_s=True),
-            "the forget gate is not used": dict(forgotten=True),
-        }
-    return {message: _step(*given, *known, **options) for message, options in mistakes.items()}
-
-
-def _name(ctx, got, expected, variants):
-    """Fail with the message of the wrong step that all three results equal."""
-    new = (got[0][:, -1], got[1][:, -1], got[2])
-    if all(ctx.same(mine, right) for mine, right in zip(new, expected)):
-        return
-    for message, results in variants.items():
-        if all(ctx.same(mine, other) for mine, other in zip(new, results)):
-            ctx.fail(message)

@@ -2,16 +2,13 @@
 backwards, a number for a count, look up and step, several heads.
 """
 
-from functools import partial
-from typing import Any
-
 import numpy as np
 import torch
 
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -129,8 +126,10 @@ def item_after(answer, ctx):
                 "the query itself came back: expected the item after it": q,
                 "the item before it came back: expected the item after it": v[every, place - 1],
                 "the item two places on came back": v[every, (place + 2) % k],
-                "the item found by the largest product with the query: an item of many ones "
-                "wins; count where they agree": after((flat * want).sum(-1).argmax(1)),
+                "the item found by the largest product with the query, or by its ones alone: an "
+                "item of many ones wins; count where they agree": after(
+                    (flat * want).sum(-1).argmax(1)
+                ),
                 "the item found by the cosine with the query: a query of zeros has none; count "
                 "where they agree": after(cosine.round(5).argmax(1)),
                 "the first vector alone is compared: two items may begin alike": after(
@@ -150,9 +149,6 @@ def item_after(answer, ctx):
                 ),
                 "the vectors of an item are added up: another one may hold them in another "
                 "order": after((v.sum(2) == q.sum(1)[:, None]).all(-1).argmax(1)),
-                "the ones are compared alone: the zeros have to agree, too": after(
-                    (flat >= want).all(-1).argmax(1)
-                ),
                 "the zeros are compared alone: the ones have to agree, too": after(
                     (flat <= want).all(-1).argmax(1)
                 ),
@@ -202,6 +198,53 @@ def _items(ctx, batch, k, item, bits):
             return items, position
 
 
+def _addressed(memory, previous, key, strength, gate, kernel):
+    norms = np.sqrt((key**2).sum(-1)[..., None] * (memory**2).sum(-1)[:, None])
+    content = softmax(strength[..., None] * (key @ memory.swapaxes(1, 2)) / norms)
+    g, last, chosen = gate[..., None], previous, []
+    for h in range(key.shape[1]):
+        w = g[:, h] * content[:, h] + (1 - g[:, h]) * last[:, h]
+        w = sum(kernel[:, h, k, None] * np.roll(w, k - 1, -1) for k in range(3))
+        chosen.append(w)
+    return np.stack(chosen, 1)
+
+
+_ADDRESSED = Slips(
+    _addressed,
+    {
+        "a head starts from where the head before it looks at this step: every head goes on from "
+        "its own weights of the step before": "last[:, h] → (chosen[-1] if h else last[:, 0])",
+        "every head starts from the previous weights of the first head: "
+        "expected its own": "last[:, h] → last[:, 0]",
+        "the heads start from one another's previous weights: "
+        "expected each from its own": "last[:, h] → last[:, -1 - h]",
+        "every head starts from the mean of the heads' previous weights: "
+        "expected its own": "last[:, h] → last.mean(1)",
+        "the gate is swapped: "
+        "at 1 it takes what was found by content": "gate[..., None] → 1 - gate[..., None]",
+        "the shift goes the wrong way: "
+        "the last share of the kernel moves one slot on": "k - 1 → 1 - k",
+        "the shares of the kernel belong to one slot back, staying and one slot on": "k - 1 → k",
+        "the shift is missing": "k - 1 → 0",
+        "the shift stops at the ends: the slots lie on a ring": (
+            "np.roll(w, k - 1, -1) → np.pad(w, ((0, 0), (1, 1)))[:, 2 - k : 2 - k + w.shape[1]]"
+        ),
+        "the strength is not used": "strength[..., None] * →",
+        "content is compared by dot products: expected the cosine": "/ norms →",
+        "where a head was is not used: the gate mixes content with the weights of the step "
+        "before": "+ (1 - g[:, h]) * last[:, h] →",
+        "the gate is not used: content "
+        "alone": "g[:, h] * content[:, h] + (1 - g[:, h]) * last[:, h] → content[:, h]",
+        "the shift comes before the mixture: mix, then shift": (
+            "w = g[:, h] * content[:, h] + (1 - g[:, h]) * last[:, h] → w = last[:, h]",
+            "chosen.append(w) → chosen.append(g[:, h] * content[:, h] + (1 - g[:, h]) * w)",
+        ),
+        "all heads look with the kernel of the "
+        "first": "kernel[:, h, k, None] → kernel[:, 0, k, None]",
+    },
+)
+
+
 @exercise("04.several_heads", title="Find the bug: several heads", difficulty=3, minutes=10)
 def several_heads(answer, ctx):
     # of a single column the cosine is a sign, and its gradient all rounding
@@ -213,46 +256,12 @@ def several_heads(answer, ctx):
     )
     strength, gate = ctx.normal(batch, heads).abs() + 1, torch.sigmoid(ctx.normal(batch, heads))
     given = memory, previous, key, strength, gate, ctx.weights(batch, heads, 3)
-    arrays = [array(t) for t in given]
     got = ctx.call(answer, *given)
     got = ctx.floats(
         got, "the weights", (batch, heads, slots), mention="one row a head, one column a slot"
     )
-    result = partial(_addressed, *arrays)
-    wrong = {
-        "a head starts from where the head before it looks at this step: every head goes on from "
-        "its own weights of the step before": result(chain=True),
-        "every head starts from the previous weights of the first head: expected its own": result(
-            start=[0] * heads
-        ),
-        "the heads start from one another's previous weights: expected each from its own": result(
-            start=range(heads)[::-1]
-        ),
-        "every head starts from the mean of the heads' previous weights: expected its own": result(
-            start=None
-        ),
-        "the gate is swapped: at 1 it takes what was found by content": result(swapped=True),
-        "the shift goes the wrong way: the last share of the kernel moves one slot on": result(
-            steps=(1, 0, -1)
-        ),
-        "the shares of the kernel belong to one slot back, staying and one slot on": result(
-            steps=(0, 1, 2)
-        ),
-        "the shift is missing": result(steps=(0, 0, 0)),
-        "the shift stops at the ends: the slots lie on a ring": result(ring=False),
-        "the strength is not used": result(strong=False),
-        "content is compared by dot products: expected the cosine": result(cosine=False),
-        "where a head was is not used: the gate mixes content with the weights of the "
-        "step before": result(start=()),
-        "the gate is not used: content alone": _addressed(
-            *arrays[:4], gate=np.ones_like(arrays[4]), kernel=arrays[5]
-        ),
-        "the shift comes before the mixture: mix, then shift": result(early=True),
-        "all heads look with the kernel of the first": _addressed(
-            *arrays[:5], kernel=np.repeat(arrays[5][:, :1], heads, 1)
-        ),
-    }
-    ctx.close(got, _addressed(*arrays), "the weights", wrong)
+    right, wrong = _ADDRESSED(*map(array, given))
+    ctx.close(got, right, "the weights", wrong)
     sure = list(given)  # each head looks for the first slot
     sure[2], sure[3] = memory[:, :1].expand(-1, heads, -1), 100 + 0 * strength
     name = "the weights for a strength of 100"
@@ -261,53 +270,3 @@ def several_heads(answer, ctx):
     ctx.close(got, _addressed(*(array(t) for t in sure)), name)
     names = dict(enumerate(("memory", "previous", "key", "strength", "gate", "kernel")))
     check_gradients(ctx, answer, given, names, _addressed)
-
-
-def _addressed(
-    memory,
-    previous,
-    key,
-    strength,
-    gate,
-    kernel,
-    *,
-    chain=False,
-    start: Any = "own",
-    swapped=False,
-    steps=(-1, 0, 1),
-    ring=True,
-    strong=True,
-    cosine=True,
-    early=False,
-):
-    """Content, gate, shift for all heads; with options for known mistakes."""
-    dots = key @ memory.swapaxes(1, 2)
-    if cosine:
-        dots = dots / np.sqrt((key**2).sum(-1)[..., None] * (memory**2).sum(-1)[:, None])
-    content = softmax(strength[..., None] * dots if strong else dots)
-    g = (1 - gate if swapped else gate)[..., None]
-    before = previous
-    if start is None:
-        before = np.broadcast_to(previous.mean(1, keepdims=True), previous.shape)
-    elif not len(start):
-        before = 0 * previous
-    elif start != "own":
-        before = previous[:, list(start)]
-
-    def shift(w, h):
-        moved = 0
-        for k, step in enumerate(steps):
-            rolled = np.roll(w, step, -1)
-            if not ring and step:
-                rolled[..., 0 if step > 0 else -1] = 0
-            moved = moved + kernel[:, h, k, None] * rolled
-        return moved
-
-    chosen, last = [], previous[:, 0]
-    for h in range(key.shape[1]):
-        start_weights = last if chain else before[:, h]
-        last = shift(g[:, h] * content[:, h] + (1 - g[:, h]) * start_weights, h)
-        if early:
-            last = g[:, h] * content[:, h] + (1 - g[:, h]) * shift(start_weights, h)
-        chosen.append(last)
-    return np.stack(chosen, 1)

@@ -8,7 +8,7 @@ import torch
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -279,6 +279,59 @@ def sharpen(answer, ctx):
     )
 
 
+def _address(memory, previous, key, strength, gate, kernel, gamma):
+    kk, mm = (key**2).sum(-1, keepdims=True), (memory**2).sum(-1)[:, None]
+    cosine = key @ memory.swapaxes(1, 2) / np.sqrt((kk + 1e-8) * (mm + 1e-8))
+    content = softmax(strength[..., None] * cosine)
+    mixed = gate[..., None] * content + (1 - gate[..., None]) * previous
+    moves = np.arange(kernel.shape[-1]) - kernel.shape[-1] // 2
+    shifted = sum(kernel[..., j, None] * np.roll(mixed, k, -1) for j, k in enumerate(moves))
+    powers = shifted ** gamma[..., None]
+    return powers / powers.sum(-1, keepdims=True)
+
+
+_ADDRESS = Slips(
+    _address,
+    {
+        "sharpening comes before the shift: it is there to undo the blur of the shift": (
+            "moves = → mixed = mixed ** gamma[..., None]\n    mixed = mixed / mixed.sum(-1, "
+            "keepdims=True)\n    moves =",
+            "shifted ** gamma[..., None] → shifted",
+        ),
+        "the gate is the wrong way round: g is the share of the content weights": (
+            "content + (1 - gate[..., None]) * previous → previous + (1 - gate[..., None]) * "
+            "content"
+        ),
+        "the shift goes the wrong way: "
+        "entry j is the shift j − R, positive to higher slots": "mixed, k → mixed, -k",
+        "the shift comes before the interpolation": (
+            "mixed, k → content, k",
+            "powers = shifted → powers = (gate[..., None] * shifted + (1 - gate[..., None]) * "
+            "previous)",
+        ),
+        "the scores are dot products: "
+        "expected the cosine": "/ np.sqrt((kk + 1e-8) * (mm + 1e-8)) →",
+        "the strength β is not used, or it is multiplied into the key: "
+        "the cosine cancels a factor in the key": "strength[..., None] * →",
+        "the softmax of the content weights runs over the heads: "
+        "expected over the slots": "* cosine) → * cosine, 1)",
+        "there is no sharpening": "** gamma[..., None] →",
+        "there is no shift": "powers = shifted → powers = mixed",
+        "the previous weights are not "
+        "used": "gate[..., None] * content + (1 - gate[..., None]) * previous → content",
+        "the powers are not divided by their sum": "/ powers.sum(-1, keepdims=True) →",
+        "nearly empty slots have a cosine of full size: add 1e-8 under the root, to both squares; "
+        "a lower bound of the lengths does not do "
+        "it": "np.sqrt((kk + 1e-8) * (mm + 1e-8)) → np.sqrt(np.maximum(kk * mm, 1e-300))",
+        "nearly empty slots have a cosine of nearly full size: add 1e-8 under the root, to both "
+        "squares, not to the "
+        "lengths": "np.sqrt((kk + 1e-8) * (mm + 1e-8)) → (np.sqrt(kk * mm) + 1e-8)",
+        "1e-8 is added to the product of the squares: add it to each of them, (k·k + ε)(m·m + "
+        "ε)": "np.sqrt((kk + 1e-8) * (mm + 1e-8)) → np.sqrt(kk * mm + 1e-8)",
+    },
+)
+
+
 @exercise("04.address", title="All four stages", difficulty=3, minutes=20)
 def address(answer, ctx):
     # as many slots as the longest shift, or a circular padding is too short; of a single column the
@@ -293,59 +346,15 @@ def address(answer, ctx):
         ctx.weights(batch, heads, 2 * reach + 1),
         1 + 3 * ctx.weights(batch, heads),
     ]
-    numbers = [array(part) for part in given]
-    got = ctx.floats(
-        ctx.call(answer, *given),
-        "weights",
-        (batch, heads, n),
-        mention="one row a head, one column a slot",
-    )
-    mistakes = {
-        "sharpening comes before the shift: it is there to undo the blur of the shift": dict(
-            sharpen_first=True
-        ),
-        "the gate is the wrong way round: g is the share of the content weights": dict(turned=True),
-        "the shift goes the wrong way: entry j is the shift j − R, positive to higher slots": dict(
-            sign=-1
-        ),
-        "the shift comes before the interpolation": dict(shift_first=True),
-        "the scores are dot products: expected the cosine": dict(cosine=False),
-        "the strength β is not used, or it is multiplied into the key: the cosine cancels a "
-        "factor in the key": dict(strong=False),
-        "the softmax of the content weights runs over the heads: expected over the slots": dict(
-            axis=1
-        ),
-        "there is no sharpening": dict(sharp=False),
-        "there is no shift": dict(moves=False),
-        "the previous weights are not used": dict(remembers=False),
-        "the powers are not divided by their sum": dict(divided=False),
-    }
-    ctx.close(
-        got,
-        _address(*numbers),
-        "weights",
-        {message: _address(*numbers, **one) for message, one in mistakes.items()},
-    )
-    given[0] = given[0].clone()
-    given[0][:, 1::2] *= 1e-6  # slots that nobody has written to
-    numbers = [array(part) for part in given]
-    got = ctx.floats(
-        ctx.call(answer, *given), "weights for a memory with nearly empty slots", (batch, heads, n)
-    )
-    placed = {
-        "nearly empty slots have a cosine of full size: add 1e-8 under the root, to both "
-        "squares; a lower bound of the lengths does not do it": dict(place="nowhere"),
-        "nearly empty slots have a cosine of nearly full size: add 1e-8 under the root, to both "
-        "squares, not to the lengths": dict(place="outside"),
-        "1e-8 is added to the product of the squares: add it to each of them, (k·k + ε)(m·m + "
-        "ε)": dict(place="product"),
-    }
-    ctx.close(
-        got,
-        _address(*numbers),
-        "weights for a memory with nearly empty slots",
-        {message: _address(*numbers, **one) for message, one in placed.items()},
-    )
+    name = "weights"
+    for _ in range(2):
+        got = ctx.call(answer, *given)
+        got = ctx.floats(got, name, (batch, heads, n), mention="one row a head, one column a slot")
+        right, wrong = _ADDRESS(*map(array, given))
+        ctx.close(got, right, name, wrong)
+        given[0] = given[0].clone()
+        given[0][:, 1::2] *= 1e-6  # slots that nobody has written to
+        name = "weights for a memory with nearly empty slots"
     names = {
         0: "memory",
         1: "previous",
@@ -420,61 +429,3 @@ def address(answer, ctx):
         nan="the root of 0 has an infinite slope; add 1e-8 to each of the two squares, under the "
         "root",
     )
-
-
-def _address(
-    memory,
-    previous,
-    key,
-    strength,
-    gate,
-    kernel,
-    gamma,
-    *,
-    sharpen_first=False,
-    turned=False,
-    sign=1,
-    shift_first=False,
-    cosine=True,
-    strong=True,
-    axis=-1,
-    sharp=True,
-    moves=True,
-    divided=True,
-    remembers=True,
-    place="both",
-):
-    scores = key @ memory.transpose(0, 2, 1)
-    if cosine:
-        kk, mm = (key**2).sum(-1, keepdims=True), (memory**2).sum(-1)[:, None]
-        scores = (
-            scores
-            / {
-                "both": lambda: np.sqrt((kk + 1e-8) * (mm + 1e-8)),
-                "outside": lambda: np.sqrt(kk * mm) + 1e-8,
-                "nowhere": lambda: np.sqrt(np.maximum(kk * mm, 1e-300)),
-                "product": lambda: np.sqrt(kk * mm + 1e-8),
-            }[place]()
-        )
-    content = softmax(scores * (strength[..., None] if strong else 1), axis)
-    g = 1 - gate[..., None] if turned else gate[..., None]
-
-    def shifted(w):
-        reach = kernel.shape[-1] // 2
-        return (
-            sum(
-                kernel[..., j, None] * np.roll(w, sign * (j - reach), -1)
-                for j in range(kernel.shape[-1])
-            )
-            if moves
-            else w
-        )
-
-    def sharpened(w):
-        powers = w ** (gamma[..., None] if sharp else 1)
-        return powers / powers.sum(-1, keepdims=True) if divided and sharp else powers
-
-    if shift_first:
-        return sharpened(g * shifted(content) + (1 - g) * previous)
-    mixed = g * content + (1 - g) * previous if remembers else content
-    return shifted(sharpened(mixed)) if sharpen_first else sharpened(shifted(mixed))

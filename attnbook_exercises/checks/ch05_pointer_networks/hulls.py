@@ -112,7 +112,6 @@ def left_of(answer, ctx):
             * z[..., 1]
             - y[..., 1] * z[..., 0]
             > 0,
-            "the vectors are b − a and c − b with the sign turned round": _turn(y, x, z) > 0,
             "only the heights are compared: the line is not level": z[..., 1]
             > x[..., 1] + 0 * y[..., 1],
             "every point counts as left": np.ones_like(cross, dtype=bool),

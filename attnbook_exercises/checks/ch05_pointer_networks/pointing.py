@@ -165,7 +165,6 @@ def point_at(answer, ctx):
         "the softmax runs over the batch (dim=0): expected over the positions of a row": softmax(
             np.where(real, u, -np.inf), 0
         ),
-        "scores came back, not probabilities": np.where(real, u, -np.inf),
         "the score has no tanh: without it the state shifts all scores alike and has no "
         "say": softmax(np.where(real, scores(*floats, squash=lambda a: a), -np.inf)),
         "W_1 and W_2 are swapped": softmax(
@@ -309,12 +308,10 @@ def pointer_loss(answer, ctx):
         "still cost something": -np.log(picked(softmax(np.where(rest, p, -np.inf))))[real].mean(),
         "a softmax comes before the cross-entropy, which takes its own (and knows no "
         "mask)": -np.log(picked(softmax(p * allowed)))[real].mean(),
-        "the scores are not masked": -np.log(picked(unmasked))[real].mean(),
+        "the scores are not masked, or after the softmax: what the mask takes away is not given to "
+        "the others": -np.log(picked(unmasked))[real].mean(),
         "masked scores become 0 before the softmax: exp(0) is 1": -np.log(
             picked(softmax(np.where(allowed, u, 0)))
-        )[real].mean(),
-        "the mask comes after the softmax: what it takes away is not given to the others": -np.log(
-            picked(unmasked * allowed + ~allowed)
         )[real].mean(),
         "the loss is a sum: expected the mean over the targets": terms.sum(),
         "the sum is divided by all steps, padding included: expected the mean over the "

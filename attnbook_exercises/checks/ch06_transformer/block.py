@@ -2,46 +2,55 @@
 scaled filter by filter, an encoder block in both orders.
 """
 
-from functools import partial
+from math import erf
 
 import numpy as np
 import torch
 
-from ..context import CheckContext, a, array
+from ..context import CheckContext, a, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
-def _norm(
-    x,
-    g,
-    b,
-    eps,
-    *,
-    ddof=0,
-    outside=False,
-    axis: int | tuple = -1,
-    mean=True,
-    shift=True,
-    scale=True,
-    add=True,
-    root=True,
-):
-    """Layer norm, with options for known mistakes."""
-    middle = x.mean(axis, keepdims=True) if mean else 0.0
-    count = np.prod([x.shape[k] for k in np.atleast_1d(axis)])
-    variance = ((x - middle) ** 2).sum(axis, keepdims=True) / max(1, count - ddof)
-    under = (
-        np.sqrt(variance) + eps
-        if outside
-        else np.sqrt(variance + (eps if add else 0))
-        if root
-        else variance + eps
-    )
-    with np.errstate(invalid="ignore"):  # equal features without eps
-        y = (x - (middle if shift else 0)) / under
-    return (g if scale else 1.0) * y + b
+def _norm(x, g, b, eps):
+    centred = x - x.mean(-1, keepdims=True)
+    variance = (centred**2).mean(-1, keepdims=True)
+    return g * centred / np.sqrt(variance + eps) + b
+
+
+_NORM = Slips(
+    _norm,
+    {
+        "the variance is divided by d - 1, as torch.var and torch.std do by themselves: expected "
+        "d": "(variance + eps) → (variance * len(g) / max(1, len(g) - 1) + eps)",
+        "eps is added to the standard deviation: it stands inside the root, √(σ² + "
+        "ε)": "np.sqrt(variance + eps) → (np.sqrt(variance) + eps)",
+        "eps is added to the standard deviation, which is also divided by d - 1: expected √(σ² + "
+        "ε) with "
+        "d": "np.sqrt(variance + eps) → (np.sqrt(variance * len(g) / max(1, len(g) - 1)) + eps)",
+        "eps is not used: a position with equal features would be divided by 0": "+ eps →",
+        "mean and variance run over the positions: expected over the features of each position "
+        "(dim=-1)": ("x.mean(-1 → x.mean(-2", "(centred**2).mean(-1 → (centred**2).mean(-2"),
+        "mean and variance run over positions and features: expected over the features of each "
+        "position (dim=-1)": (
+            "x.mean(-1 → x.mean((-1, -2)",
+            "(centred**2).mean(-1 → (centred**2).mean((-1, -2)",
+        ),
+        "mean and variance run over the whole tensor: expected over the features of each position "
+        "(dim=-1)": ("x.mean(-1 → x.mean(None", "(centred**2).mean(-1 → (centred**2).mean(None"),
+        "the mean is not subtracted: that is RMS norm": "x - x.mean(-1, keepdims=True) → x",
+        "the mean is in the variance, but it is not subtracted above the "
+        "root": "g * centred → g * x",
+        "the root is missing: "
+        "divide by √(σ² + ε), not by the variance": "np.sqrt(variance + eps) → (variance + eps)",
+        "the scale g is not used": "g * →",
+        "the shift b is not added": "+ b →",
+        "b is subtracted: expected it to be added": "+ b → - b",
+        "g and b are not used: scale and shift at the end": ("g * →", "+ b →"),
+        "b is multiplied by g: it is added last": "+ b → + g * b",
+    },
+)
 
 
 @on_paper(
@@ -85,38 +94,8 @@ def layer_norm(answer, ctx):
         got = ctx.floats(
             ctx.call(answer, x, g, b, eps), "the result", tuple(x.shape), mention="the shape of x"
         )
-        arrays, rows = (array(x), array(g), array(b), eps), -2 if lead else -1
-        result = partial(_norm, *arrays)
-        wrong = {
-            "the variance is divided by d - 1, as torch.var and torch.std do by themselves: "
-            "expected d": result(ddof=1),
-            "eps is added to the standard deviation: it stands inside the root, √(σ² + ε)": result(
-                outside=True
-            ),
-            "eps is added to the standard deviation, which is also divided by d - 1: expected "
-            "√(σ² + ε) with d": result(ddof=1, outside=True),
-            "eps is not used: a position with equal features would be divided by 0": result(
-                add=False
-            ),
-            "mean and variance run over the positions: expected over the features of each "
-            "position (dim=-1)": result(axis=rows),
-            "mean and variance run over positions and features: expected over the features of "
-            "each position (dim=-1)": result(axis=(rows, -1) if lead else -1),
-            "mean and variance run over the whole tensor: expected over the features of each "
-            "position (dim=-1)": result(axis=tuple(range(x.dim()))),
-            "the mean is not subtracted: that is RMS norm": result(mean=False),
-            "the mean is in the variance, but it is not subtracted above the root": result(
-                shift=False
-            ),
-            "the root is missing: divide by √(σ² + ε), not by the variance": result(root=False),
-            "the scale g is not used": result(scale=False),
-            "the shift b is not added": result() - arrays[2],
-            "b is subtracted: expected it to be added": result() - 2 * arrays[2],
-            "g and b are not used: scale and shift at the end": _norm(arrays[0], 1.0, 0.0, eps),
-            "b is multiplied by g: it is added last": arrays[1]
-            * (_norm(arrays[0], 1.0, 0.0, eps) + arrays[2]),
-        }
-        ctx.close(got, _norm(*arrays), "the result", wrong)
+        right, wrong = _NORM(array(x), array(g), array(b), eps)
+        ctx.close(got, right, "the result", wrong)
     same = torch.full((2, d), 3.0)
     got = ctx.call(answer, same, g, b, 1e-5)
     nan = "where all features are equal the variance is 0, and eps keeps the division finite"
@@ -242,6 +221,75 @@ def filter_direction(answer, ctx: CheckContext):
         ctx.close(directions[name], expected[name], name)
 
 
+def _gelu(s):
+    return s * (1 + np.vectorize(erf)(s / np.sqrt(2))) / 2
+
+
+def _attention(h, mix):
+    return softmax(h @ h.swapaxes(-1, -2) / np.sqrt(h.shape[-1])) @ h @ mix
+
+
+def _block(pre, x, mix, network, norms):
+    w_1, b_1, w_2, b_2 = network
+    first, second = (lambda h, g=g, b=b: _norm(h, g, b, 1e-5) for g, b in norms)
+
+    def feed(h):
+        return np.maximum(h @ w_1.T + b_1, 0) @ w_2.T + b_2
+
+    if pre:
+        u = x + _attention(first(x), mix)
+        return u + feed(second(u))
+    u = first(x + _attention(x, mix))
+    return second(u + feed(u))
+
+
+_BLOCK = Slips(
+    _block,
+    {
+        "no residual around the attention: the stream is added to what it finds": (
+            "u = x + _attention(first → u = _attention(first",
+            "first(x + → first(",
+        ),
+        "no residual around the feed-forward network: the stream is added to what it finds": (
+            "return u + → return",
+            "second(u + → second(",
+        ),
+        "there are no residuals: the stream is added to what each sublayer finds": (
+            "u = x + _attention(first → u = _attention(first",
+            "first(x + → first(",
+            "return u + → return",
+            "second(u + → second(",
+        ),
+        "the second residual adds the block's input x: expected the stream behind the first "
+        "sublayer": ("return u + → return x +", "second(u + → second(x +"),
+        "the feed-forward network reads the block's input x: expected what comes out of the first "
+        "sublayer": ("feed(second(u)) → feed(second(x))", "feed(u) → feed(x)"),
+        "the ReLU is missing: "
+        "without it two matrices are one": "np.maximum(h @ w_1.T + b_1, 0) → (h @ w_1.T + b_1)",
+        "a GELU stands where a ReLU was asked "
+        "for": "np.maximum(h @ w_1.T + b_1, 0) → _gelu(h @ w_1.T + b_1)",
+        "the norms are not used": "_norm(h, g, b, 1e-5) → h",
+        "the two norms are swapped: norm_1 belongs to the attention": "in norms) → in norms[::-1])",
+        "norm_1 is used twice: "
+        "norm_2 belongs to the feed-forward network": "in norms) → in norms[:1] * 2)",
+        "the biases b_1 and b_2 are not added": ("+ b_1 →", ".T + b_2 → .T"),
+        "the norm stands on the branch alone: expected LayerNorm(x + f(x)), the norm of the sum": (
+            "first(x + _attention(x, mix)) → x + first(_attention(x, mix))",
+            "second(u + feed(u)) → u + second(feed(u))",
+        ),
+        "the sum behind the attention is not "
+        "normalised": "u = first(x + _attention(x, mix)) → u = x + _attention(x, mix)",
+        "the residual adds the normalised stream: in pre-norm x itself is added": (
+            "u = x + _attention(first → u = first(x) + _attention(first",
+            "return u + → return second(u) +",
+        ),
+        "the feed-forward network reads the stream without a norm": "feed(second(u)) → feed(u)",
+        "pre-norm has no norm at the end of the block: "
+        "the stack has one": "return u + feed(second(u)) → return second(u + feed(second(u)))",
+    },
+)
+
+
 @exercise("06.encoder_block", title="An encoder block in both orders", difficulty=3, minutes=12)
 def encoder_block(answer, ctx):
     batch, n, d, hidden = ctx.sizes(batch=(1, 3), n=(1, 5), d=(1, 5), hidden=(1, 7))
@@ -251,7 +299,6 @@ def encoder_block(answer, ctx):
     )
     gains = [1 + 0.5 * ctx.normal(d) for _ in range(2)]
     shifts = [ctx.normal(d) for _ in range(2)]
-    numbers = [x, mix, w_1, b_1, w_2, b_2, *gains, *shifts]
 
     def attention(h):  # some self-attention: what stands in it is not the exercise's business
         return torch.softmax(h @ h.transpose(-1, -2) / d**0.5, dim=-1) @ h @ mix.to(h)
@@ -265,114 +312,16 @@ def encoder_block(answer, ctx):
 
         return apply
 
-    def oracle(
-        x,
-        mix,
-        w_1,
-        b_1,
-        w_2,
-        b_2,
-        g_1,
-        g_2,
-        s_1,
-        s_2,
-        *,
-        pre,
-        once=False,
-        bend=lambda a: np.maximum(a, 0),
-        first=True,
-        second=True,
-        norms=True,
-        inside=False,
-        swapped=False,
-        old=False,
-        both=False,
-        after=False,
-        no_b=False,
-        early=False,
-        h_sum=False,
-        beside=False,
-    ):
-        def attend(h):
-            e = h @ h.swapaxes(-1, -2) / np.sqrt(d)
-            a = np.exp(e - e.max(-1, keepdims=True))
-            return a / a.sum(-1, keepdims=True) @ h @ mix
-
-        def feed(h):
-            a = h @ w_1.T + (0 if no_b else b_1)
-            return bend(a) @ w_2.T + (0 if no_b else b_2)
-
-        def one(h):
-            return _norm(h, *((g_2, s_2) if swapped else (g_1, s_1)), 1e-5) if norms else h
-
-        def two(h):
-            return _norm(h, *((g_1, s_1) if swapped or once else (g_2, s_2)), 1e-5) if norms else h
-
-        if pre:
-            h = one(x)
-            u = (h if h_sum else x if first else 0) + attend(h)
-            k = two(x if beside else u)
-            y = (x if old else k if h_sum else u if second else 0) + feed(u if early else k)
-            return two(y) if both else y
-        u = attend(x)
-        u = x + one(u) if inside else one((x if first else 0) + u) if not after else x + u
-        f = feed(x if beside else u)
-        return u + two(f) if inside else two((x if old else u if second else 0) + f)
-
-    arrays = [array(t) for t in numbers]
-    mistakes = {
-        "no residual around the attention: the stream is added to what it finds": dict(first=False),
-        "no residual around the feed-forward network: the stream is added to what it finds": dict(
-            second=False
-        ),
-        "there are no residuals: the stream is added to what each sublayer finds": dict(
-            first=False, second=False
-        ),
-        "the second residual adds the block's input x: expected the stream behind the first "
-        "sublayer": dict(old=True),
-        "the feed-forward network reads the block's input x: expected what comes out of the "
-        "first sublayer": dict(beside=True),
-        "the ReLU is missing: without it two matrices are one": dict(bend=lambda a: a),
-        "a GELU stands where a ReLU was asked for": dict(
-            bend=lambda a: a * (1 + array(torch.erf(torch.from_numpy(a / 2**0.5)))) / 2
-        ),
-        "the norms are not used": dict(norms=False),
-        "the two norms are swapped: norm_1 belongs to the attention": dict(swapped=True),
-        "norm_1 is used twice: norm_2 belongs to the feed-forward network": dict(once=True),
-        "the biases b_1 and b_2 are not added": dict(no_b=True),
-    }
-    mine = {
-        False: {
-            "the norm stands on the branch alone: expected LayerNorm(x + f(x)), the norm of the "
-            "sum": dict(inside=True),
-            "the sum behind the attention is not normalised": dict(after=True),
-        },
-        True: {
-            "the residual adds the normalised stream: in pre-norm x itself is added": dict(
-                h_sum=True
-            ),
-            "the feed-forward network reads the stream without a norm": dict(early=True),
-            "pre-norm has no norm at the end of the block: the stack has one": dict(both=True),
-        },
-    }
+    x_, mix_, network = array(x), array(mix), [array(t) for t in (w_1, b_1, w_2, b_2)]
+    norms = [(array(g), array(s)) for g, s in zip(gains, shifts)]
     for pre in (False, True):
         got = ctx.call(answer, x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre)
         got = ctx.floats(got, "the result", (batch, n, d), mention="the shape of x")
-        expected, order = oracle(*arrays, pre=pre), "pre-norm" if pre else "post-norm"
-        wrong = {
-            message: oracle(*arrays, pre=pre, **options)
-            for message, options in {**mistakes, **mine[pre]}.items()
-        }
-        other = (
-            f"with pre_norm={pre} your block is {'post-norm' if pre else 'pre-norm'}: "
-            f"expected {order}"
-        )
-        ctx.close(
-            got,
-            expected,
-            f"the result with pre_norm={pre}",
-            {other: oracle(*arrays, pre=not pre), **wrong},
-        )
+        right, wrong = _BLOCK(pre, x_, mix_, network, norms)
+        order = ("post-norm", "pre-norm")
+        other = f"with pre_norm={pre} your block is {order[not pre]}: expected {order[pre]}"
+        wrong = {other: _block(not pre, x_, mix_, network, norms)} | wrong
+        ctx.close(got, right, f"the result with pre_norm={pre}", wrong)
 
     at = {0: "x", 4: "w_1", 5: "b_1", 6: "w_2", 7: "b_2"}
     for pre in (False, True):
@@ -381,8 +330,6 @@ def encoder_block(answer, ctx):
             answer,
             (x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre),
             at,
-            lambda x, w_1, b_1, w_2, b_2: oracle(
-                x, arrays[1], w_1, b_1, w_2, b_2, *arrays[6:], pre=pre
-            ),
+            lambda x, *network: _block(pre, x, mix_, network, norms),
             step=1e-6,
         )

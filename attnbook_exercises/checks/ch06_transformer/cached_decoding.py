@@ -8,7 +8,7 @@ import torch
 from ..context import CheckContext, a, array, shape_of, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -131,6 +131,50 @@ def _rows(parents, sentences, k):
     }
 
 
+def _attend_cached(x, keys, values, w_q, w_k, w_v, h):
+    """(context, keys, values)."""
+    q, m, t = _cut(x @ w_q, h), x.shape[1], keys.shape[2]
+    keys, values = _cut_behind(keys, x @ w_k, h), _cut_behind(values, x @ w_v, h)
+    scores = q @ keys.swapaxes(2, 3) / np.sqrt(q.shape[-1])
+    seen = np.tri(m, t + m, t, dtype=bool)
+    context = softmax(np.where(seen, scores, -np.inf)) @ values
+    return context.swapaxes(1, 2).reshape(x.shape), keys, values
+
+
+_ATTEND_CACHED = Slips(
+    _attend_cached,
+    {
+        "there is no mask within the block: "
+        "a new token sees the new tokens after it": "np.where(seen, scores, -np.inf) → scores",
+        "the mask counts from the first column: row i of the block stands at position t + i, so "
+        "the diagonal starts t columns further right": "t + m, t, → t + m, 0,",
+        "a new token does not see itself: "
+        "it does, as in all causal attention": "t + m, t, → t + m, t - 1,",
+        "a new token sees one token after itself: "
+        "the diagonal is one column too far right": "t + m, t, → t + m, t + 1,",
+        "the mask is upside down: a new token sees itself and what comes after "
+        "it": "np.tri(m, t + m, t, dtype=bool) → ~np.tri(m, t + m, t - 1, dtype=bool)",
+        "the block does not see the cache: attend to the old keys and the new ones": (
+            "np.tri(m, t + m, t, dtype=bool) → np.tri(m, t + m, t, dtype=bool) & (np.arange(t + m) "
+            ">= t)"
+        ),
+        "the block sees the cache alone: a new token also sees itself and the new tokens before "
+        "it": "np.tri(m, t + m, t, dtype=bool) → np.arange(t + m) < t",
+        "the mask comes after the softmax: the weights of a row no longer add up to "
+        "1": "softmax(np.where(seen, scores, -np.inf)) → softmax(scores) * seen",
+        "the scores are not divided by the root of the width of a head": "/ np.sqrt(q.shape[-1]) →",
+        "the scores are divided by √d: "
+        "expected √(d/h), the root of the width of a head": "q.shape[-1] → x.shape[-1]",
+        "the scores are divided by the width of a head: "
+        "expected its root": "np.sqrt(q.shape[-1]) → q.shape[-1]",
+        "the softmax runs over the queries (dim=-2): "
+        "expected over the keys": "-np.inf)) → -np.inf), -2)",
+        "heads are not put side by side: swap heads and positions back before you "
+        "flatten": "context.swapaxes(1, 2).reshape → context.reshape",
+    },
+)
+
+
 @exercise("06.cached_attention", title="Attention behind a cache", difficulty=3, minutes=12)
 def cached_attention(answer, ctx):
     names = ("context", "keys", "values")
@@ -173,7 +217,7 @@ def cached_attention(answer, ctx):
             ),
         ]
         arrays = [array(tensor) for tensor in given[:-1]]
-        context, keys, values = _attend_cached(*arrays, h=h)
+        (context, keys, values), wrong = _ATTEND_CACHED(*arrays, h)
         for part, name, before, right, other in zip(
             got[1:], names[1:], arrays[1:3], (keys, values), (values, keys)
         ):
@@ -204,7 +248,7 @@ def cached_attention(answer, ctx):
             what = "where all scores are far below 0, and masked ones at -inf: the context"
             ctx.close(got[0], context, what)
             continue
-        ctx.close(got[0], context, "context", _slips(arrays, h, t, m))
+        ctx.close(got[0], context, "context", {words: one[0] for words, one in wrong.items()})
         at = dict(enumerate(("x", "keys", "values", "W_q", "W_k", "W_v")))
         for part in range(3):
             if part:
@@ -216,7 +260,7 @@ def cached_attention(answer, ctx):
                 at,
                 (lambda x, w, part=part: _cut_behind(arrays[part], x @ w, h))
                 if part
-                else lambda *now: _attend_cached(*now, h=h)[0],
+                else lambda *now: _attend_cached(*now, h)[0],
                 part=part,
             )
 
@@ -234,82 +278,3 @@ def _mixed(rows, h):
 
 def _cut_behind(old, rows, h):
     return np.concatenate((old, _cut(rows, h)), 2)
-
-
-def _attend_cached(
-    x,
-    keys,
-    values,
-    w_q,
-    w_k,
-    w_v,
-    h,
-    *,
-    allowed=None,
-    scale=None,
-    joined=True,
-    axis=-1,
-    only_new=False,
-    late=False,
-):
-    """(context, keys, values), with options for known mistakes."""
-    q = _cut(x @ w_q, h)
-    keys, values = _cut_behind(keys, x @ w_k, h), _cut_behind(values, x @ w_v, h)
-    m, t = q.shape[2], keys.shape[2] - q.shape[2]
-    seen = np.tri(m, t + m, t, dtype=bool) if allowed is None else allowed
-    if only_new:
-        seen = seen & (np.arange(t + m) >= t)
-    scores = q @ keys.transpose(0, 1, 3, 2) * (q.shape[-1] ** -0.5 if scale is None else scale)
-    weights = (
-        softmax(scores, axis) * seen if late else softmax(np.where(seen, scores, -np.inf), axis)
-    )
-    context = weights @ values
-    batch, m = x.shape[:2]
-    return (
-        (context.transpose(0, 2, 1, 3) if joined else context).reshape(batch, m, -1),
-        keys,
-        values,
-    )
-
-
-def _slips(arrays, h, t, m):
-    d, width = arrays[0].shape[-1], arrays[0].shape[-1] // h
-    place = np.arange(t + m)
-    everything = np.ones((m, t + m), dtype=bool)
-    mistakes = {
-        "there is no mask within the block: a new token sees the new tokens after it": dict(
-            allowed=everything
-        ),
-        "the mask counts from the first column: row i of the block stands at position t + i, so "
-        "the diagonal starts t columns further "
-        "right": dict(allowed=np.tri(m, t + m, dtype=bool)),
-        "a new token does not see itself: it does, as in all causal attention": dict(
-            allowed=np.tri(m, t + m, t - 1, dtype=bool)
-        ),
-        "a new token sees one token after itself: the diagonal is one column too far right": dict(
-            allowed=np.tri(m, t + m, t + 1, dtype=bool)
-        ),
-        "the mask is upside down: a new token sees itself and what comes after it": dict(
-            allowed=place >= t + np.arange(m)[:, None]
-        ),
-        "the block does not see the cache: attend to the old keys and the new ones": dict(
-            only_new=True
-        ),
-        "the block sees the cache alone: a new token also sees itself and the new tokens before "
-        "it": dict(allowed=everything & (place < t)),
-        "the mask comes after the softmax: the weights of a row no longer add up to 1": dict(
-            late=True
-        ),
-        "the scores are not divided by the root of the width of a head": dict(scale=1.0),
-        "the scores are divided by √d: expected √(d/h), the root of the width of a head": dict(
-            scale=d**-0.5
-        ),
-        "the scores are divided by the width of a head: expected its root": dict(scale=1 / width),
-        "the softmax runs over the queries (dim=-2): expected over the keys": dict(axis=-2),
-        "heads are not put side by side: swap heads and positions back before you flatten": dict(
-            joined=False
-        ),
-    }
-    return {
-        message: _attend_cached(*arrays, h=h, **options)[0] for message, options in mistakes.items()
-    }

@@ -2,15 +2,13 @@
 counted, attention to mixtures.
 """
 
-from functools import partial
-
 import numpy as np
 import torch
 
 from ..context import CheckContext, a, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -94,6 +92,57 @@ def attention_operations(answer, ctx: CheckContext):
         ctx.fail(f"for m = {m}, n = {n}, d = {d}: {got} operations came back, expected {right}")
 
 
+def _linformer(query, key, value, e, f, words):
+    n, there = key.shape[1], words[..., None]
+    keys = e[:, :n] @ (key * there)
+    values = f[:, :n] @ (value * there)
+    scores = query @ keys.swapaxes(1, 2) / np.sqrt(query.shape[-1])
+    return softmax(scores) @ values
+
+
+_LINFORMER = Slips(
+    _linformer,
+    {
+        "padding enters the mixtures: set keys and values to 0 where there is no word, before they "
+        "are mixed": ("key * there → key", "value * there → value"),
+        "padding enters the mixtures of the values: "
+        "set them to 0 where there is no word, before they are mixed": "value * there → value",
+        "padding enters the mixtures of the keys: "
+        "set them to 0 where there is no word, before they are mixed": "key * there → key",
+        "the mask hides mixtures: positions without a word must be 0 before they are mixed, and "
+        "the softmax needs no mask": (
+            "key * there → key",
+            "value * there → value",
+            "softmax(scores) → softmax(np.where(np.pad(words, ((0, 0), (0, len(e))), "
+            "constant_values=True)[:, None, : len(e)], scores, -np.inf))",
+        ),
+        "the scores are not scaled: divide by the root of d": "/ np.sqrt(query.shape[-1]) →",
+        "the scale is the root of k: "
+        "it belongs to the width of the keys, d": "query.shape[-1] → len(e)",
+        "the scores are divided by d, not by its "
+        "root": "np.sqrt(query.shape[-1]) → query.shape[-1]",
+        "the last n columns of E and F are used: a shorter text meets the first ones": (
+            "e[:, :n] → e[:, -n:]",
+            "f[:, :n] → f[:, -n:]",
+        ),
+        "E and F are exchanged: E mixes the keys, F the values": (
+            "e[:, :n] → F[:, :n]",
+            "f[:, :n] → e[:, :n]",
+            "F[:, :n] → f[:, :n]",
+        ),
+        "the values are mixed by E: F is theirs": "values = f → values = e",
+        "words is upside down: "
+        "True means that there is a word": "words[..., None] → ~words[..., None]",
+        "the softmax runs over the queries: "
+        "expected over the mixtures (dim=-1)": "softmax(scores) → softmax(scores, -2)",
+        "this is full attention: no mixture is made": (
+            "return → scores = query @ key.swapaxes(1, 2) / np.sqrt(query.shape[-1])\n    scores, "
+            "values = np.where(words[:, None], scores, -np.inf), value\n    return"
+        ),
+    },
+)
+
+
 @exercise("06.linformer_attention", title="Attention to mixtures", difficulty=3, minutes=10)
 def linformer_attention(answer, ctx):
     batch, m, n = ctx.sizes(batch=(1, 4), m=(1, 7), n=(1, 8))
@@ -109,74 +158,19 @@ def linformer_attention(answer, ctx):
         (batch, m, v),
         mention="one row a query, as wide as the values",
     )
-    arrays = [array(t) for t in given[:5]]
-    there = words.numpy()
-
-    def layer(
-        q,
-        rows,
-        values,
-        mix_k,
-        mix_v,
-        *,
-        scale=d,
-        keys_there=there,
-        values_there=there,
-        last=False,
-        axis=-1,
-        late=False,
-    ):
-        part = slice(-n, None) if last else slice(0, n)
-        keys = mix_k[:, part] @ (rows * keys_there[..., None])
-        mixed = mix_v[:, part] @ (values * values_there[..., None])
-        scores = q @ keys.swapaxes(1, 2) / np.sqrt(scale)
-        if late:
-            hidden = np.pad(there, ((0, 0), (0, k)), constant_values=True)[:, None, :k]
-            scores = np.where(hidden, scores, -np.inf)
-        return softmax(scores, axis) @ mixed
-
-    all_there = np.ones_like(there)
-    q, rows, values, mix_k, mix_v = arrays
-    plain = np.where(there[:, None], q @ rows.swapaxes(1, 2) / np.sqrt(d), -np.inf)
-    result = partial(layer, *arrays)
-    wrong = {
-        "padding enters the mixtures: set keys and values to 0 where there is no word, before "
-        "they are mixed": result(keys_there=all_there, values_there=all_there),
-        "padding enters the mixtures of the values: set them to 0 where there is no word, before "
-        "they are mixed": result(values_there=all_there),
-        "padding enters the mixtures of the keys: set them to 0 where there is no word, before "
-        "they are mixed": result(keys_there=all_there),
-        "the mask hides mixtures: positions without a word must be 0 before they are mixed, and "
-        "the softmax needs no mask": result(
-            keys_there=all_there, values_there=all_there, late=True
-        ),
-        "the scores are not scaled: divide by the root of d": result(scale=1),
-        "the scale is the root of k: it belongs to the width of the keys, d": result(scale=k),
-        "the scores are divided by d, not by its root": result(scale=d * d),
-        "the last n columns of E and F are used: a shorter text meets the first ones": result(
-            last=True
-        ),
-        "E and F are exchanged: E mixes the keys, F the values": layer(
-            q, rows, values, mix_v, mix_k
-        ),
-        "the values are mixed by E: F is theirs": layer(q, rows, values, mix_k, mix_k),
-        "words is upside down: True means that there is a word": result(
-            keys_there=~there, values_there=~there
-        ),
-        "the softmax runs over the queries: expected over the mixtures (dim=-1)": result(axis=-2),
-        "this is full attention: no mixture is made": softmax(plain) @ values,
-    }
-    ctx.close(got, layer(*arrays), "the context", wrong)
+    arrays, there = [array(t) for t in given[:5]], words.numpy()
+    right, wrong = _LINFORMER(*arrays, there)
+    ctx.close(got, right, "the context", wrong)
     names = {0: "query", 1: "key", 2: "value", 3: "E", 4: "F"}
-    check_gradients(ctx, answer, given, names, layer)
-    scores = q @ (mix_k[:, :n] @ (rows * there[..., None])).swapaxes(1, 2) / np.sqrt(d)
+    check_gradients(ctx, answer, given, names, lambda *now: _linformer(*now, there))
+    q, rows, _, mix, _ = arrays
+    scores = q @ (mix[:, :n] @ (rows * there[..., None])).swapaxes(1, 2) / np.sqrt(d)
     large, what = query * float(200 / np.abs(scores).max()), "the context for scores of 200"
     got = ctx.floats(ctx.call(answer, large, *given[1:]), what, (batch, m, v))
-    ctx.close(got, layer(array(large), *arrays[1:]), what)
+    ctx.close(got, _linformer(array(large), *arrays[1:], there), what)
     some, what = words[:, ctx.order(n)], "the context where words stand between padding"
     got = ctx.floats(ctx.call(answer, *given[:5], some), what, (batch, m, v))
-    expected = layer(*arrays, keys_there=some.numpy(), values_there=some.numpy())
-    ctx.close(got, expected, what)
+    ctx.close(got, _linformer(*arrays, some.numpy()), what)
     spoiled = key.clone(), value.clone()
     for tensor in spoiled:
         tensor[~words] = float("inf")

@@ -8,7 +8,46 @@ import torch
 from ..context import a, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
+
+
+def _size(vocabulary, d, d_ff, layers):
+    attention = 4 * d**2
+    network = 2 * d * d_ff + d_ff + d
+    norm = 2 * d
+    encoder = attention + network + 2 * norm
+    decoder = 2 * attention + network + 3 * norm
+    return vocabulary * d + layers * (encoder + decoder)
+
+
+_SIZE = Slips(
+    _size,
+    {
+        "the matrix of the embeddings is counted three times: "
+        "it is one matrix, used in three places": "vocabulary * d → 3 * vocabulary * d",
+        "the matrix of the embeddings is counted twice: "
+        "source, target and output share one": "vocabulary * d → 2 * vocabulary * d",
+        "the matrix of the embeddings is missing": "vocabulary * d + →",
+        "a decoder block is counted like an encoder block: it has a second attention, over the "
+        "source, and a third norm": ("2 * attention → attention", "3 * norm → 2 * norm"),
+        "the attention over the source is missing in the decoder "
+        "blocks": "2 * attention → attention",
+        "2·d are missing in each layer: an encoder block has two norms, a decoder block three, and "
+        "a network has a second bias, of width d": "3 * norm → 2 * norm",
+        "the norms are missing": "norm = 2 * d → norm = 0",
+        "a norm has two vectors, a gain and a bias: you count one": "norm = 2 * d → norm = d",
+        "the biases of the feed-forward network are missing": "+ d_ff + d →",
+        "the projections of an attention have no bias here": "4 * d**2 → 4 * d**2 + 4 * d",
+        "an attention has four matrices: "
+        "W_q, W_k, W_v and W_o; you count three": "4 * d**2 → 3 * d**2",
+        "the decoder's blocks are missing": "+ decoder) →)",
+        "there is one block of each kind: expected as many as layers says": "layers * →",
+        "there is a bias before the softmax: "
+        "the output is the embedding matrix alone": "vocabulary * d → vocabulary * d + vocabulary",
+        "a norm stands at the end of each stack: "
+        "after post-norm blocks there is none": "vocabulary * d → vocabulary * d + 2 * norm",
+    },
+)
 
 
 @exercise("06.model_size", title="Parameters from sizes", difficulty=2, minutes=10)
@@ -19,75 +58,15 @@ def model_size(answer, ctx):
         (100, 7, 20, 1),
     ):
         got = ctx.number(ctx.call(answer, vocabulary, d, d_ff, layers), "the result")
-        right = _size(vocabulary, d, d_ff, layers)
-        slips = {
-            "the matrix of the embeddings is counted three times: it is one matrix, used in "
-            "three places": dict(matrices=3),
-            "the matrix of the embeddings is counted twice: source, target and output share "
-            "one": dict(matrices=2),
-            "the matrix of the embeddings is missing": dict(matrices=0),
-            "a decoder block is counted like an encoder block: it has a second attention, over "
-            "the source, and a third norm": dict(cross=0, norms=2),
-            "the attention over the source is missing in the decoder blocks": dict(cross=0),
-            "2·d are missing in each layer: an encoder block has two norms, a decoder block three, "
-            "and a network has a second bias, of width d": dict(norms=2),
-            "the norms are missing": dict(vectors=0),
-            "a norm has two vectors, a gain and a bias: you count one": dict(vectors=1),
-            "the biases of the feed-forward network are missing": dict(network_bias=0),
-            "the projections of an attention have no bias here": dict(attention_bias=4),
-            "an attention has four matrices: W_q, W_k, W_v and W_o; you count three": dict(
-                matrices_of_attention=3
-            ),
-            "the decoder's blocks are missing": dict(decoder=0),
-            "there is one block of each kind: expected as many as layers says": dict(blocks=1),
-            "there is a bias before the softmax: the output is the embedding matrix alone": dict(
-                output_bias=1
-            ),
-            "a norm stands at the end of each stack: after post-norm blocks there is none": dict(
-                last=1
-            ),
-        }
-        for message, options in slips.items():
-            if got == _size(vocabulary, d, d_ff, layers, **options) != right:
-                ctx.fail(message)
+        right, wrong = _SIZE(vocabulary, d, d_ff, layers)
+        # of their differences, which are far smaller than the numbers
+        ctx.recognize(got - right, 0, {message: other - right for message, other in wrong.items()})
         if got != right:
             ctx.fail(
                 f"for a vocabulary of {vocabulary}, d = {d}, d_ff = {d_ff} and {layers} layers "
                 f"the result is {got:,.0f}, "
                 f"expected {right:,}"
             )
-
-
-def _size(
-    vocabulary,
-    d,
-    d_ff,
-    layers,
-    *,
-    matrices=1,
-    cross=1,
-    norms=3,
-    vectors=2,
-    network_bias=1,
-    attention_bias=0,
-    matrices_of_attention=4,
-    decoder=1,
-    blocks=None,
-    output_bias=0,
-    last=0,
-):
-    """The number of parameters, with options for known mistakes."""
-    attention = matrices_of_attention * d * d + attention_bias * d
-    network = 2 * d * d_ff + network_bias * (d_ff + d)
-    encoder_block = attention + network + 2 * vectors * d
-    decoder_block = (1 + cross) * attention + network + norms * vectors * d
-    number = layers if blocks is None else blocks
-    return (
-        matrices * vocabulary * d
-        + number * (encoder_block + decoder * decoder_block)
-        + output_bias * vocabulary
-        + 2 * last * 2 * d
-    )
 
 
 @on_paper(
@@ -122,6 +101,65 @@ def no_blocks():
 @exercise("06.turned_around", title="Predict: Turned around", difficulty=2, minutes=5)
 def turned_around(answer, ctx):
     return ctx.predicted(answer, "for none", "for about half", "for nearly all")
+
+
+def _log_softmax(logits, axis=-1):
+    shifted = logits - logits.max(axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
+
+
+def _transformer(E, P, source, target, mix, words):
+    """Log-probabilities (B, m, V)."""
+    factor, m = np.sqrt(E.shape[1]), target.shape[1]
+    x = factor * E[source] + P[: words.shape[1]]
+    memory = x + _average(np.tanh(x @ mix[0]), words[:, None])
+    read = np.insert(target, 0, 1, axis=1)[:, :m]
+    y = factor * E[read] + P[:m]
+    y = y + _average(np.tanh(y @ mix[1]), np.tri(m)[None])
+    y = np.tanh(y @ mix[2] + _average(memory @ mix[3], words[:, None]))
+    return _log_softmax(y @ E.T)
+
+
+_TRANSFORMER = Slips(
+    _transformer,
+    {
+        "the embeddings are not multiplied by √d": "np.sqrt(E.shape[1]) → 1.0",
+        "the embeddings are multiplied by d: expected √d": "np.sqrt(E.shape[1]) → E.shape[1]",
+        "the embeddings are divided by √d: "
+        "expected multiplied": "np.sqrt(E.shape[1]) → E.shape[1] ** -0.5",
+        "the positions are multiplied by √d too: the factor belongs to the embeddings alone": (
+            "+ P[: words → + factor * P[: words",
+            "+ P[:m] → + factor * P[:m]",
+        ),
+        "no positions are added": ("+ P[: words.shape[1]] →", "+ P[:m] →"),
+        "the decoder's input has no positions": "+ P[:m] →",
+        "the encoder's input has no positions": "+ P[: words.shape[1]] →",
+        "the positions of the decoder's input start at row 1 of P: "
+        "BOS stands at position 0": "P[:m] → P[1 : m + 1]",
+        "the positions start at row 1 of P: position 0 is row 0": (
+            "P[:m] → P[1 : m + 1]",
+            "P[: words.shape[1]] → P[1 : words.shape[1] + 1]",
+        ),
+        "the positions of the target go on behind those of the source: they start "
+        "anew": "P[:m] → P[min(words.shape[1], len(P) - m) :][:m]",
+        "the decoder reads the target itself: row t sees the token that it has to predict; put BOS "
+        "in front and leave out the last": "np.insert(target, 0, 1, axis=1)[:, :m] → target",
+        "the decoder reads the target from its second token on: it has to read BOS and all but the "
+        "last": "np.insert(target, 0, 1, axis=1)[:, :m] → np.insert(target, m, 1, axis=1)[:, 1:]",
+        "the first token that the decoder reads is padding (0): "
+        "expected BOS (1)": "target, 0, 1 → target, 0, 0",
+        "the logits are multiplied by √d: "
+        "the factor belongs to the embeddings at the input": "y @ E.T → factor * y @ E.T",
+        "the logits came back: "
+        "take their log_softmax over the vocabulary": "_log_softmax(y @ E.T) → y @ E.T",
+        "probabilities came back: "
+        "expected their logarithms": "_log_softmax(y @ E.T) → softmax(y @ E.T)",
+        "the softmax runs over the positions: "
+        "expected over the vocabulary, the last dimension": "y @ E.T → y @ E.T, 1",
+        "the decoder does not get what the encoder made: "
+        "its memory is the embedded source": "memory = x + → memory = x + 0 *",
+    },
+)
 
 
 @exercise("06.whole_model", title="Put the model together", difficulty=3, minutes=15)
@@ -183,47 +221,9 @@ def whole_model(answer, ctx):
         mention="a distribution over the vocabulary at each position",
     )
     numbers = [array(part) for part in (E, P)]
-    rest = [array(part) for part in (source, target, *mix)] + [words]
-    right = _transformer(*numbers, *rest)
-    slips = {
-        "the embeddings are not multiplied by √d": dict(factor=1.0),
-        "the embeddings are multiplied by d: expected √d": dict(factor=float(d)),
-        "the embeddings are divided by √d: expected multiplied": dict(factor=d**-0.5),
-        "the positions are multiplied by √d too: the factor belongs to the embeddings alone": dict(
-            both=True
-        ),
-        "no positions are added": dict(places=(0, 0)),
-        "the decoder's input has no positions": dict(places=(1, 0)),
-        "the encoder's input has no positions": dict(places=(0, 1)),
-        "the positions of the decoder's input start at row 1 of P: BOS stands at position 0": dict(
-            first=(0, 1)
-        ),
-        "the positions start at row 1 of P: position 0 is row 0": dict(first=(1, 1)),
-        "the positions of the target go on behind those of the source: they start anew": dict(
-            after_source=True
-        ),
-        "the decoder reads the target itself: row t sees the token that it has to predict; put "
-        "BOS in front and leave out the last": dict(shift="none"),
-        "the decoder reads the target from its second token on: it has to read BOS and all but "
-        "the last": dict(shift="ahead"),
-        "the first token that the decoder reads is padding (0): expected BOS (1)": dict(bos=0),
-        "the logits are multiplied by √d: the factor belongs to the embeddings at the input": dict(
-            output=d**0.5
-        ),
-        "the logits came back: take their log_softmax over the vocabulary": dict(ending="logits"),
-        "probabilities came back: expected their logarithms": dict(ending="probabilities"),
-        "the softmax runs over the positions: expected over the vocabulary, the last "
-        "dimension": dict(axis=1),
-        "the decoder does not get what the encoder made: its memory is the embedded source": dict(
-            skip=True
-        ),
-    }
-    ctx.close(
-        got,
-        right,
-        "the result",
-        {message: _transformer(*numbers, *rest, **options) for message, options in slips.items()},
-    )
+    rest = array(source), array(target), [*map(array, mix)], words
+    right, wrong = _TRANSFORMER(*numbers, *rest)
+    ctx.close(got, right, "the result", wrong)
     check_gradients(ctx, answer, given, {0: "E"}, lambda now: _transformer(now, numbers[1], *rest))
 
     large, what = E.clone(), "the result for logits of some hundreds"
@@ -295,60 +295,3 @@ def _mean(rows, mask):
 
 def _average(rows, allowed):
     return allowed @ rows / allowed.sum(-1, keepdims=True)
-
-
-def _transformer(
-    E,
-    P,
-    source,
-    target,
-    m0,
-    m1,
-    m2,
-    m3,
-    words,
-    *,
-    factor=None,
-    both=False,
-    places=(1, 1),
-    first=(0, 0),
-    after_source=False,
-    shift="right",
-    bos=1,
-    output=1.0,
-    ending="log",
-    axis=-1,
-    skip=False,
-):
-    """Log-probabilities (B, m, V), with options for known mistakes."""
-    (batch, n), m, d = source.shape, target.shape[1], E.shape[1]
-    factor = d**0.5 if factor is None else factor
-
-    def embed(tokens, with_places, start=0):
-        placed = with_places * P[start : start + tokens.shape[1]]
-        return (E[tokens] + placed) * factor if both else E[tokens] * factor + placed
-
-    x = embed(source, places[0], first[0])
-    memory = (
-        x
-        if skip
-        else x
-        + _average(np.tanh(x @ m0), np.broadcast_to(words[:, None], (batch, n, n)).astype(float))
-    )
-    opening = np.full((batch, 1), bos)
-    read = {
-        "right": np.concatenate((opening, target[:, :-1]), 1),
-        "none": target,
-        "ahead": np.concatenate((target[:, 1:], opening), 1),
-    }[shift]
-    y = embed(read, places[1], min(n, len(P) - m) if after_source else first[1])
-    y = y + _average(np.tanh(y @ m1), np.broadcast_to(np.tri(m), (batch, m, m)))
-    y = np.tanh(
-        y @ m2 + _average(memory @ m3, np.broadcast_to(words[:, None], (batch, m, n)).astype(float))
-    )
-    logits = y @ E.T * output
-    if ending == "logits":
-        return logits
-    top = logits.max(axis, keepdims=True)
-    log_p = logits - top - np.log(np.exp(logits - top).sum(axis, keepdims=True))
-    return np.exp(log_p) if ending == "probabilities" else log_p

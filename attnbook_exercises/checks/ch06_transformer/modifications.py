@@ -12,7 +12,7 @@ import torch
 from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 def _sigmoid(s):
@@ -215,6 +215,68 @@ def _chance(changed, plain, itself=True, ties=True, either=False, rest="others",
     return count / len(splits)
 
 
+def _heads(x, w_in, w_o, h):
+    def split(rows):  # (B, n, d) -> (B, h, n, d/h)
+        return rows.reshape(len(x), x.shape[1], h, -1).swapaxes(1, 2)
+
+    q, k, v = map(split, np.split(x @ w_in, 3, -1))
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    past = np.tri(x.shape[1], dtype=bool)
+    context = softmax(np.where(past, scores, -np.inf)) @ v
+    return context.swapaxes(1, 2).reshape(x.shape) @ w_o
+
+
+_HEADS = Slips(
+    _heads,
+    {
+        "the result mixes positions, and later words leak: reshape alone lays the contexts out "
+        "head after head, so a row of the result is made of several rows of one head. Swap heads "
+        "and positions back first": "context.swapaxes(1, 2).reshape → context.reshape",
+        "queries, keys and values are cut by a view alone, which puts several positions into one "
+        "head: cut each row into heads, then swap": (
+            "rows.reshape(len(x), x.shape[1], h, -1).swapaxes(1, 2) → rows.reshape(len(x), h, "
+            "x.shape[1], -1)"
+        ),
+        "queries, keys and values are cut, and contexts joined, by views alone: cut each row into "
+        "heads and swap, and swap back before you join": (
+            "rows.reshape(len(x), x.shape[1], h, -1).swapaxes(1, 2) → rows.reshape(len(x), h, "
+            "x.shape[1], -1)",
+            "context.swapaxes(1, 2).reshape → context.reshape",
+        ),
+        "a head has every h-th column: expected the i-th group of d/h columns": (
+            "rows.reshape(len(x), x.shape[1], h, -1).swapaxes(1, 2) → rows.reshape(len(x), "
+            "x.shape[1], -1, h).transpose(0, 3, 1, 2)"
+        ),
+        "a head has every h-th column, going in and coming out: expected the i-th group of d/h "
+        "columns": (
+            "rows.reshape(len(x), x.shape[1], h, -1).swapaxes(1, 2) → rows.reshape(len(x), "
+            "x.shape[1], -1, h).transpose(0, 3, 1, 2)",
+            "context.swapaxes(1, 2).reshape → context.transpose(0, 2, 3, 1).reshape",
+        ),
+        "the heads' contexts are interleaved, number by number: expected side by "
+        "side": "context.swapaxes(1, 2).reshape → context.transpose(0, 2, 3, 1).reshape",
+        "the heads' contexts stand side by side with the last head "
+        "first": "context.swapaxes(1, 2).reshape → context[:, ::-1].swapaxes(1, 2).reshape",
+        "there is no causal mask": "np.where(past, scores, -np.inf) → scores",
+        "a row does not see itself, or sees the one after it: "
+        "the mask is off by one": "np.tri(x.shape[1], → np.tri(x.shape[1], k=1,",
+        "the mask comes after the softmax: the weights no longer add up to "
+        "1": "softmax(np.where(past, scores, -np.inf)) → (softmax(scores) * past)",
+        "the mask is upside down: a row sees itself and what comes after it": "(past, → (past.T,",
+        "the softmax runs over the queries (dim=-2): "
+        "expected over the keys": "-np.inf)) → -np.inf), -2)",
+        "the scores are divided by the width of a head: "
+        "expected its root": "np.sqrt(q.shape[-1]) → q.shape[-1]",
+        "the scores are divided by √d: "
+        "expected the root of the width of a head": "q.shape[-1] → x.shape[-1]",
+        "the scores are not divided by the root of the width of a head": "/ np.sqrt(q.shape[-1]) →",
+        "keys and values are exchanged": "q, k, v = → q, v, k =",
+        "keys and queries are exchanged": "q, k, v = → k, q, v =",
+        "W_o is not used": "@ w_o →",
+    },
+)
+
+
 @exercise(
     "06.heads_side_by_side", title="Find the bug: heads side by side", difficulty=3, minutes=10
 )
@@ -229,85 +291,10 @@ def heads_side_by_side(answer, ctx):
         mention="one row a position, as wide as x",
         nan="each row sees itself: mask later keys before the softmax",
     )
-    given = [array(t) for t in (x, w_in, w_o)]
-    past = np.tri(n, dtype=bool)
-
-    def heads(
-        x,
-        w_in,
-        w_o,
-        *,
-        order="qkv",
-        cut="group",
-        join="side",
-        allowed=past,
-        after: float | np.ndarray = 1.0,
-        scale=width**-0.5,
-        axis=-1,
-        out=True,
-    ):
-        parts = dict(zip(order, np.split(x @ w_in, 3, -1)))
-
-        def split(rows):
-            if cut == "view":
-                return rows.reshape(batch, h, n, width)
-            if cut == "stride":
-                return rows.reshape(batch, n, width, h).transpose(0, 3, 1, 2)
-            return rows.reshape(batch, n, h, width).transpose(0, 2, 1, 3)
-
-        q, k, v = (split(parts[name]) for name in "qkv")
-        context = (
-            softmax(np.where(allowed, q @ k.swapaxes(-1, -2) * scale, -np.inf), axis) * after @ v
-        )
-        if join == "stride":
-            context = context.transpose(0, 2, 3, 1)
-        elif join == "side":
-            context = context.transpose(0, 2, 1, 3)
-        elif join == "back":
-            context = context[:, ::-1].transpose(0, 2, 1, 3)
-        context = context.reshape(batch, n, d)
-        return context @ w_o if out else context
-
-    result = partial(heads, *given)
-    wrong = {
-        "the result mixes positions, and later words leak: reshape alone lays the contexts out "
-        "head after head, so a row of the result is made of "
-        "several rows of one head. Swap heads and positions back first": result(join="flat"),
-        "queries, keys and values are cut by a view alone, which puts several positions into one "
-        "head: cut each row into heads, then swap": result(cut="view"),
-        "queries, keys and values are cut, and contexts joined, by views alone: cut each row "
-        "into heads and swap, and swap back before you join": result(cut="view", join="flat"),
-        "a head has every h-th column: expected the i-th group of d/h columns": result(
-            cut="stride"
-        ),
-        "a head has every h-th column, going in and coming out: expected the i-th group of d/h "
-        "columns": result(cut="stride", join="stride"),
-        "the heads' contexts are interleaved, number by number: expected side by side": result(
-            join="stride"
-        ),
-        "the heads' contexts stand side by side with the last head first": result(join="back"),
-        "there is no causal mask": result(allowed=np.ones_like(past)),
-        "a row does not see itself, or sees the one after it: the mask is off by one": result(
-            allowed=np.tri(n, k=1, dtype=bool)
-        ),
-        "the mask comes after the softmax: the weights no longer add up to 1": result(
-            allowed=np.ones_like(past), after=past
-        ),
-        "the mask is upside down: a row sees itself and what comes after it": result(
-            allowed=past.T
-        ),
-        "the softmax runs over the queries (dim=-2): expected over the keys": result(axis=-2),
-        "the scores are divided by the width of a head: expected its root": result(scale=1 / width),
-        "the scores are divided by √d: expected the root of the width of a head": result(
-            scale=d**-0.5
-        ),
-        "the scores are not divided by the root of the width of a head": result(scale=1.0),
-        "keys and values are exchanged": result(order="qvk"),
-        "keys and queries are exchanged": result(order="kqv"),
-        "W_o is not used": result(out=False),
-    }
-    ctx.close(got, heads(*given), "the result", wrong)
-    check_gradients(ctx, answer, (x, w_in, w_o, h), {0: "x", 1: "W_in", 2: "W_o"}, heads)
+    right, wrong = _HEADS(array(x), array(w_in), array(w_o), h)
+    ctx.close(got, right, "the result", wrong)
+    at = {0: "x", 1: "W_in", 2: "W_o"}
+    check_gradients(ctx, answer, (x, w_in, w_o, h), at, lambda *now: _heads(*now, h))
 
     # multiples of 2¹⁵, exact in float32: what is no tie is far apart
     x, w_in = ctx.integers(1, 4, batch, n, d).float(), w_in.clone()
@@ -316,7 +303,7 @@ def heads_side_by_side(answer, ctx):
     ).repeat_interleave(d)
     what = "the result, where all scores are far below 0 and masked ones at -inf,"
     got = ctx.floats(ctx.call(answer, x, w_in, w_o, h), what, (batch, n, d))
-    ctx.close(got, heads(array(x), array(w_in), array(w_o)), what)
+    ctx.close(got, _heads(array(x), array(w_in), array(w_o), h), what)
 
 
 @exercise("06.smooth_and_padded", title="Find the bug: smooth and padded", difficulty=3, minutes=8)
@@ -421,6 +408,59 @@ def smooth_and_padded(answer, ctx):
             ctx.close(got, np.array(loss(array(given))), what, size=float(given.abs().max()))
 
 
+def _extended(words, keys, values, places, w_q, w_k, w_v):
+    """(context, keys, values) behind a cache."""
+    m, t = words.shape[1], keys.shape[1]
+    x = words + places[t + np.arange(m)]
+    q, k, v = x @ w_q, x @ w_k, x @ w_v
+    keys, values = np.concatenate((keys, k), 1), np.concatenate((values, v), 1)
+    scores = q @ keys.swapaxes(1, 2) / np.sqrt(words.shape[-1])
+    seen = np.tri(m, t + m, t, dtype=bool)
+    return softmax(np.where(seen, scores, -np.inf)) @ values, keys, values
+
+
+_EXTENDED = Slips(
+    _extended,
+    {
+        "the new words are counted from place 0, as if there were no cache: behind t old words "
+        "they stand at the places t, …, t + m − 1": "[t + np.arange(m)] → [np.arange(m)]",
+        "the new words stand one place too far: the first one behind t old words is at place "
+        "t": "[t + np.arange(m)] → [t + 1 + np.arange(m)]",
+        "the new words stand one place too near: the first one behind t old words is at place "
+        "t": "[t + np.arange(m)] → [max(t - 1, 0) + np.arange(m)]",
+        "all new words stand at place t: they follow one another": "[t + np.arange(m)] → [t]",
+        "all new words stand at the last place, t + m − 1: "
+        "they follow one another": "[t + np.arange(m)] → [t + m - 1]",
+        "the new words get the last of all places: "
+        "the first one behind t old words is at place t": "[t + np.arange(m)] → [-m:]",
+        "the words get no places at all": "+ places[t + np.arange(m)] →",
+        "the places are added to queries and keys alone: "
+        "values are made of x, too": "x @ w_v → words @ w_v",
+        "the places are added to keys and values alone: "
+        "queries are made of x, too": "x @ w_q → words @ w_q",
+        "the places are added to queries and values alone: "
+        "keys are made of x, too": "x @ w_k → words @ w_k",
+        "the places are added to the queries alone: keys and values are made of x, too": (
+            "x @ w_k → words @ w_k",
+            "x @ w_v → words @ w_v",
+        ),
+        "keys and values of the cache get the places again: they have had theirs": (
+            "((keys, k) → ((keys + places[:t] @ w_k, k)",
+            "((values, v) → ((values + places[:t] @ w_v, v)",
+        ),
+        "there is no mask within the block: "
+        "a new word sees the new words after it": "np.where(seen, scores, -np.inf) → scores",
+        "the mask counts from the first column: "
+        "row i of the block stands at place t + i": "t + m, t, → t + m, 0,",
+        "the new words do not see the cache": (
+            "np.tri(m, t + m, t, dtype=bool) → np.tri(m, t + m, t, dtype=bool) & (np.arange(t + m) "
+            ">= t)"
+        ),
+        "the scores are not divided by the root of d": "/ np.sqrt(words.shape[-1]) →",
+    },
+)
+
+
 @exercise("06.places_behind_a_cache", title="Find the bug: word by word", difficulty=3, minutes=10)
 def places_behind_a_cache(answer, ctx):
     for low in (False, True):
@@ -451,53 +491,13 @@ def places_behind_a_cache(answer, ctx):
             )
             for part, name, rows in zip(parts, ("context", "keys", "values"), (m, t + m, t + m))
         ]
-        expected = _extended(*arrays)
-        slips = {
-            "the new words are counted from place 0, as if there were no cache: behind t old "
-            "words they stand at the places t, …, t + m − 1": dict(at=np.arange(m)),
-            "the new words stand one place too far: the first one behind t old words is at "
-            "place t": dict(at=t + 1 + np.arange(m)),
-            "the new words stand one place too near: the first one behind t old words is at "
-            "place t": dict(at=np.maximum(t - 1, 0) + np.arange(m)),
-            "all new words stand at place t: they follow one another": dict(at=np.full(m, t)),
-            "all new words stand at the last place, t + m − 1: they follow one another": dict(
-                at=np.full(m, t + m - 1)
-            ),
-            "the new words get the last of all places: the first one behind t old words is at "
-            "place t": dict(at=longest - m + np.arange(m)),
-            "the words get no places at all": dict(at=None),
-            "the places are added to queries and keys alone: values are made of x, too": dict(
-                bare="v"
-            ),
-            "the places are added to keys and values alone: queries are made of x, too": dict(
-                bare="q"
-            ),
-            "the places are added to queries and values alone: keys are made of x, too": dict(
-                bare="k"
-            ),
-            "the places are added to the queries alone: keys and values are made of x, too": dict(
-                bare="kv"
-            ),
-            "keys and values of the cache get the places again: they have had theirs": dict(
-                again=True
-            ),
-            "there is no mask within the block: a new word sees the new words after it": dict(
-                seen=np.ones((m, t + m), dtype=bool)
-            ),
-            "the mask counts from the first column: row i of the block stands at place t + i": dict(
-                seen=np.tri(m, t + m, dtype=bool)
-            ),
-            "the new words do not see the cache": dict(
-                seen=np.tri(m, t + m, t, dtype=bool) & (np.arange(t + m) >= t)
-            ),
-            "the scores are not divided by the root of d": dict(scale=1.0),
-        }
+        expected, slips = _EXTENDED(*arrays)
         for part, name, k in zip(got, ("context", "keys", "values"), range(3)):
             if low:
                 what = f"{name}, where all scores are far below 0 and masked ones at -inf,"
                 ctx.close(part, expected[k], what)
                 continue
-            wrong = {message: _extended(*arrays, **slip)[k] for message, slip in slips.items()}
+            wrong = {message: results[k] for message, results in slips.items()}
             if k:
                 wrong[f"the new {name} stand before the old ones: expected behind them"] = np.roll(
                     expected[k], m, 1
@@ -506,35 +506,3 @@ def places_behind_a_cache(answer, ctx):
         if not low:
             at = dict(enumerate(("words", "keys", "values", "places", "W_q", "W_k", "W_v")))
             check_gradients(ctx, answer, given, at, lambda *now: _extended(*now)[0], part=0)
-
-
-def _extended(
-    words,
-    keys,
-    values,
-    places,
-    w_q,
-    w_k,
-    w_v,
-    *,
-    at="here",
-    bare="",
-    seen=None,
-    scale=None,
-    again=False,
-):
-    """(context, keys, values) behind a cache, with options for known mistakes.
-
-    bare: the projections that omit the positions.
-    """
-    _, m, d = words.shape
-    t = keys.shape[1]
-    at = t + np.arange(m) if isinstance(at, str) else at
-    x = words if at is None else words + places[at]
-    if again:
-        keys, values = keys + places[:t] @ w_k, values + places[:t] @ w_v
-    q, k, v = ((words if name in bare else x) @ w for name, w in zip("qkv", (w_q, w_k, w_v)))
-    keys, values = np.concatenate((keys, k), 1), np.concatenate((values, v), 1)
-    seen = np.tri(m, t + m, t, dtype=bool) if seen is None else seen
-    scores = q @ keys.swapaxes(1, 2) * (d**-0.5 if scale is None else scale)
-    return softmax(np.where(seen, scores, -np.inf)) @ values, keys, values

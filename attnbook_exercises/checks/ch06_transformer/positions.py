@@ -2,8 +2,6 @@
 sinusoids of any places, relative scores without a vector for each pair, distances in a tree.
 """
 
-from functools import partial
-
 import numpy as np
 import torch
 
@@ -11,7 +9,7 @@ from ...answers.flop_counter import largest
 from ..context import array
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 def _waves(
@@ -98,40 +96,45 @@ def sinusoid_rows(answer, ctx):
         ctx.close(got, expected, "the rows", wrong)
 
 
-def _relative(
-    q,
-    k,
-    a,
-    clip,
-    *,
-    sign=1,
-    scale=None,
-    key_side=False,
-    query_key=False,
-    only_keys=False,
-    shift=0,
-    parts=(1.0, 1.0),
-    wrap=False,
-    absolute=False,
-):
-    n, d = q.shape[-2:]
-    distance = sign * (np.arange(n)[None] - np.arange(n)[:, None])
-    distance = np.abs(distance) if absolute else distance
-    index = (
-        (distance + clip + shift) % (2 * clip + 1)
-        if wrap
-        else np.clip(distance, -clip, clip) + clip + shift
-    )
-    index = np.clip(index, 0, 2 * clip)
-    vectors = a[index]  # (n, n, d)
-    first = q @ np.swapaxes(k, -1, -2)
-    second = (
-        np.einsum("bjd,ijd->bij", k, vectors)
-        if key_side
-        else np.einsum("bid,ijd->bij", k if query_key else q, vectors)
-    )
-    scale = np.sqrt(d) if scale is None else scale
-    return (parts[0] * first + (0 if only_keys else parts[1]) * second) / scale
+def _relative(q, k, table):
+    (n, d), clip = q.shape[1:], len(table) // 2
+    distance = np.arange(n)[None] - np.arange(n)[:, None]
+    index = np.clip(distance, -clip, clip) + clip
+    products = q @ k.swapaxes(-1, -2)
+    moved = np.einsum("bid,ijd->bij", q, table[index])
+    return (products + moved) / np.sqrt(d)
+
+
+_RELATIVE = Slips(
+    _relative,
+    {
+        "the distance is i − j: "
+        "expected j − i, key minus query": "np.clip(distance, → np.clip(-distance,",
+        "the distance has lost its sign: "
+        "before and behind have vectors of their own": "np.clip(distance, → np.clip(abs(distance),",
+        "the vectors meet the keys: "
+        "expected the queries, q_i·(k_j + a)": '"bid,ijd->bij", q → "bjd,ijd->bij", k',
+        "the scores are not divided by the root of d": "/ np.sqrt(d) →",
+        "the scores are divided by d: expected its root": "np.sqrt(d) → d",
+        "only the products with the keys are divided by the root of d: expected "
+        "both": "(products + moved) / np.sqrt(d) → products / np.sqrt(d) + moved",
+        "only the products with the vectors are divided by the root of d: expected "
+        "both": "(products + moved) / np.sqrt(d) → products + moved / np.sqrt(d)",
+        "the table is not used: these are plain scaled scores": "products + moved → products",
+        "the products with the keys are missing: "
+        "expected q_i·k_j beside q_i·a": "products + moved → moved",
+        "distances beyond K wrap round to the other end of the table: expected the last vector on "
+        "that side": "np.clip(distance, -clip, clip) + clip → (distance + clip) % len(table)",
+        "the clipped distance is one row off: "
+        "distance 0 is row K": "table[index] → table[np.minimum(index + 1, 2 * clip)]",
+        "the clipped distance is a row too low: "
+        "distance 0 is row K": "table[index] → table[np.maximum(index - 1, 0)]",
+        "K is not added to the clipped distance: "
+        "distance 0 is row K, and a negative index counts from the end": "clip) + clip → clip)",
+        "the vectors meet the keys, and those at i: "
+        "expected the queries, q_i·(k_j + a)": '>bij", q → >bij", k',
+    },
+)
 
 
 @exercise(
@@ -156,45 +159,9 @@ def relative_scores(answer, ctx):
             (batch, n, n),
             mention="one row a query, one column a key",
         )
-        given = [array(value) for value in (q, k, table)]
-        relative = partial(_relative, *given, clip=clip)
-        expected = relative()
-        wrong = {
-            "the distance is i − j: expected j − i, key minus query": relative(sign=-1),
-            "the distance has lost its sign: before and behind have vectors of their own": relative(
-                absolute=True
-            ),
-            "the vectors meet the keys: expected the queries, q_i·(k_j + a)": relative(
-                key_side=True
-            ),
-            "the scores are not divided by the root of d": relative(scale=1.0),
-            "the scores are divided by d: expected its root": relative(scale=d),
-            "only the products with the keys are divided by the root of d: expected both": relative(
-                parts=(1.0, np.sqrt(d))
-            ),
-            "only the products with the vectors are divided by the root of d: expected "
-            "both": relative(parts=(np.sqrt(d), 1.0)),
-            "the table is not used: these are plain scaled scores": relative(only_keys=True),
-            "the products with the keys are missing: expected q_i·k_j beside q_i·a": relative(
-                parts=(0.0, 1.0)
-            ),
-            "distances beyond K wrap round to the other end of the table: expected the last "
-            "vector on that side": relative(wrap=True),
-            "the clipped distance is one row off: distance 0 is row K": relative(shift=1),
-            "the clipped distance is a row too low: distance 0 is row K": relative(shift=-1),
-            "K is not added to the clipped distance: distance 0 is row K, and a negative index "
-            "counts from the end": _relative(given[0], given[1], np.roll(given[2], clip, 0), clip),
-            "the vectors meet the keys, and those at i: expected the queries, q_i·(k_j + "
-            "a)": relative(query_key=True),
-        }
-        ctx.close(got, expected, "the scores", wrong)
-        check_gradients(
-            ctx,
-            answer,
-            (q, k, table),
-            {0: "q", 1: "k", 2: "table"},
-            lambda q, k, a: _relative(q, k, a, clip),
-        )
+        right, wrong = _RELATIVE(*(array(value) for value in (q, k, table)))
+        ctx.close(got, right, "the scores", wrong)
+        check_gradients(ctx, answer, (q, k, table), {0: "q", 1: "k", 2: "table"}, _relative)
     if not above:
         return  # one run with a long text is enough
     n, d, clip = 24, 32, 3

@@ -183,30 +183,26 @@ def sequences(answer, ctx):
         zero = np.eye(ways)[0]
         result = partial(build, *arrays)
         wrong = {
-            f"the query carries the label 0: one_hot(0) is a label. Expected zeros "
-            f"({note})": result(of_query=zero),
-            f"the query carries 1/N for each class: expected zeros ({note})": result(
-                of_query=1 / ways
+            "the query carries the label 0: one_hot(0) is a label. Expected zeros": result(
+                of_query=zero
             ),
-            f"the query carries a 1 for each class: expected zeros ({note})": result(of_query=1.0),
-            f"the query carries the label of the last example ({note})": result(
-                of_query=hot[:, None, -1:]
+            "the query carries 1/N for each class: expected zeros": result(of_query=1 / ways),
+            "the query carries a 1 for each class: expected zeros": result(of_query=1.0),
+            "the query carries the label of the last example": result(of_query=hot[:, None, -1:]),
+            "the labels stand in front of the vectors: expected behind them": result(front=True),
+            "the query comes first: then it sees none of the examples. Expected last": result(
+                first=True
             ),
-            f"the labels stand in front of the vectors: expected behind them ({note})": result(
-                front=True
-            ),
-            f"the query comes first: then it sees none of the examples. Expected last "
-            f"({note})": result(first=True),
-            f"episodes are mixed up: the examples of one stand before a query of another (repeat "
-            f"lays out in another order than view reads) ({note})": result(mixed=True),
-            f"the labels are those of the first episode for all ({note})": result(
+            "episodes are mixed up: the examples of one stand before a query of another (repeat "
+            "lays out in another order than view reads)": result(mixed=True),
+            "the labels are those of the first episode for all": result(
                 hot=np.broadcast_to(hot[:1], hot.shape)
             ),
-            f"the examples carry no labels ({note})": result(hot=0 * hot),
-            f"the labels are counted from the lowest one: class 0 need not occur ({note})": result(
+            "the examples carry no labels": result(hot=0 * hot),
+            "the labels are counted from the lowest one: class 0 need not occur": result(
                 hot=np.eye(ways)[(labels - labels.min()).numpy()]
             ),
-            f"all queries are the first one ({note})": build(
+            "all queries are the first one": build(
                 arrays[0], np.broadcast_to(arrays[1][:, :1], arrays[1].shape)
             ),
         }

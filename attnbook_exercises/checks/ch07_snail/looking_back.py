@@ -3,14 +3,13 @@ how many convolutions, what they reach, and a dense block.
 """
 
 import math
-from functools import partial
 
 import numpy as np
 
 from ..context import array, shape_of
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper("07.width", "the width", title="How wide the vectors grow", difficulty=1, minutes=5)
@@ -136,6 +135,46 @@ def _back(x, steps):
     return np.concatenate([np.zeros_like(x[:, :steps]), x[:, : x.shape[1] - steps]], 1)
 
 
+def _dense(x, far, near, bias, dilation):
+    y = _back(x, dilation) @ far + x @ near + bias
+    f, g = np.split(y, 2, -1)
+    return np.concatenate([x, np.tanh(f) * _sigmoid(g)], -1)
+
+
+_DENSE = Slips(
+    _dense,
+    {
+        "it reads later positions: "
+        "x at t + R instead of t − R": "_back(x, dilation) → _back(x[:, ::-1], dilation)[:, ::-1]",
+        "what leaves the sequence at its end comes in at its beginning: "
+        "before the sequence there are zeros": "_back(x, dilation) → np.roll(x, dilation, 1)",
+        "before the sequence the first position is repeated: expected "
+        "zeros": "_back(x, dilation) → x[:, np.maximum(np.arange(x.shape[1]) - dilation, 0)]",
+        "the dilation is not used: it reads the position before": "dilation → 1",
+        "it reads R − 1 steps back": "dilation → dilation - 1",
+        "it reads R + 1 steps back": "dilation → dilation + 1",
+        "W_far and W_near change places": "@ far + x @ near → @ near + x @ far",
+        "the bias is missing": "+ bias →",
+        "tanh and sigmoid, or f and g, change places: "
+        "the first D columns go through the tanh": "f, g = → g, f =",
+        "f and g are read in turns: "
+        "the first D columns are f, the others g": "np.split(y, 2, -1) → y[..., ::2], y[..., 1::2]",
+        "there is no gate: tanh(f) alone": "* _sigmoid(g) →",
+        "the tanh is taken of f · σ(g): "
+        "it belongs to f alone": "np.tanh(f) * _sigmoid(g) → np.tanh(f * _sigmoid(g))",
+        "the first R positions find nothing: what lies before the sequence is zero, but the "
+        "position itself is "
+        "read": "* _sigmoid(g) → * _sigmoid(g) * (np.arange(x.shape[1]) >= dilation)[:, None]",
+        "there is no tanh": "np.tanh(f) → f",
+        "the gate is a tanh: "
+        "expected a sigmoid, which lies between 0 and 1": "_sigmoid(g) → np.tanh(g)",
+        "tanh(f) and σ(g) are added: expected their product": "* _sigmoid → + _sigmoid",
+        "what was found stands in front of the input: "
+        "expected behind it": "[x, np.tanh(f) * _sigmoid(g)] → [np.tanh(f) * _sigmoid(g), x]",
+    },
+)
+
+
 @exercise("07.dense_block", title="A dense block", difficulty=3, minutes=20)
 def dense_block(answer, ctx):
     batch, n, d, filters = ctx.sizes(batch=(1, 4), n=(1, 8), d=(1, 5), filters=(1, 5))
@@ -162,85 +201,8 @@ def dense_block(answer, ctx):
             ): "the first positions are missing: before the sequence there are zeros",
         }
         got = array(ctx.floats(raw, name, (batch, n, d + filters), mention=hints.get(shape)))
-        arrays = [array(a) for a in given]
-
-        def oracle(
-            x,
-            far,
-            near,
-            bias,
-            *,
-            back=_back,
-            squash=np.tanh,
-            gate=_sigmoid,
-            swapped=False,
-            join=None,
-        ):
-            y = back(x, dilation) @ far + x @ near + bias
-            f, g = (
-                (y[..., filters:], y[..., :filters])
-                if swapped
-                else (y[..., :filters], y[..., filters:])
-            )
-            activations = squash(f) * gate(g)
-            return np.concatenate([x, activations], -1) if join is None else join(x, activations)
-
-        def ahead(x, steps):
-            return _back(x[:, ::-1], steps)[:, ::-1]
-
-        def within(x, steps):
-            return np.roll(x, steps, 1)
-
-        def held(x, steps):
-            return x[:, np.maximum(np.arange(n) - steps, 0)]
-
-        def interleaved():
-            y = _back(arrays[0], dilation) @ arrays[1] + arrays[0] @ arrays[2] + arrays[3]
-            return np.concatenate([arrays[0], np.tanh(y[..., ::2]) * _sigmoid(y[..., 1::2])], -1)
-
-        result = partial(oracle, *arrays)
-        wrong = {
-            "it reads later positions: x at t + R instead of t − R": result(back=ahead),
-            "what leaves the sequence at its end comes in at its beginning: before the sequence "
-            "there are zeros": result(back=within),
-            "before the sequence the first position is repeated: expected zeros": result(back=held),
-            "the dilation is not used: it reads the position before": result(
-                back=lambda x, steps: _back(x, 1)
-            ),
-            "it reads R − 1 steps back": result(back=lambda x, steps: _back(x, steps - 1)),
-            "it reads R + 1 steps back": result(back=lambda x, steps: _back(x, steps + 1)),
-            "W_far and W_near change places": oracle(arrays[0], arrays[2], arrays[1], arrays[3]),
-            "the bias is missing": oracle(*arrays[:3], bias=0 * arrays[3]),
-            "f and g change places: the first D columns go through the tanh": result(swapped=True),
-            "f and g are read in turns: the first D columns are f, the others g": interleaved(),
-            "there is no gate: tanh(f) alone": result(gate=np.ones_like),
-            "the tanh is taken of f · σ(g): it belongs to f alone": result(
-                squash=lambda f: f, join=lambda x, a: np.concatenate([x, np.tanh(a)], -1)
-            ),
-            "the first R positions find nothing: what lies before the sequence is zero, but the "
-            "position itself is read": result(
-                join=lambda x, a: np.concatenate([x, a * (np.arange(n) >= dilation)[:, None]], -1)
-            ),
-            "there is no tanh": result(squash=lambda f: f),
-            "the gate is a tanh: expected a sigmoid, which lies between 0 and 1": result(
-                gate=np.tanh
-            ),
-            "tanh and sigmoid change places": result(squash=_sigmoid, gate=np.tanh),
-            "tanh(f) and σ(g) are added: expected their product": np.concatenate(
-                [
-                    arrays[0],
-                    (lambda y: np.tanh(y[..., :filters]) + _sigmoid(y[..., filters:]))(
-                        _back(arrays[0], dilation) @ arrays[1] + arrays[0] @ arrays[2] + arrays[3]
-                    ),
-                ],
-                -1,
-            ),
-            "what was found stands in front of the input: expected behind it": result(
-                join=lambda x, a: np.concatenate([a, x], -1)
-            ),
-        }
-        ctx.close(got, oracle(*arrays), name, wrong)
+        right, wrong = _DENSE(*map(array, given), dilation)
+        ctx.close(got, right, name, wrong)
         if dilation == drawn < n:
-            check_gradients(
-                ctx, answer, (*given, dilation), {0: "x", 1: "W_far", 2: "W_near", 3: "b"}, oracle
-            )
+            at, steps = {0: "x", 1: "W_far", 2: "W_near", 3: "b"}, dilation
+            check_gradients(ctx, answer, (*given, steps), at, lambda *now: _dense(*now, steps))

@@ -11,7 +11,7 @@ from ...answers.flop_counter import Products, largest
 from ..context import array, overflows, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 ALL_PLACES = (
     "the map is right, but the weights of all places were computed for it: only one place asks, so "
@@ -197,6 +197,92 @@ def multiplications(answer, ctx):
             ctx.fail(f"the number is {got:g}, expected {expected} {remark}")
 
 
+def _squares(grid, pool):
+    """(d, height, width) → half of both, by a function over the four of a square."""
+    d, height, width = grid.shape
+    four = (
+        grid.reshape(d, height // 2, 2, width // 2, 2)
+        .transpose(0, 1, 3, 2, 4)
+        .reshape(d, height // 2, width // 2, 4)
+    )
+    return pool(four, axis=-1)
+
+
+def _map(x, W_f, W_g, row, column, pooled):
+    keys = np.einsum("dc,chw->dhw", W_f, x)
+    keys = _squares(keys, np.max) if pooled else keys
+    query = W_g @ x[:, row, column]
+    scores = np.einsum("d,dhw->hw", query, keys)
+    return softmax(scores.reshape(-1)).reshape(scores.shape)
+
+
+_MAP = Slips(
+    _map,
+    {
+        "the softmax is missing: "
+        "these are the scores": "softmax(scores.reshape(-1)).reshape(scores.shape) → scores",
+        "the softmax runs over each row of the map: over all places at "
+        "once": "softmax(scores.reshape(-1)).reshape(scores.shape) → softmax(scores, 1)",
+        "the softmax runs over each column of the map: over all places at "
+        "once": "softmax(scores.reshape(-1)).reshape(scores.shape) → softmax(scores, 0)",
+        "there are two softmaxes, one along each side of the map: one, over all places at once": (
+            "softmax(scores.reshape(-1)).reshape(scores.shape) → softmax(softmax(scores, 0), 1)"
+        ),
+        "there are two softmaxes, one along each side of the map: a single one, over all places at "
+        "once": (
+            "softmax(scores.reshape(-1)).reshape(scores.shape) → softmax(softmax(scores, 1), 0)"
+        ),
+        "f and g have changed places: W_g makes the query of the one place, W_f the keys": (
+            "W_f, x → W_g, x",
+            "W_g @ → W_f @",
+        ),
+        "W_f makes the query and the keys": "W_g @ → W_f @",
+        "W_g makes the query and the keys": "W_f, x → W_g, x",
+        "there is no 1/√d in this layer": "query, keys → query / np.sqrt(len(query)), keys",
+        "this is the column of the weights: it says how much each place looks at the one, not "
+        "where the one looks": (
+            "return → if pooled:\n        raise ValueError\n    flat, at = x.reshape(len(x), -1), "
+            "row * x.shape[2] + column\n    return softmax((W_f @ flat).T @ (W_g @ flat), "
+            "0)[at].reshape(x.shape[1:])\n    return"
+        ),
+        "row and column have changed places": "[:, row, column] → [:, column, row]",
+        "queries are pooled as well: the one place asks for itself": (
+            'query = W_g @ x[:, row, column] → query = np.einsum("dc,chw->dhw", W_g, x)\n    '
+            "query = _squares(query, np.max)[:, row // 2, column // 2] if pooled else query[:, "
+            "row, column]"
+        ),
+        "x is pooled before W_g: the one place asks for itself": (
+            "query = W_g @ x[:, row, column] → asked = _squares(x, np.max)[:, row // 2, column // "
+            "2] if pooled else x[:, row, column]\n    query = W_g @ asked"
+        ),
+        "the mean of each square was taken: it is its maximum": "np.max → np.mean",
+        "x was pooled before its matrix: keys are pooled, channel by channel": (
+            "W_f, x → W_f, _squares(x, np.max) if pooled else x",
+            "_squares(keys, np.max) if pooled else →",
+        ),
+        "scores were pooled: keys are, channel by channel, before they meet the query": (
+            "_squares(keys, np.max) if pooled else →",
+            "return → scores = _squares(scores[None], np.max)[0] if pooled else scores\n    return",
+        ),
+        "weights were pooled after the softmax: keys are pooled, before they meet the query": (
+            "_squares(keys, np.max) if pooled else →",
+            "return → weights =",
+            ".reshape(scores.shape) → .reshape(scores.shape)\n    return _squares(weights[None], "
+            "np.max)[0] if pooled else weights",
+        ),
+        "weights were added up in squares after the softmax: keys are pooled, before they meet the "
+        "query": (
+            "_squares(keys, np.max) if pooled else →",
+            "return → weights =",
+            ".reshape(scores.shape) → .reshape(scores.shape)\n    return _squares(weights[None], "
+            "np.sum)[0] if pooled else weights",
+        ),
+        "every second place was taken: the maximum over squares of 2×2 was asked "
+        "for": "_squares(keys, np.max) → keys[:, ::2, ::2]",
+    },
+)
+
+
 @exercise("08.map_of_a_query", title="Where one place looks", difficulty=3, minutes=12)
 def map_of_a_query(answer, ctx):
     for C, d, height, width, row, column, pooled in (
@@ -229,61 +315,7 @@ def map_of_a_query(answer, ctx):
         if getattr(got, "shape", None) == (shape[0] * shape[1],):
             ctx.fail(f"a vector came back: bring it to a map of {shape[0]} by {shape[1]}")
         got = ctx.floats(got, "the map", shape, mention=mention)
-        right = _map(x, W_f, W_g, row, column, pooled)
-        wrong = {
-            "the softmax is missing: these are the scores": _map(
-                x, W_f, W_g, row, column, pooled, last=lambda s: s
-            ),
-            "the softmax runs over each row of the map: over all places at once": _map(
-                x, W_f, W_g, row, column, pooled, last=lambda s: softmax(s, 1)
-            ),
-            "the softmax runs over each column of the map: over all places at once": _map(
-                x, W_f, W_g, row, column, pooled, last=lambda s: softmax(s, 0)
-            ),
-            "there are two softmaxes, one along each side of the map: one, over all places at "
-            "once": _map(
-                x, W_f, W_g, row, column, pooled, last=lambda s: softmax(softmax(s, 0), 1)
-            ),
-            "there are two softmaxes, one along each side of the map: a single one, over all "
-            "places at once": _map(
-                x, W_f, W_g, row, column, pooled, last=lambda s: softmax(softmax(s, 1), 0)
-            ),
-            "f and g have changed places: W_g makes the query of the one place, W_f the keys": _map(
-                x, W_g, W_f, row, column, pooled
-            ),
-            "W_f makes the query and the keys": _map(x, W_f, W_f, row, column, pooled),
-            "W_g makes the query and the keys": _map(x, W_g, W_g, row, column, pooled),
-            "there is no 1/√d in this layer": _map(x, W_f / np.sqrt(d), W_g, row, column, pooled),
-            "this is the column of the weights: it says how much each place looks at the one, "
-            "not where the one looks": _column(x, W_f, W_g, row, column, pooled),
-        }
-        if row < width and column < height:
-            wrong["row and column have changed places"] = _map(x, W_f, W_g, column, row, pooled)
-        if pooled:
-            halves = row // 2, column // 2
-            result = partial(_map, x, W_f, W_g, row, column, True)
-            wrong |= {
-                "queries are pooled as well: the one place asks for itself": result(
-                    query=_squares(np.einsum("dc,chw->dhw", W_g, x), np.max)[(slice(None), *halves)]
-                ),
-                "x is pooled before W_g: the one place asks for itself": result(
-                    query=W_g @ _squares(x, np.max)[(slice(None), *halves)]
-                ),
-                "the mean of each square was taken: it is its maximum": result(pool=np.mean),
-                "x was pooled before its matrix: keys are pooled, channel by channel": result(
-                    early=True
-                ),
-                "scores were pooled: keys are, channel by channel, before they meet the "
-                "query": result(late=True),
-                "weights were pooled after the softmax: keys are pooled, before they meet the "
-                "query": _squares(_map(x, W_f, W_g, row, column, False)[None], np.max)[0],
-                "weights were added up in squares after the softmax: keys are pooled, before "
-                "they meet the query": _squares(
-                    _map(x, W_f, W_g, row, column, False)[None], np.sum
-                )[0],
-                "every second place was taken: the maximum over squares of 2×2 was asked "
-                "for": result(pool=lambda s, axis: s[..., 0]),
-            }
+        right, wrong = _MAP(x, W_f, W_g, row, column, pooled)
         ctx.close(got, right, "the map", wrong)
         places = height * width
         if counter.count > 3 * 2 * d * (C + C * places + places):
@@ -299,7 +331,7 @@ def map_of_a_query(answer, ctx):
     x, W_f, W_g = ctx.draw(
         lambda: [ctx.integers(-3, 4, *size).float() for size in ((3, 2, 4), (2, 3), (2, 3))],
         lambda drawn: overflows(
-            _map(*map(array, drawn), row=1, column=2, pooled=False, last=_same)
+            np.einsum("c,dc,de,ehw->hw", drawn[0][:, 1, 2], drawn[2], drawn[1], drawn[0])
         ),
         200,
     )
@@ -325,42 +357,3 @@ def map_of_a_query(answer, ctx):
             ctx.fail(ALL_PLACES)
         got = ctx.floats(got, "a large map", (side, side))
         ctx.close(got, _map(array(x), array(W_f), array(W_g), 3, 5, False), "a large map")
-
-
-def _same(scores):
-    return scores
-
-
-def _squares(grid, pool):
-    """(d, height, width) → half of both, by a function over the four of a square."""
-    d, height, width = grid.shape
-    four = (
-        grid.reshape(d, height // 2, 2, width // 2, 2)
-        .transpose(0, 1, 3, 2, 4)
-        .reshape(d, height // 2, width // 2, 4)
-    )
-    return pool(four, axis=-1)
-
-
-def _map(
-    x, W_f, W_g, row, column, pooled, last=None, pool=np.max, early=False, late=False, query=None
-):
-    query = W_g @ x[:, row, column] if query is None else query
-    keys = np.einsum("dc,chw->dhw", W_f, _squares(x, pool) if early else x)
-    if pooled and not early and not late:
-        keys = _squares(keys, pool)
-    scores = np.einsum("d,dhw->hw", query, keys)
-    scores = _squares(scores[None], pool)[0] if late else scores
-    return softmax(scores.reshape(-1)).reshape(scores.shape) if last is None else last(scores)
-
-
-def _column(x, W_f, W_g, row, column, pooled):
-    """How much each place looks at the one (or at the square it lies in); zeros, which nobody
-    gives, where shapes do not fit.
-    """
-    height, width = x.shape[1:]
-    if pooled:
-        return np.zeros((height // 2, width // 2))
-    flat = x.reshape(len(x), -1)
-    weights = softmax((W_f @ flat).T @ (W_g @ flat), 0)  # (asked, asking)
-    return weights[row * width + column].reshape(height, width)

@@ -8,7 +8,7 @@ import torch
 from ..context import array, overflows, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper("08.kappa_by_hand", "κ", title="above chance", difficulty=1, minutes=4, within=0.002)
@@ -32,6 +32,63 @@ def kappa_by_hand():
 )
 def shut_the_forger(answer, ctx):
     return ctx.predicted(answer, "far above chance", "a little above chance", "at chance")
+
+
+def _join(left, right, at, axis=-1):
+    """The part before `at` of the one, and the part from there on of the other."""
+    first, second = np.split(left, [at], axis)[0], np.split(right, [at], axis)[1]
+    return np.concatenate([first, second], axis)
+
+
+def _gap(score, a, b):
+    m = a.shape[-1] // 2
+    one, two = score(_join(a, b, m)), score(_join(b, a, m))
+    return score(a) + score(b) - (one + two)
+
+
+_GAP = Slips(
+    _gap,
+    {
+        "the sign is wrong: the scores as they are come "
+        "first": "score(a) + score(b) - (one + two) → one + two - (score(a) + score(b))",
+        "only one of the two new pictures is scored: an exchange makes two": "(one + two) → one",
+        "only the other one of the two new pictures is scored: "
+        "an exchange makes two": "(one + two) → two",
+        "both new pictures have the left half of a: "
+        "the second one has the left half of b": "(one + two) → 2 * one",
+        "both new pictures have the left half of b: "
+        "the first one has the left half of a": "(one + two) → 2 * two",
+        "nothing is exchanged: each picture is put together from its own "
+        "halves": "score(a) + score(b) - (one + two) → 0 * one",
+        "the lower halves are exchanged: the width is the last dimension": (
+            "m = a.shape[-1] → m = a.shape[2]",
+            "_join(a, b, m) → _join(a, b, m, 2)",
+            "_join(b, a, m) → _join(b, a, m, 2)",
+        ),
+        "the scores of the new pictures are not subtracted": "- (one + two) →",
+        "the scores of the pictures as they are are "
+        "missing": "score(a) + score(b) - (one + two) → one + two",
+        "the scores are added up: subtract those of the new pictures": "- (one → + (one",
+        "the change of the first picture is all that counts: the second one changes too, with the "
+        "right half that a had": ("+ score(b) →", "(one + two) → one"),
+        "the change of the second picture is all that counts: the first one changes too": (
+            "score(a) + →",
+            "(one + two) → two",
+        ),
+        "the halves of one picture are exchanged: each gives its right half to the other picture": (
+            "_join(a, b, m) → np.roll(a, m, -1)",
+            "_join(b, a, m) → np.roll(b, m, -1)",
+        ),
+        "the absolute value is taken: the sign "
+        "counts": "score(a) + score(b) - (one + two) → abs(score(a) + score(b) - (one + two))",
+        "it is a mean of the scores: expected their "
+        "sum": "score(a) + score(b) - (one + two) → (score(a) + score(b) - (one + two)) / 2",
+        "the halves stand in the wrong places: left halves stay left": (
+            "_join(a, b, m) → np.roll(_join(a, b, m), m, -1)",
+            "_join(b, a, m) → np.roll(_join(b, a, m), m, -1)",
+        ),
+    },
+)
 
 
 @exercise("08.exchange_gap", title="What an exchange changes", difficulty=2, minutes=8)
@@ -68,60 +125,10 @@ def exchange_gap(answer, ctx):
     ]
     # the gaps of pictures that were exchanged before have the other sign
     for first, second in ((a, b), turned):
-        _look_at_gap(ctx, answer, score, of, first, second, n, h, m)
-
-
-def _look_at_gap(ctx, answer, score, of, a, b, n, h, m):
-    got = ctx.floats(
-        ctx.call(answer, score, a, b), "the gap", (n,), mention="one number a pair of pictures"
-    )
-    x, y = array(a), array(b)
-
-    def join(left, right, axis=-1, at=m):
-        first, second = np.split(left, [at], axis)[0], np.split(right, [at], axis)[1]
-        return np.concatenate([first, second], axis)
-
-    original, mixed = of(x) + of(y), of(join(x, y)) + of(join(y, x))
-    right = original - mixed
-    lower = of(join(x, y, 2, h // 2)) + of(join(y, x, 2, h // 2))
-    ctx.close(
-        got,
-        right,
-        "the gap",
-        {
-            "the sign is wrong: the scores as they are come first": -right,
-            "only one of the two new pictures is scored: an exchange makes two": original
-            - of(join(x, y)),
-            "only the other one of the two new pictures is scored: an exchange makes two": original
-            - of(join(y, x)),
-            "both new pictures have the left half of a: the second one has the left half of b": (
-                original - 2 * of(join(x, y))
-            ),
-            "both new pictures have the left half of b: the first one has the left half of a": (
-                original - 2 * of(join(y, x))
-            ),
-            "nothing is exchanged: each picture is put together from its own halves": np.zeros_like(
-                right
-            ),
-            "the lower halves are exchanged: the width is the last dimension": original - lower,
-            "the scores of the new pictures are not subtracted": original,
-            "the scores of the pictures as they are are missing": mixed,
-            "the scores are added up: subtract those of the new pictures": original + mixed,
-            "the change of the first picture is all that counts: the second one changes too, "
-            "with the right half that a had": of(x) - of(join(x, y)),
-            "the change of the second picture is all that counts: the first one changes too": of(y)
-            - of(join(y, x)),
-            "the halves of one picture are exchanged: each gives its right half to the other "
-            "picture": original
-            - of(np.concatenate([x[..., m:], x[..., :m]], -1))
-            - of(np.concatenate([y[..., m:], y[..., :m]], -1)),
-            "the absolute value is taken: the sign counts": np.abs(right),
-            "it is a mean of the scores: expected their sum": right / 2,
-            "the halves stand in the wrong places: left halves stay left": original
-            - of(np.concatenate([y[..., m:], x[..., :m]], -1))
-            - of(np.concatenate([x[..., m:], y[..., :m]], -1)),
-        },
-    )
+        got = ctx.call(answer, score, first, second)
+        got = ctx.floats(got, "the gap", (n,), mention="one number a pair of pictures")
+        right, wrong = _GAP(of, array(first), array(second))
+        ctx.close(got, right, "the gap", wrong)
 
 
 @exercise("08.above_chance", title="Agreement above chance", difficulty=3, minutes=10)
@@ -242,6 +249,45 @@ def _kappa_slips(x, y, colours):
     }
 
 
+def _scores(x, w_f, w_g):
+    flat = x.reshape(*x.shape[:2], -1)
+    return (w_g @ flat).swapaxes(1, 2) @ (w_f @ flat)
+
+
+def _places(x, w_f, w_g, w_h, w_v, gamma):
+    values = w_h @ x.reshape(*x.shape[:2], -1)
+    weights = softmax(_scores(x, w_f, w_g))
+    read = (w_v @ np.einsum("bdi,bji->bdj", values, weights)).reshape(x.shape)
+    return x + gamma * read
+
+
+_PLACES = Slips(
+    _places,
+    {
+        "the weights are used the wrong way round: row j says where place j looks, so o_j sums "
+        "over the columns i of row j. Here the sum runs over the places that look, and its weights "
+        "do not add up to 1": "bdi,bji->bdj → bdj,bji->bdi",
+        "the place that looks is compared by f(x_j), and what it looks at by g(x_i): f and g are "
+        "exchanged, or the softmax was moved to the other places instead of the weights "
+        "turned": "w_f, w_g) → w_g, w_f)",
+        "the softmax runs over the places that look: "
+        "expected over those they look at": "w_g)) → w_g), 1)",
+        "the softmax runs over the batch": "w_g)) → w_g), 0)",
+        "gamma multiplies x: it belongs to what was read": "x + gamma * read → gamma * x + read",
+        "gamma multiplies both: x stays as it is": "x + gamma * read → gamma * (x + read)",
+        "gamma is not used": "x + gamma * read → x + read",
+        "x is not added": "x + gamma * read → gamma * read",
+        "x and gamma · o take shares of 1 − gamma and gamma: "
+        "expected x + gamma · o": "x + gamma → (1 - gamma) * x + gamma",
+        "the scores are divided by the root of their width: "
+        "this layer does not scale": "w_g)) → w_g) / np.sqrt(len(w_f)))",
+        "the places come back in another order: height and width are exchanged when o gets its "
+        "sides again": ".reshape(x.shape) → .reshape(x.swapaxes(2, 3).shape).swapaxes(2, 3)",
+        "all places read the mean: the scores are not used": "w_g)) → w_g) * 0)",
+    },
+)
+
+
 @exercise("08.who_looks_at_whom", title="Find the bug: who looks at whom", difficulty=3, minutes=10)
 def who_looks_at_whom(answer, ctx):
     batch, height, width, d, d_h = ctx.sizes(
@@ -269,82 +315,8 @@ def who_looks_at_whom(answer, ctx):
         got = ctx.floats(
             ctx.call(answer, *now), name, (batch, c, height, width), mention="as large as x"
         )
-        values = [array(part) for part in now]
-        ctx.close(
-            got,
-            _places(*values),
-            name,
-            {
-                message: _places(*values, **slip)
-                for message, slip in {
-                    "the weights are used the wrong way round: row j says where place j looks, "
-                    "so o_j sums over the columns i of row j. Here the sum runs "
-                    "over the places that look, and its weights do not add up to 1": dict(
-                        flip=True
-                    ),
-                    "the place that looks is compared by f(x_j), and what it looks at by g(x_i): f "
-                    "and g are exchanged, or the softmax was moved to the other places instead of "
-                    "the weights turned": dict(exchanged=True),
-                    "the softmax runs over the places that look: expected over those they look "
-                    "at": dict(axis=1),
-                    "the softmax runs over the batch": dict(axis=0),
-                    "gamma multiplies x: it belongs to what was read": dict(scaled="x"),
-                    "gamma multiplies both: x stays as it is": dict(scaled="both"),
-                    "gamma is not used": dict(scaled="none"),
-                    "x is not added": dict(scaled="alone"),
-                    "x and gamma · o take shares of 1 − gamma and gamma: expected x + gamma "
-                    "· o": dict(scaled="shares"),
-                    "the scores are divided by the root of their width: this layer does not "
-                    "scale": dict(scale=d**-0.5),
-                    "the places come back in another order: height and width are exchanged when "
-                    "o gets its sides again": dict(turned=True),
-                    "all places read the mean: the scores are not used": dict(scale=0.0),
-                }.items()
-            },
-        )
+        right, wrong = _PLACES(*map(array, now))
+        ctx.close(got, right, name, wrong)
 
     names = dict(enumerate(("x", "W_f", "W_g", "W_h", "W_v", "gamma")))
     check_gradients(ctx, answer, given, names, _places)
-
-
-def _scores(x, w_f, w_g):
-    flat = x.reshape(*x.shape[:2], -1)
-    return (w_g @ flat).swapaxes(1, 2) @ (w_f @ flat)
-
-
-def _places(
-    x,
-    w_f,
-    w_g,
-    w_h,
-    w_v,
-    gamma,
-    *,
-    flip=False,
-    exchanged=False,
-    axis=-1,
-    scaled="o",
-    scale=1.0,
-    turned=False,
-):
-    """x + γ o over the places of feature maps, with options for known mistakes."""
-    batch, c, height, width = x.shape
-    flat = x.reshape(batch, c, -1)
-    keys, queries, values = w_f @ flat, w_g @ flat, w_h @ flat
-    if exchanged:
-        keys, queries = queries, keys
-    weights = softmax(scale * queries.swapaxes(1, 2) @ keys, axis)
-    read = np.einsum("bdj,bji->bdi" if flip else "bdi,bji->bdj", values, weights)
-    o = (
-        (w_v @ read).reshape(batch, c, width, height).swapaxes(2, 3)
-        if turned
-        else (w_v @ read).reshape(x.shape)
-    )
-    return {
-        "o": x + gamma * o,
-        "x": gamma * x + o,
-        "both": gamma * (x + o),
-        "none": x + o,
-        "alone": gamma * o,
-        "shares": (1 - gamma) * x + gamma * o,
-    }[scaled]

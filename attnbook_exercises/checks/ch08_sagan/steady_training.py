@@ -245,10 +245,6 @@ def normalised(answer, ctx):
 
 
 def _compare(ctx, got, W0, u0, steps, transposed):
-    remark = (
-        f"({'transposed ' if transposed else ''}convolution {W0.shape}, {steps} "
-        f"step{'s' * (steps > 1)})"
-    )
     matrix = _matrix(W0, transposed)
     left, right = _power(matrix, u0, steps)
     sigma = left @ matrix @ right
@@ -278,30 +274,30 @@ def _compare(ctx, got, W0, u0, steps, transposed):
             matrix, u0, 1
         )
     other = matrix.shape[0] != W0.shape[0] if transposed else False
-    wrong = {f"the weight is {message} {remark}": W0 / value for message, value in scales.items()}
-    wrong[f"u is what it was before: σ needs the new one, u ← W v / ‖W v‖ {remark}"] = W0 / (
+    wrong = {f"the weight is {message}": W0 / value for message, value in scales.items()}
+    wrong["u is what it was before: σ needs the new one, u ← W v / ‖W v‖"] = W0 / (
         u0 @ matrix @ right
     )
-    wrong[
-        f"v is made of the new u: in each round v ← Wᵀ u / ‖Wᵀ u‖ comes first, then u {remark}"
-    ] = W0 / np.linalg.norm(matrix.T @ left)
+    wrong["v is made of the new u: in each round v ← Wᵀ u / ‖Wᵀ u‖ comes first, then u"] = (
+        W0 / np.linalg.norm(matrix.T @ left)
+    )
     if transposed:
         wrong[
-            f"the dimensions are renamed by reshape: exchange the first two with transpose, then "
-            f"flatten {remark}"
+            "the dimensions are renamed by reshape: exchange the first two with transpose, then "
+            "flatten"
         ] = W0 / _sigma(W0.reshape(matrix.shape), u0, steps)
         flat = W0.reshape(len(W0), -1)
         message = (
             "the outputs of a transposed convolution stand in dimension 1: the matrix is "
             "(outputs, everything else)"
         )
-        wrong[f"{message} {remark}"] = W0 / np.linalg.svd(flat, compute_uv=False)[0]
+        wrong[message] = W0 / np.linalg.svd(flat, compute_uv=False)[0]
         if flat.shape[0] == len(u0):
-            wrong[f"{message} {remark} "] = W0 / _sigma(flat, u0, steps)
+            wrong[f"{message} "] = W0 / _sigma(flat, u0, steps)
         if other:
             start = np.resize(u0, len(W0))
-            wrong[f"{message} {remark}  "] = W0 / _sigma(flat, start / np.linalg.norm(start), steps)
-    wrong[f"the matrix has outputs · inputs rows: it is (outputs, everything else) {remark}"] = (
+            wrong[f"{message}  "] = W0 / _sigma(flat, start / np.linalg.norm(start), steps)
+    wrong["the matrix has outputs · inputs rows: it is (outputs, everything else)"] = (
         W0 / np.linalg.svd(W0.reshape(W0.shape[0] * W0.shape[1], -1), compute_uv=False)[0]
     )
     ctx.close(new, W0 / sigma, "the weight", wrong)
@@ -310,11 +306,10 @@ def _compare(ctx, got, W0, u0, steps, transposed):
         left,
         "u",
         {
-            f"u came back as it was: the next step of the training goes on from where this one "
-            f"ended {remark}": u0,
-            f"u is not of length 1: u ← W v / ‖W v‖ {remark}": left
-            * np.linalg.norm(matrix @ right),
-            f"u has the wrong sign {remark}": -left,
+            "u came back as it was: the next step of the training goes on from where this one "
+            "ended": u0,
+            "u is not of length 1: u ← W v / ‖W v‖": left * np.linalg.norm(matrix @ right),
+            "u has the wrong sign": -left,
         },
     )
 

@@ -135,8 +135,7 @@ def _merge_once(answer, ctx, contexts, logs, where):
         * a
         + np.exp(lb - np.maximum(la, lb)) * b,
     }
-    messages = {f"{where}{message}": value for message, value in wrong.items()}
-    ctx.close(context, expected, f"{where}the context", messages)
+    ctx.close(context, expected, f"{where}the context", wrong)
     if type(got[1]) is torch.Tensor and torch.isnan(got[1]).any():
         ctx.fail(f"{where}L is NaN: {nan}")
     value = got[1]

@@ -40,7 +40,7 @@ def longer_stretch(answer, ctx):
     return ctx.predicted(answer, "below 0.5", "between 0.5 and 2", "above 2")
 
 
-def _matching(weights, tokens, *, shift=1, over="repeated", which="all", flip=False, itself=False):
+def _matching(weights, tokens, *, shift=1, over="repeated", which="all", flip=False):
     """The score of prefix matching by loops; the options make it wrong."""
     n, total, repeated, pairs = len(tokens), 0.0, 0, 0
     weights = weights.T if flip else weights
@@ -48,7 +48,7 @@ def _matching(weights, tokens, *, shift=1, over="repeated", which="all", flip=Fa
         earlier = [j for j in range(i) if tokens[j] == tokens[i]]
         repeated += bool(earlier)
         counted = {"all": earlier, "last": earlier[-1:], "first": earlier[:1]}[which]
-        for j in [*counted, *[i] * itself]:
+        for j in counted:
             pairs += 1
             total += weights[i, j + shift] if 0 <= j + shift < n else 0.0
     return total / {"repeated": repeated, "all": n, "pairs": pairs, "one": 1}[over]
@@ -82,7 +82,7 @@ def prefix_matching(answer, ctx):
             "that is the weight on what stood before the earlier occurrences: one place to the "
             "right of them is asked for": {"shift": -1},
             "the sum is divided by the number of all positions: only those count whose token was "
-            "read before": {"over": "all"},
+            "read before, and a position is no earlier occurrence of itself": {"over": "all"},
             "the sum is divided by the number of pairs: a position with two earlier occurrences "
             "counts once": {"over": "pairs"},
             "only the last occurrence before each position counts for you: add up all of them": {
@@ -92,7 +92,6 @@ def prefix_matching(answer, ctx):
             "weights[i, j] is how much position i looks at position j, not the other way round": {
                 "flip": True
             },
-            "the position itself counts as an earlier occurrence for you": {"itself": True},
             "the sum is not divided by the number of positions whose token was read before": {
                 "over": "one"
             },

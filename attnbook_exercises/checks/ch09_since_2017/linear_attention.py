@@ -8,7 +8,7 @@ import torch
 from ..context import array
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -37,18 +37,55 @@ def told_the_same(answer, ctx):
     return ctx.predicted(answer, "only the sum", "only the delta rule", "both", "neither")
 
 
-def _step(S, q, k, v, alpha, beta, *, erases=True, decays=True, first=False, late=False):
-    """(o, S) of one step, or those of a known mistake."""
-    alpha, beta = (t[:, None, None] for t in (alpha, beta))
-    old = S
-    if decays and not late:
-        S = alpha * S
-    seen = old if first else S
-    u = beta * (v[:, None] - (k[:, None] @ seen if erases else 0.0))
-    S = S + k[:, :, None] * u
-    if late:
-        S = alpha * S
-    return (q[:, None] @ S)[:, 0], S
+def _written(S, q, k, v, alpha, beta):
+    """The state behind one step; the query does not change it."""
+    alpha, beta, k, v = alpha[:, None, None], beta[:, None, None], k[:, None], v[:, None]
+    decayed = alpha * S
+    return decayed + k.swapaxes(1, 2) * beta * (v - k @ decayed)
+
+
+_WRITTEN = Slips(
+    _written,
+    {
+        "what the key finds is not taken out: "
+        "that is the sum with a decay": "(v - k @ decayed) → v",
+        "the state does not decay": "alpha * S → S",
+        "the old state came back": "decayed + k.swapaxes(1, 2) * beta * (v - k @ decayed) → S",
+        "what is written has the wrong sign: "
+        "v is added, and what the key finds is taken out": "decayed + k → decayed - k",
+        "the key looks at the state before its decay: it decays first": "k @ decayed → k @ S",
+        "the decay comes last: it comes before the writing": (
+            "alpha * S → S",
+            "return decayed + k.swapaxes(1, 2) * beta * (v - k @ decayed) → return alpha * "
+            "(decayed + k.swapaxes(1, 2) * beta * (v - k @ decayed))",
+        ),
+        "β multiplies the value alone: it multiplies what is taken out, "
+        "too": "beta * (v - k @ decayed) → (beta * v - k @ decayed)",
+        "β multiplies what is taken out alone: "
+        "it multiplies the value, too": "beta * (v - k @ decayed) → (v - beta * (k @ decayed))",
+        "what the key finds is added: it is taken out": "v - k → v + k",
+        "β is missing": "beta * ( → (",
+        "α and β are swapped": ("alpha * S → beta * S", "* beta * → * alpha *"),
+        "the writing is missing: "
+        "that is the decayed state": "+ k.swapaxes(1, 2) * beta * (v - k @ decayed) →",
+        "what the query finds is taken out: it is what the key finds": "v - k @ → v - q[:, None] @",
+    },
+)
+
+
+def _read(S, q, k, v, alpha, beta):
+    return (q[:, None] @ _written(S, q, k, v, alpha, beta))[:, 0]
+
+
+_READ = Slips(
+    _read,
+    {
+        "the query reads before the token is "
+        "written": "_written(S, q, k, v, alpha, beta) → (alpha[:, None, None] * S)",
+        "the query reads the old state": "_written(S, q, k, v, alpha, beta) → S",
+        "the key reads: the query does": "q[:, None] → k[:, None]",
+    },
+)
 
 
 @exercise("09.gated_delta_step", title="One step of gated DeltaNet", difficulty=2, minutes=8)
@@ -66,67 +103,18 @@ def _gated_delta_step(answer, ctx, d_k, d_v, alpha, beta):
     k = k / k.norm(dim=-1, keepdim=True)
     v = ctx.normal(h, d_v)
     given = (S, q, k, v, alpha, beta)
-    arrays = [array(t) for t in given]
     shapes = ((h, d_v), (h, d_k, d_v))
     got = ctx.parts(ctx.call(answer, *given), ("o", "S"), shapes)
     o, state = (ctx.floats(part, name, shape) for part, name, shape in zip(got, ("o", "S"), shapes))
-    expected = _step(*arrays)
-    swapped = [*arrays[:4], arrays[5], arrays[4]]
-    a, b = arrays[4][:, None, None], arrays[5][:, None, None]
-    decayed = a * arrays[0]
-    column = arrays[2][:, :, None]
-    missed = arrays[3][:, None] - arrays[2][:, None] @ decayed
-    ctx.close(
-        state,
-        expected[1],
-        "the new state",
-        {
-            "what the key finds is not taken out: that is the sum with a decay": _step(
-                *arrays, erases=False
-            )[1],
-            "the state does not decay": _step(*arrays, decays=False)[1],
-            "the old state came back": arrays[0],
-            "what is written has the wrong sign: v is added, and what the key finds is taken "
-            "out": decayed - column * b * missed,
-            "the key looks at the state before its decay: it decays first": _step(
-                *arrays, first=True
-            )[1],
-            "the decay comes last: it comes before the writing": _step(*arrays, late=True)[1],
-            "β multiplies the value alone: it multiplies what is taken out, too": decayed
-            + column * (b * arrays[3][:, None] - arrays[2][:, None] @ decayed),
-            "β multiplies what is taken out alone: it multiplies the value, too": decayed
-            + column * (arrays[3][:, None] - b * (arrays[2][:, None] @ decayed)),
-            "what the key finds is added: it is taken out": decayed
-            + column * b * (arrays[3][:, None] + arrays[2][:, None] @ decayed),
-            "β is missing": decayed + column * missed,
-            "α and β are swapped": _step(*swapped)[1],
-            "the writing is missing: that is the decayed state": decayed,
-            "what the query finds is taken out: it is what the key finds": decayed
-            + column * b * (arrays[3][:, None] - arrays[1][:, None] @ decayed),
-        },
-    )
-    ctx.close(
-        o,
-        expected[0],
-        "o",
-        {
-            "the query reads before the token is written": (arrays[1][:, None] @ decayed)[:, 0],
-            "the query reads the old state": (arrays[1][:, None] @ arrays[0])[:, 0],
-            "the key reads: the query does": (arrays[2][:, None] @ expected[1])[:, 0],
-        },
-    )
+    right, wrong = _WRITTEN(*map(array, given))
+    ctx.close(state, right, "the new state", wrong)
+    right, wrong = _READ(*map(array, given))
+    ctx.close(o, right, "o", wrong)
     names = dict(enumerate(("S", "q", "k", "v", "alpha", "beta")))
-    check_gradients(ctx, answer, given, names, lambda *given: _step(*given)[0], part=0)
+    check_gradients(ctx, answer, given, names, _read, part=0)
     del names[1]  # the query does not change the state
-    q = arrays[1]
-    check_gradients(
-        ctx,
-        answer,
-        given,
-        names,
-        lambda S, k, v, alpha, beta: _step(S, q, k, v, alpha, beta)[1],
-        part=1,
-    )
+    q = array(given[1])
+    check_gradients(ctx, answer, given, names, lambda S, *rest: _written(S, q, *rest), part=1)
 
 
 def _products(alpha, *, own=False, early=False):
