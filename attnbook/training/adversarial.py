@@ -34,7 +34,8 @@ __all__ = [
     "standing_statistics",
 ]
 
-_STATISTICS_BATCHES, _STATISTICS_ROWS = 16, 64
+_ROWS = 64  # pictures that are drawn at a time
+_STATISTICS_BATCHES = 16
 
 
 class AdversarialLoss(NamedTuple):
@@ -344,10 +345,10 @@ def standing_statistics(
                 part.reset_running_stats()
                 part.momentum = None  # a plain mean over all batches
             for _ in range(_STATISTICS_BATCHES):
-                noise = torch.randn(_STATISTICS_ROWS, d_noise, generator=g).to(parameter)
+                noise = torch.randn(_ROWS, d_noise, generator=g).to(parameter)
                 drawn = None
                 if labels is not None:
-                    index = torch.randint(len(labels), (_STATISTICS_ROWS,), generator=g)
+                    index = torch.randint(len(labels), (_ROWS,), generator=g)
                     drawn = labels[index.to(labels.device)].to(parameter.device)
                 generator(noise, drawn)
     except BaseException:
@@ -362,17 +363,16 @@ def standing_statistics(
 
 @torch.no_grad()
 def sample_pictures(
-    generator: torch.nn.Module, number: int | torch.Tensor, *, batch_size: int = 64, seed: int = 0
+    generator: torch.nn.Module, number: int | torch.Tensor, *, seed: int = 0
 ) -> torch.Tensor:
     """Draw pictures in evaluation mode; the same seed gives the same pictures.
 
-    The noise is drawn on the CPU, so that it is the same on every device, and a picture is the same
-    whatever the ``batch_size``, up to rounding.
+    The noise is drawn on the CPU, so that it is the same on every device. 64 pictures are made at a
+    time.
 
     Args:
         generator: as for :func:`fit_adversarial`.
         number: how many, or, for a generator with classes, their labels ``(number,)``.
-        batch_size: pictures made at a time.
         seed: of the noise.
 
     Returns:
@@ -380,17 +380,16 @@ def sample_pictures(
     """
     labels = _check_labels("number", number) if isinstance(number, torch.Tensor) else None
     count = check_integer("number", number) if labels is None else len(labels)
-    check_integer("batch_size", batch_size)
     parameter = next(generator.parameters())
     g = torch.Generator().manual_seed(check_seed(seed))
     noise = torch.randn(count, _noise_width(generator), generator=g).to(parameter)
     with temporary_mode(generator, False):
         parts = [
             generator(
-                noise[k : k + batch_size],
-                None if labels is None else labels[k : k + batch_size].to(parameter.device),
+                noise[k : k + _ROWS],
+                None if labels is None else labels[k : k + _ROWS].to(parameter.device),
             )
-            for k in range(0, count, batch_size)
+            for k in range(0, count, _ROWS)
         ]
     return torch.cat(parts).float().cpu()
 
