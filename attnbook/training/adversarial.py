@@ -17,7 +17,7 @@ from ..modules import full_precision, temporary_mode
 from ..validate import check_choice, check_integer, check_number, check_seed, check_whole, require
 from .loop.autocast import ScaledOptimizer, autocast, usable_precision
 from .loop.history import NonFiniteError, RunHistory
-from .loop.processes import join_processes
+from .loop.processes import Processes, join_processes
 from .loop.run import Run, check_run
 from .loop.settings import describe
 from .loop.temporary_state import temporary_seed
@@ -158,34 +158,16 @@ def fit_adversarial(
     Source: Zhang et al. 2019, sections 3 and 4: hinge loss, rates 1e-4 and 4e-4, β = (0, 0.9), one
     update each (two time-scale update rule, Heusel et al. 2017).
     """
-    _check(locals())
-    processes = join_processes(device)
+    given = _checked(locals())
+    seed, processes = given["seed"], join_processes(given.pop("device"))
     require(
         processes.count == 1,
         f"launch must start one process for fit_adversarial, got {processes.count}",
     )
-    seed = int(seed)
+    given["precision"] = usable_precision(precision, processes.device)
     with temporary_seed(seed), temporary_mode(generator, True), temporary_mode(discriminator, True):
-        run = _AdversarialRun(
-            {"generator": generator, "discriminator": discriminator},
-            batches,
-            processes,
-            loss=loss,
-            rates=(float(generator_rate), float(discriminator_rate)),
-            betas=betas,
-            steps=int(steps),
-            seed=seed,
-            precision=usable_precision(precision, processes.device),
-            average=average,
-        )
-        run.train(
-            checkpoint_dir=checkpoint_dir,
-            save_every=save_every,
-            keep_checkpoints=1,
-            progress=progress,
-            evaluate=evaluate,
-            evaluate_every=evaluate_every,
-        )
+        run = _AdversarialRun(processes, **given)
+        run.train()
     return run.history
 
 
@@ -196,22 +178,24 @@ class _AdversarialRun(Run):
 
     def __init__(
         self,
-        networks: dict[str, torch.nn.Module],
-        batches,
-        processes,
+        processes: Processes,
         *,
+        generator: torch.nn.Module,
+        discriminator: torch.nn.Module,
         loss: str | AdversarialLoss,
-        rates: tuple[float, float],
+        generator_rate: float,
+        discriminator_rate: float,
         betas: tuple[float, float],
         **options,
     ):
-        self.generator, self.discriminator = networks.values()
-        self.d_noise = _noise_width(self.generator)
+        self.generator, self.discriminator = generator, discriminator
+        self.d_noise = _noise_width(generator)
         self.loss = ADVERSARIAL_LOSSES[loss] if isinstance(loss, str) else loss
-        self.rates, self.betas = rates, betas
-        super().__init__(networks, batches, processes, AdversarialHistory(), **options)
+        self.rates, self.betas = (float(generator_rate), float(discriminator_rate)), betas
+        networks = {"generator": generator, "discriminator": discriminator}
+        super().__init__(processes, networks, AdversarialHistory(), **options)
         self.scaled = {}
-        for (name, network), rate in zip(networks.items(), rates, strict=True):
+        for (name, network), rate in zip(networks.items(), self.rates, strict=True):
             adam = torch.optim.Adam(network.parameters(), lr=rate, betas=betas)
             self.scaled[name] = ScaledOptimizer(adam, network, self.precision, self.device)
             self.parts |= {
@@ -219,7 +203,7 @@ class _AdversarialRun(Run):
                 f"{name} optimizer": adam,
                 f"{name} scaler": self.scaled[name].scaler,
             }
-        self.before = [torch.empty_like(weight) for weight in self.discriminator.parameters()]
+        self.before = [torch.empty_like(weight) for weight in discriminator.parameters()]
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -413,7 +397,7 @@ def _name_of(loss: AdversarialLoss) -> str:
     return names[0] if names else f"{describe(loss.discriminator)}, {describe(loss.generator)}"
 
 
-def _check(given: dict[str, Any]) -> None:
+def _checked(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("generator", "discriminator"):
         network = given[name]
         require(
@@ -424,8 +408,8 @@ def _check(given: dict[str, Any]) -> None:
         callable(getattr(given["batches"], "batch", None)),
         f"batches must have a method batch(step), got {type(given['batches']).__name__}",
     )
-    check_run(given)
     for name in ("generator_rate", "discriminator_rate"):
         check_number(name, given[name], above=0)
     if not isinstance(given["loss"], AdversarialLoss):
         check_choice("loss", given["loss"], ADVERSARIAL_LOSSES)
+    return check_run(given)
