@@ -110,15 +110,11 @@ class NTM(nn.Module):
         memory_start: str = "constant",
     ) -> None:
         super().__init__()
-        for name, value, known in (
-            ("controller", controller, CONTROLLERS),
-            ("shift", shift, SHIFTS),
-            ("memory_start", memory_start, MEMORY_STARTS),
-        ):
-            check_choice(name, value, known)
+        self.controller = check_choice("controller", controller, CONTROLLERS)
+        self.shift = check_choice("shift", shift, SHIFTS)
+        self.memory_start = check_choice("memory_start", memory_start, MEMORY_STARTS)
         self.d_input = check_integer("d_input", d_input)
         self.d_output = check_integer("d_output", d_output)
-        self.controller, self.shift, self.memory_start = controller, shift, memory_start
         self.hidden_size = check_integer("hidden_size", hidden_size)
         self.num_layers = check_integer("num_layers", num_layers)
         self.slots = check_integer("slots", slots)
@@ -131,7 +127,6 @@ class NTM(nn.Module):
             f"shift_range must leave 2·shift_range + 1 ≤ slots = {slots}, got shift_range "
             f"{shift_range}",
         )
-
         recurrent, gates = (hidden_size, 4) if controller == "lstm" else (0, 1)
         widths = [d_input + read_heads * slot_width] + [hidden_size] * (num_layers - 1)
         self.layers = nn.ModuleList(
@@ -144,8 +139,8 @@ class NTM(nn.Module):
             write_heads * slot_width,  # a, as it is
             write_heads * slot_width + heads,  # e and g, sigmoid
             2 * heads,  # β and γ, softplus
-            heads * (2 * shift_range + 1 if shift == "softmax" else 1),
-        ]  # s
+            heads * (2 * shift_range + 1 if shift == "softmax" else 1),  # s
+        ]
         self.heads = nn.Linear(hidden_size, sum(self.parts))
         self.output = nn.Linear(hidden_size + read_heads * slot_width, d_output)
         if memory_start == "learned":
@@ -172,11 +167,8 @@ class NTM(nn.Module):
             memory = like.new_full((batch, self.slots, self.slot_width), START, dtype=dtype)
         weights = like.new_zeros(batch, self.read_heads + self.write_heads, self.slots, dtype=dtype)
         weights[..., 0] = 1
-        controller = ()
-        if self.controller == "lstm":
-            controller = tuple(
-                like.new_zeros(batch, self.hidden_size) for _ in range(2 * self.num_layers)
-            )
+        carried = 2 * self.num_layers if self.controller == "lstm" else 0
+        controller = tuple(like.new_zeros(batch, self.hidden_size) for _ in range(carried))
         return NTMState(memory, weights, memory[:, :1].expand(-1, self.read_heads, -1), controller)
 
     def cell(self, x: torch.Tensor, state: NTMState) -> tuple[torch.Tensor, NTMState, torch.Tensor]:
@@ -208,8 +200,7 @@ class NTM(nn.Module):
 
     def _advance(self, x, state):
         """Step 1 to 5: h_t, the next state, the weights."""
-        h, controller = self._control([x, state.reads.flatten(1).to(x.dtype)], state.controller)
-        heads = self._emit(self.heads(h).to(state.memory.dtype))
+        h, controller, heads = self._control_heads(x, state)
         memory, reads, weights = memory_step(state.memory, state.weights, heads)
         return h, NTMState(memory, weights, reads, controller), weights
 
@@ -222,17 +213,13 @@ class NTM(nn.Module):
         """The weights of every head after each stage of the addressing, in the step that
         :meth:`cell` would take.
         """
-        h, _ = self._control([x, state.reads.flatten(1).to(x.dtype)], state.controller)
-        heads = self._emit(self.heads(h).to(state.memory.dtype))
-        return address(
-            state.memory,
-            state.weights,
-            heads.key,
-            heads.strength,
-            heads.gate,
-            heads.kernel,
-            heads.gamma,
-        )
+        *_, (key, strength, gate, kernel, gamma, *_) = self._control_heads(x, state)
+        return address(state.memory, state.weights, key, strength, gate, kernel, gamma)
+
+    def _control_heads(self, x, state):
+        """Step 1 and 2: h_t, the controller's next state, the parameters of the heads."""
+        h, controller = self._control([x, state.reads.flatten(1).to(x.dtype)], state.controller)
+        return h, controller, self._emit(self.heads(h).to(state.memory.dtype))
 
     def _control(self, inputs, before):
         """The controller's output from the parts of its input, and its next state."""
@@ -275,10 +262,10 @@ class NTM(nn.Module):
     ) -> NTMOutput:
         """Read whole sequences, from ``state`` or from the start."""
         check_tensor("inputs", inputs, width=self.d_input)
+        shape = tuple(inputs.shape)
         require(
-            inputs.dim() == 3 and inputs.shape[0] >= 1 and inputs.shape[1] >= 1,
-            f"inputs must be (batch, T, {self.d_input}) with batch, T ≥ 1, got shape "
-            f"{tuple(inputs.shape)}",
+            len(shape) == 3 and min(shape) >= 1,
+            f"inputs must be (batch, T, {self.d_input}) with batch, T ≥ 1, got shape {shape}",
         )
         state = self.initial_state(len(inputs)) if state is None else state
         self._check_state(state, len(inputs))
@@ -290,9 +277,8 @@ class NTM(nn.Module):
             outputs.append((y,) if replaced else (y, state.reads))
             rows.append(weights)
         outputs = [torch.stack(part, dim=1) for part in zip(*outputs)]
-        logits = (
-            outputs[0] if replaced else self._output(*outputs)
-        )  # the output of all steps is one product
+        # the output of all steps is one product
+        logits = outputs[0] if replaced else self._output(*outputs)
         return NTMOutput(logits, state, torch.stack(rows, dim=1) if need_weights else None)
 
     def _check_state(self, state: NTMState, batch: int) -> None:

@@ -17,7 +17,7 @@ from ..modules import full_precision, temporary_mode
 from ..validate import check_choice, check_integer, check_number, check_seed, check_whole, require
 from .loop.autocast import ScaledOptimizer, autocast, usable_precision
 from .loop.history import NonFiniteError, RunHistory
-from .loop.processes import join_processes
+from .loop.processes import Processes, join_processes
 from .loop.run import Run, check_run
 from .loop.settings import describe
 from .loop.temporary_state import temporary_seed
@@ -34,7 +34,8 @@ __all__ = [
     "standing_statistics",
 ]
 
-_STATISTICS_BATCHES, _STATISTICS_ROWS = 16, 64
+_ROWS = 64  # pictures that are drawn at a time
+_STATISTICS_BATCHES = 16
 
 
 class AdversarialLoss(NamedTuple):
@@ -157,34 +158,16 @@ def fit_adversarial(
     Source: Zhang et al. 2019, sections 3 and 4: hinge loss, rates 1e-4 and 4e-4, β = (0, 0.9), one
     update each (two time-scale update rule, Heusel et al. 2017).
     """
-    _check(locals())
-    processes = join_processes(device)
+    given = _checked(locals())
+    seed, processes = given["seed"], join_processes(given.pop("device"))
     require(
         processes.count == 1,
         f"launch must start one process for fit_adversarial, got {processes.count}",
     )
-    seed = int(seed)
+    given["precision"] = usable_precision(precision, processes.device)
     with temporary_seed(seed), temporary_mode(generator, True), temporary_mode(discriminator, True):
-        run = _AdversarialRun(
-            {"generator": generator, "discriminator": discriminator},
-            batches,
-            processes,
-            loss=loss,
-            rates=(float(generator_rate), float(discriminator_rate)),
-            betas=betas,
-            steps=int(steps),
-            seed=seed,
-            precision=usable_precision(precision, processes.device),
-            average=average,
-        )
-        run.train(
-            checkpoint_dir=checkpoint_dir,
-            save_every=save_every,
-            keep_checkpoints=1,
-            progress=progress,
-            evaluate=evaluate,
-            evaluate_every=evaluate_every,
-        )
+        run = _AdversarialRun(processes, **given)
+        run.train()
     return run.history
 
 
@@ -195,22 +178,24 @@ class _AdversarialRun(Run):
 
     def __init__(
         self,
-        networks: dict[str, torch.nn.Module],
-        batches,
-        processes,
+        processes: Processes,
         *,
+        generator: torch.nn.Module,
+        discriminator: torch.nn.Module,
         loss: str | AdversarialLoss,
-        rates: tuple[float, float],
+        generator_rate: float,
+        discriminator_rate: float,
         betas: tuple[float, float],
         **options,
     ):
-        self.generator, self.discriminator = networks.values()
-        self.d_noise = _noise_width(self.generator)
+        self.generator, self.discriminator = generator, discriminator
+        self.d_noise = _noise_width(generator)
         self.loss = ADVERSARIAL_LOSSES[loss] if isinstance(loss, str) else loss
-        self.rates, self.betas = rates, betas
-        super().__init__(networks, batches, processes, AdversarialHistory(), **options)
+        self.rates, self.betas = (float(generator_rate), float(discriminator_rate)), betas
+        networks = {"generator": generator, "discriminator": discriminator}
+        super().__init__(processes, networks, AdversarialHistory(), **options)
         self.scaled = {}
-        for (name, network), rate in zip(networks.items(), rates, strict=True):
+        for (name, network), rate in zip(networks.items(), self.rates, strict=True):
             adam = torch.optim.Adam(network.parameters(), lr=rate, betas=betas)
             self.scaled[name] = ScaledOptimizer(adam, network, self.precision, self.device)
             self.parts |= {
@@ -218,7 +203,7 @@ class _AdversarialRun(Run):
                 f"{name} optimizer": adam,
                 f"{name} scaler": self.scaled[name].scaler,
             }
-        self.before = [torch.empty_like(weight) for weight in self.discriminator.parameters()]
+        self.before = [torch.empty_like(weight) for weight in discriminator.parameters()]
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -344,10 +329,10 @@ def standing_statistics(
                 part.reset_running_stats()
                 part.momentum = None  # a plain mean over all batches
             for _ in range(_STATISTICS_BATCHES):
-                noise = torch.randn(_STATISTICS_ROWS, d_noise, generator=g).to(parameter)
+                noise = torch.randn(_ROWS, d_noise, generator=g).to(parameter)
                 drawn = None
                 if labels is not None:
-                    index = torch.randint(len(labels), (_STATISTICS_ROWS,), generator=g)
+                    index = torch.randint(len(labels), (_ROWS,), generator=g)
                     drawn = labels[index.to(labels.device)].to(parameter.device)
                 generator(noise, drawn)
     except BaseException:
@@ -362,17 +347,16 @@ def standing_statistics(
 
 @torch.no_grad()
 def sample_pictures(
-    generator: torch.nn.Module, number: int | torch.Tensor, *, batch_size: int = 64, seed: int = 0
+    generator: torch.nn.Module, number: int | torch.Tensor, *, seed: int = 0
 ) -> torch.Tensor:
     """Draw pictures in evaluation mode; the same seed gives the same pictures.
 
-    The noise is drawn on the CPU, so that it is the same on every device, and a picture is the same
-    whatever the ``batch_size``, up to rounding.
+    The noise is drawn on the CPU, so that it is the same on every device. 64 pictures are made at a
+    time.
 
     Args:
         generator: as for :func:`fit_adversarial`.
         number: how many, or, for a generator with classes, their labels ``(number,)``.
-        batch_size: pictures made at a time.
         seed: of the noise.
 
     Returns:
@@ -380,17 +364,16 @@ def sample_pictures(
     """
     labels = _check_labels("number", number) if isinstance(number, torch.Tensor) else None
     count = check_integer("number", number) if labels is None else len(labels)
-    check_integer("batch_size", batch_size)
     parameter = next(generator.parameters())
     g = torch.Generator().manual_seed(check_seed(seed))
     noise = torch.randn(count, _noise_width(generator), generator=g).to(parameter)
     with temporary_mode(generator, False):
         parts = [
             generator(
-                noise[k : k + batch_size],
-                None if labels is None else labels[k : k + batch_size].to(parameter.device),
+                noise[k : k + _ROWS],
+                None if labels is None else labels[k : k + _ROWS].to(parameter.device),
             )
-            for k in range(0, count, batch_size)
+            for k in range(0, count, _ROWS)
         ]
     return torch.cat(parts).float().cpu()
 
@@ -414,7 +397,7 @@ def _name_of(loss: AdversarialLoss) -> str:
     return names[0] if names else f"{describe(loss.discriminator)}, {describe(loss.generator)}"
 
 
-def _check(given: dict[str, Any]) -> None:
+def _checked(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("generator", "discriminator"):
         network = given[name]
         require(
@@ -425,8 +408,8 @@ def _check(given: dict[str, Any]) -> None:
         callable(getattr(given["batches"], "batch", None)),
         f"batches must have a method batch(step), got {type(given['batches']).__name__}",
     )
-    check_run(given)
     for name in ("generator_rate", "discriminator_rate"):
         check_number(name, given[name], above=0)
     if not isinstance(given["loss"], AdversarialLoss):
         check_choice("loss", given["loss"], ADVERSARIAL_LOSSES)
+    return check_run(given)

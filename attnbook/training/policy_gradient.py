@@ -147,16 +147,20 @@ def policy_loss(
     Source: Williams 1992; the entropy term as in Mnih et al. 2016. Mishra et al. 2018 keep each
     update within a trust region (TRPO) where this one is left to Adam.
     """
-    for name, given in (("actions", actions), ("values", values), ("rewards", rewards)):
-        require(
-            given.shape == logits.shape[:-1],
-            f"{name} must have shape {tuple(logits.shape[:-1])}, got shape {tuple(given.shape)}",
-        )
+    _check_steps(logits, actions=actions, values=values, rewards=rewards)
     gains = advantages(rewards, values.detach(), discount, trace)
     log_p = logits.log_softmax(-1)
     chosen = log_p.gather(-1, actions[..., None])[..., 0]
     misses = (values - (gains + values.detach())) ** 2
     return (-gains * chosen + value_weight * misses - entropy_weight * _entropy(log_p)).sum(1)
+
+
+def _check_steps(logits: torch.Tensor, **given: torch.Tensor) -> None:
+    shape = tuple(logits.shape[:-1])
+    for name, value in given.items():
+        require(
+            value.shape == shape, f"{name} must have shape {shape}, got shape {tuple(value.shape)}"
+        )
 
 
 def _entropy(log_p: torch.Tensor) -> torch.Tensor:
@@ -197,17 +201,9 @@ def clipped_policy_loss(
 
     Source: Schulman et al. 2017, equations 7 and 9.
     """
-    for name, value in (
-        ("values", values),
-        ("actions", actions),
-        ("before", before),
-        ("gains", gains),
-        ("returns", returns),
-    ):
-        require(
-            value.shape == logits.shape[:-1],
-            f"{name} must have shape {tuple(logits.shape[:-1])}, got shape {tuple(value.shape)}",
-        )
+    _check_steps(
+        logits, values=values, actions=actions, before=before, gains=gains, returns=returns
+    )
     check_number("clip", clip, above=0)
     log_p = logits.log_softmax(-1)
     ratio = (log_p.gather(-1, actions[..., None])[..., 0] - before).exp()

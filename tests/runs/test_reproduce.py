@@ -242,11 +242,11 @@ def test_the_recorded_device_is_the_one_that_it_ran_on(experiment, tmp_path, mon
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_figures(tmp_path, monkeypatch):
-    from attnbook.training.loop.run import Run
+    from attnbook.training.loop.model_run import ModelRun
 
     given = {**TINY, "steps": 40, "device": "cpu", "commit": "abc", "resume": True}
     whole = json.loads(reproduce("length-seq2seq", out=tmp_path / "a", **given).read_text())
-    update, steps = Run.update, []
+    update, steps = ModelRun.update, []
 
     def stopped(self, step, *rest):
         steps.append(step)
@@ -254,12 +254,12 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_figures(tmp_path, monkeypatc
             raise KeyboardInterrupt
         return update(self, step, *rest)
 
-    monkeypatch.setattr(Run, "update", stopped)
+    monkeypatch.setattr(ModelRun, "update", stopped)
     with pytest.raises(KeyboardInterrupt):
         reproduce("length-seq2seq", out=tmp_path / "b", **given)
     (folder,) = (tmp_path / "b").iterdir()
     assert folder.name.startswith(".length-seq2seq.seed0.") and steps[-1] == 25
-    monkeypatch.setattr(Run, "update", lambda *args: steps.append(args[1]) or update(*args))
+    monkeypatch.setattr(ModelRun, "update", lambda *args: steps.append(args[1]) or update(*args))
     path = reproduce("length-seq2seq", out=tmp_path / "b", **given)
     assert steps[26:] == [*range(24, 40)] and list((tmp_path / "b").iterdir()) == [path]
     figures = json.loads(path.read_text())["figures"]

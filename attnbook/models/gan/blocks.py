@@ -1,11 +1,11 @@
 """What a generator and a discriminator of pictures are built of: blocks that double or halve the
-side of a feature map.
+side of a feature map, and what stands behind one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...mechanisms.attention.picture_attention import PictureAttention
-from ...validate import check_integer
+from ...validate import check_integer, require
 
 __all__ = [
     "DCGAN_BLOCKS",
@@ -27,6 +27,9 @@ __all__ = [
 ]
 
 Norm = Callable[[int], nn.Module]
+Insert = Callable[[int], nn.Module]
+SMALLEST = 4
+"""Side of the feature map at which a generator starts and a discriminator ends."""
 
 
 class ResidualUp(nn.Module):
@@ -186,6 +189,63 @@ RESIDUAL_BLOCKS = Blocks(ResidualUp, ResidualDown, nn.ReLU)
 """The blocks of SAGAN."""
 DCGAN_BLOCKS = Blocks(ConvolutionUp, ConvolutionDown, lambda: nn.LeakyReLU(0.2))
 """The blocks of the baseline."""
+
+
+class _Stage(nn.Module):
+    """A block and what is inserted behind it."""
+
+    def __init__(
+        self, block: nn.Module, inserts: Mapping[int, Insert], side: int, width: int
+    ) -> None:
+        super().__init__()
+        self.block, self.insert = block, inserts[side](width) if side in inserts else nn.Identity()
+
+    def forward(self, x: torch.Tensor, *labels: torch.Tensor | None) -> torch.Tensor:
+        return self.insert(self.block(x, *labels))
+
+
+class _Reshape(nn.Module):
+    """The first map of a generator, ``(batch, 16 channels)`` → ``(batch, channels, 4, 4)``."""
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+        return x.unflatten(-1, (-1, SMALLEST, SMALLEST))
+
+
+def sides_to(size: int) -> list[int]:
+    """4, 8, 16 … size."""
+    sides = [SMALLEST]
+    while sides[-1] < check_integer("size", size):
+        sides.append(2 * sides[-1])
+    require(sides[-1] == size, f"size must be {SMALLEST} times a power of 2, got {size}")
+    return sides
+
+
+def widths_at(sides: list[int], full: int, channels: int, max_channels: int) -> list[int]:
+    """How many channels maps of these sides have: ``channels`` at the side ``full``, twice as many
+    at half of it, and ``max_channels`` at most.
+    """
+    channels = check_integer("channels", channels)
+    max_channels = check_integer("max_channels", max_channels)
+    return [min(channels * full // side, max_channels) for side in sides]
+
+
+def check_inserts(inserts: Mapping[int, Insert] | None, sides: list[int]) -> Mapping[int, Insert]:
+    inserts = {} if inserts is None else inserts
+    for side in inserts:
+        require(
+            side in sides,
+            f"inserts must stand at a side that a block reaches, {sorted(sides)}, got {side!r}",
+        )
+    return inserts
+
+
+def glorot(module: nn.Module) -> None:
+    """Weights of variance 2 / (in + out), biases 0; γ and the gains of norms keep their start."""
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d | nn.ConvTranspose2d | nn.Linear | nn.Embedding):
+            nn.init.xavier_uniform_(part.weight)
+            if not isinstance(part, nn.Embedding) and part.bias is not None:
+                nn.init.zeros_(part.bias)
 
 
 def _doubled(x: torch.Tensor) -> torch.Tensor:

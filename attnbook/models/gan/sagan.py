@@ -18,7 +18,19 @@ from ...mechanisms.layers.conditional_norm import (
 )
 from ...mechanisms.layers.spectral_norm import add_spectral_norm
 from ...validate import check_integer, describe, require
-from .blocks import DCGAN_BLOCKS, RESIDUAL_BLOCKS, Blocks
+from .blocks import (
+    DCGAN_BLOCKS,
+    RESIDUAL_BLOCKS,
+    SMALLEST,
+    Blocks,
+    Insert,
+    _Reshape,
+    _Stage,
+    check_inserts,
+    glorot,
+    sides_to,
+    widths_at,
+)
 
 __all__ = [
     "PictureDiscriminator",
@@ -28,10 +40,6 @@ __all__ = [
     "dcgan_pair",
     "sagan_pair",
 ]
-
-Insert = Callable[[int], nn.Module]
-SMALLEST = 4
-"""Side of the feature map at which a generator starts and a discriminator ends."""
 
 
 class PictureGenerator(nn.Module):
@@ -73,30 +81,24 @@ class PictureGenerator(nn.Module):
         max_channels: int = 1024,
     ) -> None:
         super().__init__()
-        sides = _sides(size)  # 4, 8, … size
+        sides = sides_to(size)  # 4, 8, … size
         self.size = size
         self.d_noise = check_integer("d_noise", d_noise)
         self.num_classes = num_classes
-        widths = [
-            min(
-                check_integer("channels", channels) * size // side,
-                check_integer("max_channels", max_channels),
-            )
-            for side in sides
-        ]
+        widths = widths_at(sides, size, channels, max_channels)
         norm = (
             UnconditionalBatchNorm
             if num_classes is None
             else partial(ConditionalBatchNorm, num_classes=num_classes)
         )
-        inserts = _checked_inserts(inserts, sides)
+        inserts = check_inserts(inserts, sides)
         self.first = nn.Linear(d_noise, widths[0] * SMALLEST**2)
         self.stages = nn.ModuleList([_Stage(_Reshape(), inserts, SMALLEST, widths[0])])
         for side, before, width in zip(sides[1:], widths, widths[1:]):
             self.stages.append(_Stage(block(before, width, norm), inserts, side, width))
         self.norm = norm(widths[-1])
         self.last = nn.Conv2d(widths[-1], check_integer("colors", colors), 3, padding=1)
-        _glorot(self)
+        glorot(self)
 
     def forward(self, noise: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
         require(
@@ -152,21 +154,15 @@ class PictureDiscriminator(nn.Module):
         last_side: int = SMALLEST,
     ) -> None:
         super().__init__()
-        sides = _sides(size)[-2::-1]  # size/2, … 8, 4
+        sides = sides_to(size)[-2::-1]  # size/2, … 8, 4
         require(len(sides) > 0, f"size must be {2 * SMALLEST} at least, got {size}")
         require(last_side in sides, f"last_side must be one of {sides}, got {last_side!r}")
         sides = sides[: sides.index(last_side) + 1]
         self.size = size
         self.colors = check_integer("colors", colors)
         self.num_classes = num_classes
-        widths = [
-            min(
-                check_integer("channels", channels) * size // (2 * side),
-                check_integer("max_channels", max_channels),
-            )
-            for side in sides
-        ]
-        inserts = _checked_inserts(inserts, sides)
+        widths = widths_at(sides, size // 2, channels, max_channels)
+        inserts = check_inserts(inserts, sides)
         self.stages = nn.ModuleList()
         for k, (side, before, width) in enumerate(zip(sides, [colors, *widths], widths)):
             # the first block sees the picture itself
@@ -180,7 +176,7 @@ class PictureDiscriminator(nn.Module):
             if num_classes is None
             else nn.Embedding(check_integer("num_classes", num_classes), widths[-1])
         )
-        _glorot(self)
+        glorot(self)
 
     def features(self, pictures: torch.Tensor) -> torch.Tensor:
         """h: ``(batch, colors, size, size)`` → ``(batch, width)``."""
@@ -293,51 +289,3 @@ def attention_scales(module: nn.Module) -> dict[str, float]:
         for name, part in module.named_modules()
         if isinstance(part, PictureAttention)
     }
-
-
-class _Stage(nn.Module):
-    """A block and what is inserted behind it."""
-
-    def __init__(
-        self, block: nn.Module, inserts: Mapping[int, Insert], side: int, width: int
-    ) -> None:
-        super().__init__()
-        self.block, self.insert = block, inserts[side](width) if side in inserts else nn.Identity()
-
-    def forward(self, x: torch.Tensor, *labels: torch.Tensor | None) -> torch.Tensor:
-        return self.insert(self.block(x, *labels))
-
-
-class _Reshape(nn.Module):
-    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
-        return x.unflatten(-1, (-1, SMALLEST, SMALLEST))
-
-
-def _sides(size: int) -> list[int]:
-    """4, 8, 16 … size."""
-    sides = [SMALLEST]
-    while sides[-1] < check_integer("size", size):
-        sides.append(2 * sides[-1])
-    require(sides[-1] == size, f"size must be {SMALLEST} times a power of 2, got {size}")
-    return sides
-
-
-def _checked_inserts(
-    inserts: Mapping[int, Insert] | None, sides: list[int]
-) -> Mapping[int, Insert]:
-    inserts = {} if inserts is None else inserts
-    for side in inserts:
-        require(
-            side in sides,
-            f"inserts must stand at a side that a block reaches, {sorted(sides)}, got {side!r}",
-        )
-    return inserts
-
-
-def _glorot(module: nn.Module) -> None:
-    """Weights of variance 2 / (in + out), biases 0; γ and the gains of norms keep their start."""
-    for part in module.modules():
-        if isinstance(part, nn.Conv2d | nn.ConvTranspose2d | nn.Linear | nn.Embedding):
-            nn.init.xavier_uniform_(part.weight)
-            if not isinstance(part, nn.Embedding) and part.bias is not None:
-                nn.init.zeros_(part.bias)

@@ -186,10 +186,7 @@ def write_atomically(path: Path, data: bytes) -> Path:
     """Write a file under a temporary name, flush it to the disk, then rename it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        write_flushed(temporary, data)
         os.replace(temporary, path)
     except BaseException as error:
         with suppress(OSError):  # a read-only disk has none, and refuses all the same
@@ -200,6 +197,14 @@ def write_atomically(path: Path, data: bytes) -> Path:
             ) from error
         raise
     return path
+
+
+def write_flushed(path: Path, data: Any) -> None:
+    """Write bytes and wait until they are on the disk."""
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _tied(state: dict[str, torch.Tensor]) -> dict[str, str]:

@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader
 
 from ...modules import temporary_mode
 from ...validate import check_choice, check_integer, check_number
-from ..optim.schedules import make_schedule
 from .autocast import usable_precision
 from .history import History
 from .loader_batches import LoaderBatches, unknown_order
@@ -132,44 +131,19 @@ def fit(
             change.
         OSError: when a checkpoint cannot be written.
     """
-    _check_arguments(locals())
-    steps, seed = int(steps), int(seed)  # Python's, not NumPy's: they go into checkpoints
-    factor = make_schedule(schedule, steps, warmup_steps)
-    processes = join_processes(device)
-    precision = usable_precision(precision, processes.device)
+    given = _checked(locals())
+    seed, processes = given["seed"], join_processes(given.pop("device"))
+    given["precision"] = usable_precision(precision, processes.device)
     with temporary_seed(seed + processes.index), temporary_mode(model, True), ExitStack() as stack:
         if isinstance(batches, DataLoader):
-            batches = LoaderBatches(batches, seed)
-            stack.callback(batches.close)
-        run = ModelRun(
-            model,
-            batches,
-            processes,
-            loss,
-            optimizer=optimizer,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            factor=factor,
-            clip_norm=clip_norm,
-            micro_batch=micro_batch,
-            reduction=reduction,
-            steps=steps,
-            seed=seed,
-            precision=precision,
-            average=average,
-        )
-        run.train(
-            checkpoint_dir=checkpoint_dir,
-            save_every=save_every,
-            keep_checkpoints=keep_checkpoints,
-            progress=progress,
-            evaluate=evaluate,
-            evaluate_every=evaluate_every,
-        )
+            given["batches"] = LoaderBatches(batches, seed)
+            stack.callback(given["batches"].close)
+        run = ModelRun(processes, **given)
+        run.train()
     return run.history
 
 
-def _check_arguments(given: dict[str, Any]) -> None:
+def _checked(given: dict[str, Any]) -> dict[str, Any]:
     model, batches, loss = given["model"], given["batches"], given["loss"]
     if not isinstance(model, torch.nn.Module):
         raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
@@ -187,10 +161,10 @@ def _check_arguments(given: dict[str, Any]) -> None:
         )
     if not callable(loss):
         raise ValueError(f"loss must be a function of the model, got {loss!r}")
-    check_run(given)
     check_integer("keep_checkpoints", given["keep_checkpoints"])
     if given["micro_batch"] is not None:
         check_integer("micro_batch", given["micro_batch"])
     check_choice("reduction", given["reduction"], ("mean", "sequence"))
     if given["clip_norm"] is not None:
         check_number("clip_norm", given["clip_norm"], above=0)
+    return check_run(given)

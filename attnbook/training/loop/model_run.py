@@ -10,10 +10,12 @@ import torch
 from ...modules import temporary_mode
 from ...validate import require
 from ..optim.optimizers import make_optimizer
+from ..optim.schedules import make_schedule
 from . import nested
 from .autocast import ScaledOptimizer, autocast
 from .history import History
 from .loader_batches import LoaderBatches
+from .processes import Processes
 from .run import Run, plain_value
 from .settings import describe
 from .temporary_state import temporary_seed
@@ -26,22 +28,23 @@ class ModelRun(Run):
 
     def __init__(
         self,
-        model: torch.nn.Module,
-        batches,
-        processes,
-        loss: Callable,
+        processes: Processes,
         *,
-        optimizer,
+        model: torch.nn.Module,
+        loss: Callable,
+        optimizer: str | Callable,
         learning_rate: float,
         weight_decay: float | None,
-        factor: Callable[[int], float],
+        schedule: str | Callable | None,
+        warmup_steps: int | None,
         clip_norm: float | None,
         micro_batch: int | None,
         reduction: str,
         **options,
     ):
-        super().__init__({"": model}, batches, processes, History(), **options)
-        self.model, self.loss, self.factor = model, loss, factor
+        self.factor = make_schedule(schedule, options["steps"], warmup_steps)
+        super().__init__(processes, {"": model}, History(), **options)
+        self.model, self.loss = model, loss
         self.clip_norm, self.micro_batch, self.reduction = clip_norm, micro_batch, reduction
         # The model is not wrapped in DistributedDataParallel: the loss may call any of its methods,
         # and a process may have no rows, both of which that forbids.
@@ -59,8 +62,8 @@ class ModelRun(Run):
         self.wide = torch.float32 if self.device.type == "mps" else torch.float64
         self.following: Any = None
         self.parts |= {"model": model, "optimizer": self.optimizer, "scaler": self.scaled.scaler}
-        if isinstance(batches, LoaderBatches):
-            self.parts["batches"] = batches
+        if isinstance(self.batches, LoaderBatches):
+            self.parts["batches"] = self.batches
 
     def settings(self) -> dict[str, Any]:
         steps, groups = self.steps, self.optimizer.param_groups

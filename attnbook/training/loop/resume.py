@@ -1,4 +1,4 @@
-"""Checkpoints of `fit`: written atomically, verified when read, the newest intact one is used."""
+"""Checkpoints of a run: written atomically, verified when read, the newest intact one is used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from .checkpoints import compare_shapes, make_folder
+from .checkpoints import compare_shapes, make_folder, write_flushed
 
 _STATE, _MANIFEST = "state.pt", "manifest.json"
 _NAME = re.compile(r"step_(\d{6,})")
@@ -28,6 +28,9 @@ _ONLY_WARN = ("device", "torch")
 
 class DamagedCheckpoint(ValueError):
     """A checkpoint that lacks a file or whose bytes are not those that were written."""
+
+    def __init__(self, path: Path, why: str):
+        super().__init__(f"checkpoint {path} is damaged: {why}")
 
 
 def is_due(step: int, every: int | None, steps: int) -> bool:
@@ -55,10 +58,10 @@ def write_checkpoint(
         buffer = io.BytesIO()
         torch.save(state, buffer)
         data = buffer.getbuffer()
-        _write(temporary / _STATE, data)
+        write_flushed(temporary / _STATE, data)
         digest = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         manifest = {"format": 1, "step": step, "files": {_STATE: digest}, "settings": settings}
-        _write(temporary / _MANIFEST, json.dumps(manifest, indent=1).encode())
+        write_flushed(temporary / _MANIFEST, json.dumps(manifest, indent=1).encode())
         shutil.rmtree(final, ignore_errors=True)
         os.replace(temporary, final)
         _flush_directory(directory)
@@ -214,28 +217,15 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         size, digest = (manifest["files"][_STATE][key] for key in ("bytes", "sha256"))
         data = (path / _STATE).read_bytes()
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedCheckpoint(f"checkpoint {path} is damaged: {error!r}") from error
+        raise DamagedCheckpoint(path, repr(error)) from error
     if len(data) != size:
-        raise DamagedCheckpoint(
-            f"checkpoint {path} is damaged: {_STATE} has {len(data)} bytes of {size}"
-        )
+        raise DamagedCheckpoint(path, f"{_STATE} has {len(data)} bytes of {size}")
     if hashlib.sha256(data).hexdigest() != digest:
-        raise DamagedCheckpoint(
-            f"checkpoint {path} is damaged: {_STATE} has another SHA-256 than when it was written"
-        )
+        raise DamagedCheckpoint(path, f"{_STATE} has another SHA-256 than when it was written")
     try:
         return settings, torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise DamagedCheckpoint(
-            f"checkpoint {path} is damaged: {str(error).splitlines()[0]}"
-        ) from error
-
-
-def _write(path: Path, data: Any) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        raise DamagedCheckpoint(path, str(error).splitlines()[0]) from error
 
 
 def _flush_directory(directory: Path) -> None:

@@ -30,15 +30,11 @@ class Run(ABC):
     """The state of one training; a subclass says what an update is.
 
     Args:
+        processes: of this run, and their devices.
         networks: what is trained, by the prefix of its names in the settings. The first one is
             averaged.
-        batches: has ``batch(step)``.
-        processes: of this run, and their devices.
         history: an empty one, to be filled.
-        steps: updates in all.
-        seed: of all random numbers.
-        precision: by its name.
-        average: decay of the moving average, or None.
+        The others are arguments of :func:`attnbook.fit`.
 
     Attributes:
         parts: what a checkpoint holds, by name, each with ``state_dict`` and ``load_state_dict``.
@@ -46,19 +42,28 @@ class Run(ABC):
 
     def __init__(
         self,
-        networks: Mapping[str, torch.nn.Module],
-        batches,
         processes: Processes,
+        networks: Mapping[str, torch.nn.Module],
         history: RunHistory,
         *,
+        batches,
         steps: int,
+        average: float | None,
         seed: int,
         precision: str,
-        average: float | None,
+        checkpoint_dir: str | os.PathLike | None,
+        save_every: int | None,
+        progress: bool,
+        evaluate: Callable | None,
+        evaluate_every: int | None,
+        keep_checkpoints: int = 1,
     ):
-        self.networks, self.batches, self.history = networks, batches, history
         self.processes, self.device = processes, processes.device
-        self.steps, self.seed, self.precision, self.average = steps, seed, precision, average
+        self.networks, self.history, self.batches = networks, history, batches
+        self.steps, self.average, self.seed, self.precision = steps, average, seed, precision
+        self.directory = None if checkpoint_dir is None else Path(checkpoint_dir)
+        self.save_every, self.keep_checkpoints = save_every, keep_checkpoints
+        self.evaluate, self.evaluate_every, self.progress = evaluate, evaluate_every, progress
         self.parts: dict[str, Any] = {}
         for network in networks.values():
             network.to(self.device)
@@ -115,20 +120,10 @@ class Run(ABC):
         rows = nested.rows_of(batch, self.processes.index, self.processes.count)
         return nested.to_device(rows, self.device)
 
-    def train(
-        self,
-        *,
-        checkpoint_dir: str | os.PathLike | None,
-        save_every: int | None,
-        keep_checkpoints: int,
-        progress: bool,
-        evaluate: Callable | None,
-        evaluate_every: int | None,
-    ) -> None:
+    def train(self) -> None:
         """Go on from the newest checkpoint, if there is one, to the last step."""
         self.check_same_batches()
-        directory = None if checkpoint_dir is None else Path(checkpoint_dir)
-        history, steps, settings = self.history, self.steps, {}
+        history, steps, directory, settings = self.history, self.steps, self.directory, {}
         with ExitStack() as stack:
             if directory is not None:
                 settings = {key: python_value(value) for key, value in self.settings().items()}
@@ -138,30 +133,30 @@ class Run(ABC):
                         lambda: stack.enter_context(resume.sole_writer(directory))
                     )
             began = time.monotonic() - history.seconds
-            shown = progress and self.processes.index == 0
-            bar = stack.enter_context(
-                tqdm(
-                    total=steps,
-                    initial=history.steps,
-                    disable=not shown or os.environ.get("ATTNBOOK_PROGRESS") == "0",
-                    file=sys.stderr,
-                    unit="step",
-                    mininterval=0.5,
-                )
+            shown = self.progress and self.processes.index == 0
+            bar = tqdm(
+                total=steps,
+                initial=history.steps,
+                disable=not shown or os.environ.get("ATTNBOOK_PROGRESS") == "0",
+                file=sys.stderr,
+                unit="step",
+                mininterval=0.5,
             )
+            stack.enter_context(bar)
             for step in range(history.steps, steps):
                 self.update(step)
                 if self.average is not None and history.averaged is not None:
                     update_average(history.averaged, self.first, self.average)
                 bar.set_postfix_str(self.shown(), refresh=False)
                 bar.update()
-                if evaluate is not None and resume.is_due(step + 1, evaluate_every, steps):
+                evaluate = self.evaluate
+                if evaluate is not None and resume.is_due(step + 1, self.evaluate_every, steps):
                     with torch.no_grad():
                         value = self.measure(evaluate)
                     history.evaluations.append((step + 1, self.processes.on_main(lambda: value)))
                 history.seconds = time.monotonic() - began
-                if directory is not None and resume.is_due(step + 1, save_every, steps):
-                    self.save(directory, settings, keep_checkpoints)
+                if directory is not None and resume.is_due(step + 1, self.save_every, steps):
+                    self.save(directory, settings)
 
     def check_same_batches(self) -> None:
         """Raise a ValueError in every process unless all have the same first batch."""
@@ -174,7 +169,7 @@ class Run(ABC):
                 "everywhere and no DistributedSampler",
             )
 
-    def save(self, directory: Path, settings: dict[str, Any], keep: int) -> None:
+    def save(self, directory: Path, settings: dict[str, Any]) -> None:
         random_states = self.processes.gather(temporary_state.get_random_state())
 
         def write():
@@ -184,7 +179,8 @@ class Run(ABC):
                 "history": {**vars(self.history), "averaged": None, "evaluations": evaluations},
                 "random": random_states,
             }
-            resume.write_checkpoint(directory, self.history.steps, state, settings, keep)
+            step, keep = self.history.steps, self.keep_checkpoints
+            resume.write_checkpoint(directory, step, state, settings, keep)
 
         self.processes.on_main(write)
 
@@ -216,10 +212,12 @@ class Run(ABC):
         temporary_state.set_random_state(states[self.processes.index])
 
 
-def check_run(given: Mapping[str, Any]) -> None:
-    """Check the arguments that all trainings have."""
-    check_integer("steps", given["steps"])
-    check_integer("seed", given["seed"], 0, 2**63 - 1)
+def check_run(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the arguments that all trainings have; return all of them, with numbers that go into
+    checkpoints as Python's.
+    """
+    steps = check_integer("steps", given["steps"])
+    seed = check_integer("seed", given["seed"], 0, 2**63 - 1)
     if given["average"] is not None:
         check_number("average", given["average"], least=0, below=1)
     evaluate = given["evaluate"]
@@ -234,6 +232,7 @@ def check_run(given: Mapping[str, Any]) -> None:
                 given[needed] is not None,
                 f"{name} must be None without {needed}, got {given[name]}",
             )
+    return {**given, "steps": steps, "seed": seed}
 
 
 def plain_value(value: Any) -> Any:
