@@ -50,7 +50,7 @@ class Captioned:
     def take(self, chosen: Sequence[int] | slice) -> Captioned:
         """Some of them, by index."""
         rows = list(range(len(self)))[chosen] if isinstance(chosen, slice) else list(chosen)
-        captions, boxes = ([each[i] for i in rows] for each in (self.captions, self.boxes))
+        captions, boxes = [self.captions[i] for i in rows], [self.boxes[i] for i in rows]
         return Captioned(self.pictures[rows], captions, boxes)
 
     def alignment(self, grid: tuple[int, int]) -> list[tuple[frozenset[int], ...]]:
@@ -60,7 +60,7 @@ class Captioned:
         ``grid`` is (rows, columns); region ``row · columns + column``. With ``alignment_accuracy``
         this gives the pointing rate: how often the largest weight is in the named object.
         """
-        size = tuple(self.pictures.shape[-2:])
+        size = self.pictures.shape[-2], self.pictures.shape[-1]
         return [tuple(regions_of(boxes, size, grid) for boxes in row) for row in self.boxes]
 
 

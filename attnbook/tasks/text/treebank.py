@@ -140,7 +140,8 @@ def sentence(
     if with_object:
         built.hang(built.noun(ANIMATE, 0), verb, "obj")
     built.hang(built.add("."), verb, "punct")
-    return Tree(*map(tuple, (built.words, built.heads, built.relations, built.decided)))
+    words, heads = tuple(built.words), tuple(built.heads)
+    return Tree(words, heads, tuple(built.relations), tuple(built.decided))
 
 
 def treebank(count: int, *, seed: int, **options) -> list[Tree]:
