@@ -237,10 +237,8 @@ def tatoeba_task(
             there >= size,
             f"{name} asks for {size} pairs, but with max_words={max_words} there are {there}",
         )
-    rows = zip(*((pair.source, pair.target) for pair in kept["train"]))
-    ours, theirs = (
-        Vocabulary.from_sequences(side, min_count=min_count, unknown="unk") for side in rows
-    )
+    known = partial(Vocabulary.from_sequences, min_count=min_count, unknown="unk")
+    ours, theirs = map(known, zip(*(pair[:2] for pair in kept["train"])))
     credit = datasets.attribution("tatoeba-fra-eng")
     return Task("tatoeba", **kept, source_vocab=ours, target_vocab=theirs, attribution=credit)
 
