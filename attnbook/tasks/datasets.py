@@ -56,11 +56,10 @@ class Entry(NamedTuple):
             )
 
 
-@lru_cache(maxsize=4)
-def read_registry(path: str | os.PathLike | None = None) -> dict[tuple[str, str], Entry]:
-    """The registry by (name, file); `data/registry.csv` unless another path is given."""
-    path = Path(path) if path is not None else resources.path("data/registry.csv")
-    with path.open(encoding="utf-8", newline="") as stream:
+@lru_cache
+def read_registry() -> dict[tuple[str, str], Entry]:
+    """The registry, `data/registry.csv`, by (name, file)."""
+    with resources.path("data/registry.csv").open(encoding="utf-8", newline="") as stream:
         rows = [Entry(**{**row, "bytes": int(row["bytes"] or 0)}) for row in csv.DictReader(stream)]
     return {(row.name, row.file): row for row in rows}
 

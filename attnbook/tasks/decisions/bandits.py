@@ -108,11 +108,6 @@ class _Counting:
         raise NotImplementedError
 
 
-def _mean(wins: torch.Tensor, losses: torch.Tensor) -> torch.Tensor:
-    """The expected chance of an arm under the prior U[0, 1]: ``(s + 1) / (s + f + 2)``."""
-    return (wins + 1) / (wins + losses + 2)
-
-
 class EpsilonGreedy(_Counting):
     """A random arm with chance ε, else that of the highest mean ``(s + 1)/(s + f + 2)``."""
 
@@ -122,7 +117,7 @@ class EpsilonGreedy(_Counting):
     def score(self, wins, losses, left):
         chance = torch.rand(len(wins), 1, generator=self.generator, device=wins.device)
         # all alike: a tie, and ties go to an arm at random
-        return torch.where(chance < self.epsilon, 0.0, _mean(wins, losses))
+        return torch.where(chance < self.epsilon, 0.0, (wins + 1) / (wins + losses + 2))
 
 
 class UCB1(_Counting):

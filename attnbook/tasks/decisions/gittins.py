@@ -11,6 +11,8 @@ from ...validate import check_integer
 
 __all__ = ["bayes_value", "finite_horizon_index"]
 
+RENTS = 200  # that are tried: for ten pulls the index errs by less than 0.0005
+
 
 def _root(rates: torch.Tensor, worth: torch.Tensor) -> torch.Tensor:
     """Where a convex, falling function of the rate, known at ``rates (G,)`` as ``worth (G, …)``,
@@ -26,7 +28,7 @@ def _root(rates: torch.Tensor, worth: torch.Tensor) -> torch.Tensor:
     return torch.minimum(root, rates[at] + step).clamp(max=1.0)
 
 
-def finite_horizon_index(pulls: int, *, grid: int = 200) -> torch.Tensor:
+def finite_horizon_index(pulls: int) -> torch.Tensor:
     """Gittins' index of a Bernoulli arm for every number of pulls that are left.
 
     The alternative to the arm is to stop; each pull costs a rent λ. With
@@ -42,8 +44,6 @@ def finite_horizon_index(pulls: int, *, grid: int = 200) -> torch.Tensor:
     Args:
         pulls: N, at most 200, as the table grows with N³; entries with ``s + f + m ≤ N`` are
             filled, the others are −1.
-        grid: number of rents. For N = 10 the error of 200 is below 0.0005, that of 400 below
-            0.0001.
 
     Returns:
         ``(N + 1, N + 1, N + 1)`` float64 by pulls left m, wins s and losses f.
@@ -51,14 +51,13 @@ def finite_horizon_index(pulls: int, *, grid: int = 200) -> torch.Tensor:
     Source: Gittins 1979; for a finite horizon Niño-Mora 2011.
     """
     check_integer("pulls", pulls, 1, 200)
-    check_integer("grid", grid, 3)
     n = pulls + 1
     index = torch.full((n, n, n), -1.0, dtype=torch.float64)
     wins, losses = torch.arange(n)[:, None], torch.arange(n)[None, :]
     p = ((wins + 1) / (wins + losses + 2)).float()
-    rates = torch.linspace(0, 1, grid)
+    rates = torch.linspace(0, 1, RENTS)
     gain = p - rates[:, None, None]
-    worth = torch.zeros(grid, n, n)
+    worth = torch.zeros(RENTS, n, n)
     for left in range(1, n):
         size = n - left  # wins and losses up to N − left
         lost, won = worth[:, :size, 1 : size + 1], worth[:, 1 : size + 1, :size]

@@ -87,8 +87,7 @@ def draw_tours(
     `tours` fixes.
 
     Args:
-        n: how many cities, at least 3, or (least, most)
-        count: B
+        n, count: as in :func:`draw_sorting`, n at least 3
         teacher: "exact" for the shortest tours, of at most 16 cities; or a heuristic by its name,
             see `tours.TEACHERS`
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from ...validate import require
 from ..sequences.batches import SequenceBatches
 from ..sequences.pairs import Pair
 from ..sequences.vocabulary import Vocabulary
@@ -16,9 +17,7 @@ __all__ = ["Box", "Captioned", "PictureBatch", "PictureBatches", "regions_of"]
 
 
 class Box(NamedTuple):
-    """A rectangle in pixels, x to the right and y down; the right and the lower edge do not
-    belong to it.
-    """
+    """A rectangle in pixels, x to the right and y down, without its right and lower edge."""
 
     left: int
     top: int
@@ -43,20 +42,16 @@ class Captioned:
 
     def __post_init__(self):
         counts = len(self.pictures), len(self.captions), len(self.boxes)
-        if len(set(counts)) != 1:
-            raise ValueError(f"pictures, captions and boxes must be as many, got {counts}")
+        require(len({*counts}) == 1, f"pictures, captions and boxes must be as many, got {counts}")
 
     def __len__(self) -> int:
         return len(self.captions)
 
     def take(self, chosen: Sequence[int] | slice) -> Captioned:
         """Some of them, by index."""
-        indices = list(range(len(self)))[chosen] if isinstance(chosen, slice) else list(chosen)
-        return Captioned(
-            self.pictures[indices],
-            [self.captions[i] for i in indices],
-            [self.boxes[i] for i in indices],
-        )
+        rows = list(range(len(self)))[chosen] if isinstance(chosen, slice) else list(chosen)
+        captions, boxes = [self.captions[i] for i in rows], [self.boxes[i] for i in rows]
+        return Captioned(self.pictures[rows], captions, boxes)
 
     def alignment(self, grid: tuple[int, int]) -> list[tuple[frozenset[int], ...]]:
         """For each word the regions that hold what it names, as :class:`attnbook.tasks.Pair` has it
@@ -72,12 +67,12 @@ class Captioned:
 def regions_of(
     boxes: Sequence[Box], size: tuple[int, int], grid: tuple[int, int]
 ) -> frozenset[int]:
-    """The regions of a ``grid`` (rows, columns) over a picture of ``size`` (height, width) that
-    share a pixel with a box.
-    """
+    """The regions of a grid (rows, columns) of a picture (height, width) that overlap a box."""
     (height, width), (rows, columns) = size, grid
-    if rows < 1 or columns < 1 or height % rows or width % columns:
-        raise ValueError(f"grid must divide a picture of {height} by {width} pixels, got {grid}")
+    require(
+        min(grid) > 0 and height % rows == 0 and width % columns == 0,
+        f"grid must divide a picture of {height} by {width} pixels, got {grid}",
+    )
     h, w = height // rows, width // columns
     return frozenset(
         row * columns + column
@@ -104,9 +99,7 @@ class PictureBatch(NamedTuple):
 
 
 class PictureBatches:
-    """Endless batches of captioned pictures, in the order and the buckets (captions of like length
-    together) of :class:`attnbook.tasks.SequenceBatches`.
-    """
+    """Endless batches of captioned pictures, in the order of :class:`SequenceBatches`."""
 
     def __init__(self, data: Captioned, vocab: Vocabulary, batch_size: int, seed: int = 0):
         pairs = [Pair(caption, caption) for caption in data.captions]

@@ -1,10 +1,9 @@
-"""Coloured pictures of 32 × 32 pixels from archives: the photographs of CIFAR-10, and emoji by
-the block of their code point.
-"""
+"""Coloured pictures of 32 × 32 pixels from archives: photographs of CIFAR-10, and emoji."""
 
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 
 from ...extras import extra
-from ...validate import check_choice
+from ...validate import check_choice, require
 from .. import datasets
 from ..archives import fetch_archive
 from .labelled import Labelled
@@ -41,15 +40,8 @@ point lies in; all others are signs.
 
 def block_of(name: str) -> int:
     """The class, a place in BLOCKS, of a file ``emoji_uXXXX[_XXXX …].png``."""
-    stem = Path(name).stem
-    try:
-        point = (
-            int(stem.removeprefix("emoji_u").split("_")[0], 16)
-            if stem.startswith("emoji_u")
-            else -1
-        )
-    except ValueError:
-        point = -1
+    found = re.match(r"emoji_u([0-9a-fA-F]+)(_|$)", Path(name).stem)
+    point = int(found[1], 16) if found else -1
     for k, (low, high) in enumerate(BLOCKS.values()):
         if low <= point <= high:
             return k
@@ -57,7 +49,7 @@ def block_of(name: str) -> int:
 
 
 def read_archive(
-    path: Path, label: Callable[[str], int | None], size: int = 32
+    path: Path, label: Callable[[str], int | None]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The pictures of a tar archive and their labels, in the order of their names.
 
@@ -65,7 +57,7 @@ def read_archive(
     shown on white.
 
     Returns:
-        uint8 ``(N, 3, size, size)`` and long ``(N,)``.
+        uint8 ``(N, 3, 32, 32)`` and long ``(N,)``.
     """
     with extra("book", "reading pictures"):
         from PIL import Image
@@ -79,24 +71,16 @@ def read_archive(
                 continue
             with Image.open(io.BytesIO(content.read())) as stored:
                 picture = stored.convert("RGBA")
-            if picture.size != (size, size):
-                raise ValueError(
-                    f"{member.name} in {path} must be {size} by {size} pixels, got "
-                    f"{picture.size[0]} by {picture.size[1]}"
-                )
+            require(
+                picture.size == (32, 32),
+                f"{member.name} in {path} must be 32 by 32 pixels, got {picture.size}",
+            )
             ground = Image.new("RGBA", picture.size, "white")
             pixels = np.asarray(Image.alpha_composite(ground, picture).convert("RGB"))
             pictures.append((member.name, kind, pixels.transpose(2, 0, 1)))
-    if not pictures:
-        raise ValueError(f"path must hold a picture of a class, got none in {path}")
-    pictures.sort(key=lambda row: row[0])
-    return torch.from_numpy(np.stack([row[2] for row in pictures])), torch.tensor(
-        [row[1] for row in pictures]
-    )
-
-
-def _is_photograph(member: str) -> bool:
-    return member.endswith(".jpg")
+    require(len(pictures) > 0, f"path must hold a picture of a class, got none in {path}")
+    _, labels, pixels = zip(*sorted(pictures, key=lambda row: row[0]))
+    return torch.from_numpy(np.stack(pixels)), torch.tensor(labels)
 
 
 def cifar10(part: str = "train") -> Labelled:
@@ -104,28 +88,16 @@ def cifar10(part: str = "train") -> Labelled:
 
     JPEG loses a little: these are not the very pixels of the original, so no score on them is
     comparable with published ones.
-
-    Raises:
-        ValueError: ``part`` is unknown; and whatever
-            :func:`attnbook.tasks.archives.fetch_archive` raises.
     """
     check_choice("part", part, ("train", "test"))
 
     def label(member: str) -> int | None:
-        pieces = member.split("/")
-        return (
-            CIFAR_CLASSES.index(pieces[-2])
-            if member.endswith(".jpg") and len(pieces) > 2 and pieces[-3] == part
-            else None
-        )
+        folder, kind = ["", "", *member.split("/")][-3:-1]
+        wanted = member.endswith(".jpg") and folder == part
+        return CIFAR_CLASSES.index(kind) if wanted else None
 
-    path = fetch_archive(
-        "cifar-10-images",
-        f"CIFAR-10-images-{CIFAR_COMMIT}.tar.gz",
-        CIFAR_URL,
-        CIFAR_MEMBERS,
-        _is_photograph,
-    )
+    name, photographs = f"CIFAR-10-images-{CIFAR_COMMIT}.tar.gz", lambda name: name.endswith(".jpg")
+    path = fetch_archive("cifar-10-images", name, CIFAR_URL, CIFAR_MEMBERS, photographs)
     return Labelled(*read_archive(path, label), CIFAR_CLASSES)
 
 
@@ -134,9 +106,8 @@ def emoji() -> Labelled:
     see BLOCKS.
 
     They are read from a folder named in ATTNBOOK_DATA: the repository they come from is too large
-    to be fetched for them. Raises what :func:`attnbook.tasks.datasets.fetch` raises."""
+    to be fetched for them.
+    """
     path = datasets.fetch("noto-emoji", f"noto-emoji-{EMOJI_COMMIT}-png32.tar.gz")
-    return Labelled(
-        *read_archive(path, lambda member: block_of(member) if member.endswith(".png") else None),
-        tuple(BLOCKS),
-    )
+    read = read_archive(path, lambda name: block_of(name) if name.endswith(".png") else None)
+    return Labelled(*read, tuple(BLOCKS))

@@ -8,13 +8,13 @@ the background is grey noise. Nothing near a figure reveals the colour of the ot
 from __future__ import annotations
 
 import colorsys
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_seed
-from .labelled import Labelled
+from ...validate import check_integer, check_seed, check_values, describe, require
+from .labelled import Labelled, check_pictures
 
 __all__ = [
     "COLOURS",
@@ -33,23 +33,21 @@ COLOURS = tuple(
 )
 """Eight colours of the same strength, 45° of hue apart."""
 
+SIZE = 32  # pixels each way
+WIDTH, HEIGHT, MARGIN = 6, 12, 1  # of a figure, and its distance from the edge
 GROUND = 70  # mean grey of the background
 NOISE = 25  # largest distance from it
 PATCHES = 4  # the noise is drawn on a grid of so many points each way, and smooth between them
 _FINER = 8  # samples per pixel, each way, for smooth edges
-LEAST_COLOUR = 40.0
-"""How far apart the strongest and the weakest of red, green and blue have to be for a pixel to
-count as coloured.
-"""
-LEAST_PIXELS = 1 / 64
-"""The share of the pixels of a side that has to be coloured for a figure to count as found."""
+LEAST_COLOUR = 40.0  # strongest minus weakest of red, green and blue in a pixel that is coloured
+LEAST_PIXELS = 1 / 64  # share of coloured pixels in a side where a figure is found
 
 
 class FarParts(NamedTuple):
     """Drawn pictures and what they were drawn from.
 
     Attributes:
-        data: :class:`attnbook.tasks.images.labelled.Labelled`; the class is the shape
+        data: the pictures; the class is the shape
         colours: long (N, 2), places in COLOURS, left and right
     """
 
@@ -75,24 +73,21 @@ class Agreement(NamedTuple):
     colours: float
 
 
-@lru_cache(maxsize=4)
-def _figures(size: int) -> torch.Tensor:
-    """How much of each pixel a figure covers, (shapes, tops, size, width): a strip as wide as
-    the figure, for each place of it.
-    """
-    width, height = 3 * size // 16, 3 * size // 8
+@cache
+def _figures() -> torch.Tensor:
+    """How much of each pixel a figure covers, for each place of it: (shapes, tops, SIZE, WIDTH)."""
     # −1 … 1 over the figure
-    y, x = ((torch.arange(n * _FINER) + 0.5) / (n * _FINER) * 2 - 1 for n in (height, width))
+    y, x = ((torch.arange(n * _FINER) + 0.5) / (n * _FINER) * 2 - 1 for n in (HEIGHT, WIDTH))
     y, x = y[:, None], x[None]
     inside = torch.ones(len(y), x.shape[1], dtype=torch.bool)
     forms = torch.stack(
         [inside, x * x + y * y <= 1, 2 * x.abs() <= y + 1, (x.abs() <= 0.4) | (y.abs() <= 0.25)]
     )
-    # (shapes, height, width)
-    cover = forms.view(len(SHAPES), height, _FINER, width, _FINER).float().mean((2, 4))
-    strips = torch.zeros(len(SHAPES), size - height + 1, size, width)
-    for top in range(size - height + 1):
-        strips[:, top, top : top + height] = cover
+    # (shapes, HEIGHT, WIDTH)
+    cover = forms.view(len(SHAPES), HEIGHT, _FINER, WIDTH, _FINER).float().mean((2, 4))
+    strips = torch.zeros(len(SHAPES), SIZE - HEIGHT + 1, SIZE, WIDTH)
+    for top in range(SIZE - HEIGHT + 1):
+        strips[:, top, top : top + HEIGHT] = cover
     return strips
 
 
@@ -101,7 +96,6 @@ def draw(
     colours: torch.Tensor,
     tops: torch.Tensor,
     *,
-    size: int = 32,
     generator: torch.Generator | None = None,
 ) -> torch.Tensor:
     """Paint N pictures of two figures each.
@@ -109,53 +103,40 @@ def draw(
     Args:
         shapes: long ``(N,)``, places in :data:`SHAPES`, the same left and right.
         colours: long ``(N, 2)``, places in :data:`COLOURS`, left and right.
-        tops: long ``(N, 2)``, pixels from the upper edge to the figure, 0 … size − height.
-        size: pixels each way, a multiple of 32. A figure is 3/16 of it wide, 3/8 high and 1/32
-            away from its edge, with 9/16 of the picture between the two: at 32 pixels 6, 12, 1 and
-            18.
+        tops: long ``(N, 2)``, pixels from the upper edge to the figure, 0 … SIZE − HEIGHT.
         generator: of the noise; None: no noise.
 
     Returns:
-        uint8 ``(N, 3, size, size)``.
+        uint8 ``(N, 3, SIZE, SIZE)``, with 18 pixels between the two figures.
     """
-    if check_integer("size", size, 32) % 32:
-        raise ValueError(f"size must be a multiple of 32, got {size!r}")
-    n, width, height, margin = len(shapes), 3 * size // 16, 3 * size // 8, size // 32
-    if tuple(colours.shape) != (n, 2) or tuple(tops.shape) != (n, 2):
-        raise ValueError(
-            f"colours and tops must be ({n}, 2), got {tuple(colours.shape)} and {tuple(tops.shape)}"
-        )
-    for name, places, most in (
-        ("shapes", shapes, len(SHAPES) - 1),
-        ("colours", colours, len(COLOURS) - 1),
-        ("tops", tops, size - height),
-    ):
-        if n and not (0 <= int(places.min()) and int(places.max()) <= most):
-            raise ValueError(
-                f"{name} must lie between 0 and {most}, got {int(places.min())} to "
-                f"{int(places.max())}"
-            )
+    n = len(shapes)
+    require(
+        colours.shape == tops.shape == (n, 2),
+        f"colours and tops must be ({n}, 2), got {tuple(colours.shape)} and {tuple(tops.shape)}",
+    )
+    check_values("shapes", shapes, 0, len(SHAPES) - 1)
+    check_values("colours", colours, 0, len(COLOURS) - 1)
+    check_values("tops", tops, 0, SIZE - HEIGHT)
     palette = torch.tensor(COLOURS, dtype=torch.float32)
-    painted = torch.full((n, 3, size, size), float(GROUND))
+    painted = torch.full((n, 3, SIZE, SIZE), float(GROUND))
     if generator is not None:  # grey: the same in red, green and blue, so that it has no hue
         coarse = 2 * torch.rand(n, 1, PATCHES, PATCHES, generator=generator) - 1
         painted += NOISE * torch.nn.functional.interpolate(
-            coarse, size=(size, size), mode="bilinear", align_corners=False
+            coarse, size=(SIZE, SIZE), mode="bilinear", align_corners=False
         )
-    for side, left in enumerate((margin, size - margin - width)):
-        cover = _figures(size)[shapes, tops[:, side]][:, None]  # (N, 1, size, width)
-        strip = painted[..., left : left + width]
+    for side, left in enumerate((MARGIN, SIZE - MARGIN - WIDTH)):
+        cover = _figures()[shapes, tops[:, side]][:, None]  # (N, 1, SIZE, WIDTH)
+        strip = painted[..., left : left + WIDTH]
         strip.copy_(cover * palette[colours[:, side]][:, :, None, None] + (1 - cover) * strip)
     return painted.round().clamp(0, 255).to(torch.uint8)
 
 
-def far_parts(count: int, *, seed: int, size: int = 32, agree: bool = True) -> FarParts:
+def far_parts(count: int, *, seed: int, agree: bool = True) -> FarParts:
     """Pictures drawn by chance: shape, colour and both heights are independent of one another.
 
     Args:
         count: how many.
         seed: of everything that is drawn by chance.
-        size: pixels each way, a multiple of 32.
         agree: False: the colour of each side is drawn for itself, so that one in eight agrees by
             chance. For comparison only.
     """
@@ -165,12 +146,10 @@ def far_parts(count: int, *, seed: int, size: int = 32, agree: bool = True) -> F
     colours = torch.randint(len(COLOURS), (count, 2), generator=generator)
     if agree:
         colours = colours[:, :1].expand(-1, 2).clone()
-    tops = torch.randint(size - 3 * size // 8 + 1, (count, 2), generator=generator)
-    parts = [
-        draw(*part, size=size, generator=generator)
-        for part in zip(*(t.split(2000) for t in (shapes, colours, tops)))
-    ]
-    return FarParts(Labelled(torch.cat(parts), shapes, SHAPES), colours)
+    tops = torch.randint(SIZE - HEIGHT + 1, (count, 2), generator=generator)
+    parts = zip(*(t.split(2000) for t in (shapes, colours, tops)))
+    pictures = torch.cat([draw(*part, generator=generator) for part in parts])
+    return FarParts(Labelled(pictures, shapes, SHAPES), colours)
 
 
 def read_colours(pictures: torch.Tensor) -> torch.Tensor:
@@ -183,23 +162,10 @@ def read_colours(pictures: torch.Tensor) -> torch.Tensor:
     Shapes: uint8 ``(N, 3, H, W)`` → long ``(N, 2)``, places in :data:`COLOURS`, or −1 where too few
     pixels are coloured.
     """
-    if (
-        not isinstance(pictures, torch.Tensor)
-        or pictures.dtype != torch.uint8
-        or pictures.dim() != 4
-        or pictures.shape[1] != 3
-    ):
-        raise ValueError(
-            f"pictures must be uint8 (N, 3, height, width), got "
-            f"{getattr(pictures, 'dtype', type(pictures).__name__)} "
-            f"{tuple(getattr(pictures, 'shape', ()))}"
-        )
+    check_pictures(pictures, "(N, 3, height, width)")
+    require(pictures.shape[1] == 3, f"pictures must have 3 colours, got {describe(pictures)}")
     third = -(-pictures.shape[-1] // 3)
-    hues = torch.tensor(
-        [_hue(torch.tensor(colour, dtype=torch.float64)[:, None])[0] for colour in COLOURS],
-        dtype=torch.float64,
-        device=pictures.device,
-    )
+    hues = _hue(torch.tensor(COLOURS, dtype=torch.float64, device=pictures.device).T)
     colours = []
     for side in (pictures[..., :third], pictures[..., -third:]):
         pixels = side.flatten(2).double()  # (N, 3, pixels)
@@ -221,16 +187,14 @@ def _hue(colour: torch.Tensor) -> torch.Tensor:
 
 
 def agreement(pictures: torch.Tensor) -> Agreement:
-    """How often both sides of the pictures have one colour, beside what the colours of the sides by
-    themselves would give.
+    """How often both sides of pictures ``(N, 3, H, W)`` have one colour, beside what the colours of
+    the sides by themselves would give.
 
-    Shapes: uint8 ``(N, 3, H, W)``. A picture without a figure at one side does not agree. A
-    generator that only ever paints one
+    A picture without a figure at one side does not agree. A generator that only ever paints one
     colour agrees always: hence ``chance`` and ``colours``.
     """
     read = read_colours(pictures)
-    if not len(read):
-        raise ValueError("pictures must hold at least one, got none")
+    require(len(read) > 0, "pictures must hold at least one, got none")
     both = (read >= 0).all(1)
     kept = read[both]
     if not len(kept):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_number, check_range
+from ...validate import check_integer, check_number, check_range, describe, require
 from ..endless_batches import GeneratedBatches, torch_generator
 
 __all__ = [
@@ -71,10 +71,10 @@ class EpisodeBatch(NamedTuple):
 
 
 def with_rotations(classes: Classes) -> Classes:
-    """Four times as many classes: each as it is, and turned by 90, 180 and 270 degrees, which count
-    as new classes.
+    """Four times as many classes, of the same alphabets: each as it is, and turned by 90, 180 and
+    270 degrees, as new classes.
 
-    The alphabet of a turned class is that of the class. Source: Santoro et al. 2016, section 4.1.
+    Source: Santoro et al. 2016, section 4.1.
     """
     turned = [classes.pictures.rot90(k, (-2, -1)) for k in range(4)]
     names = [
@@ -86,11 +86,9 @@ def with_rotations(classes: Classes) -> Classes:
 
 
 def with_mirrors(classes: Classes) -> Classes:
-    """Twice as many classes: each as it is, and with left and right exchanged, which counts as a
-    new class.
+    """Twice as many classes, of the same alphabets: each as it is, and mirrored, as a new class.
 
-    A symmetric letter is then in two equal classes. The alphabet of a mirrored class is that of the
-    class.
+    A symmetric letter is then in two equal classes.
     """
     names = [
         (alphabet, name + after) for after in ("", " mirrored") for alphabet, name in classes.names
@@ -117,25 +115,19 @@ def draw_episodes(
         ways, shots, queries, count: N, K, Q, B.
         generator: on the device of the pictures.
     """
-    if not isinstance(pictures, torch.Tensor) or pictures.dim() != 4:
-        raise ValueError(
-            "pictures must be (classes, examples, size, size), got "
-            + (
-                f"shape {tuple(pictures.shape)}"
-                if isinstance(pictures, torch.Tensor)
-                else type(pictures).__name__
-            )
-        )
+    require(
+        isinstance(pictures, torch.Tensor) and pictures.dim() == 4,
+        f"pictures must be (classes, examples, size, size), got {describe(pictures)}",
+    )
     (classes, examples), device = pictures.shape[:2], pictures.device
     for name, value in (("ways", ways), ("shots", shots), ("queries", queries), ("count", count)):
         check_integer(name, value)
-    if ways > classes:
-        raise ValueError(f"ways must be at most the number of classes, {classes}, got {ways}")
-    if shots + queries > examples:
-        raise ValueError(
-            f"shots + queries must be at most the {examples} examples of a class, got {shots} + "
-            f"{queries}"
-        )
+    require(ways <= classes, f"ways must be at most the number of classes, {classes}, got {ways}")
+    require(
+        shots + queries <= examples,
+        f"shots + queries must be at most the {examples} examples of a class, got {shots} + "
+        f"{queries}",
+    )
 
     def numbers(*shape: int) -> torch.Tensor:
         return torch.rand(shape, generator=generator, device=device)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_seed
+from ...validate import check_integer, check_seed, check_tensor, check_values, describe, require
 from ..endless_batches import torch_generator
 
 __all__ = ["Labelled", "LabelledBatch", "LabelledBatches", "to_floats", "to_pixels"]
@@ -17,25 +17,24 @@ __all__ = ["Labelled", "LabelledBatch", "LabelledBatches", "to_floats", "to_pixe
 
 def to_floats(pictures: torch.Tensor) -> torch.Tensor:
     """Pixels 0 … 255 as numbers from −1 to 1, the range of tanh: ``x / 127.5 − 1``."""
-    if not isinstance(pictures, torch.Tensor) or pictures.dtype != torch.uint8:
-        raise ValueError(
-            f"pictures must be a uint8 tensor, got "
-            f"{getattr(pictures, 'dtype', type(pictures).__name__)}"
-        )
+    check_pictures(pictures)
     return pictures.float() / 127.5 - 1
 
 
 def to_pixels(pictures: torch.Tensor) -> torch.Tensor:
-    """Numbers from −1 to 1 as pixels 0 … 255, rounded and clipped.
-
-    The inverse of :func:`to_floats`.
-    """
-    if not isinstance(pictures, torch.Tensor) or not pictures.is_floating_point():
-        raise ValueError(
-            f"pictures must be a tensor of floats, got "
-            f"{getattr(pictures, 'dtype', type(pictures).__name__)}"
-        )
+    """Numbers from −1 to 1 as pixels 0 … 255, rounded and clipped, inverse to :func:`to_floats`."""
+    check_tensor("pictures", pictures, least=1)
     return ((pictures.detach().float() + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
+
+
+def check_pictures(pictures: object, axes: str = "") -> None:
+    """Raise a ValueError unless ``pictures`` are pixels, a uint8 tensor with these axes, if any."""
+    if (
+        not isinstance(pictures, torch.Tensor)
+        or pictures.dtype != torch.uint8
+        or (axes and pictures.dim() != axes.count(",") + 1)
+    ):
+        raise ValueError(f"pictures must be a uint8 tensor {axes}, got {describe(pictures)}")
 
 
 @dataclass(frozen=True)
@@ -53,27 +52,14 @@ class Labelled:
     classes: tuple[str, ...]
 
     def __post_init__(self):
-        if (
-            self.pictures.dtype != torch.uint8
-            or self.pictures.dim() != 4
-            or self.pictures.shape[1] not in (1, 3)
-        ):
-            raise ValueError(
-                f"pictures must be uint8 (N, 1 or 3, height, width), got {self.pictures.dtype} "
-                f"{tuple(self.pictures.shape)}"
-            )
-        if self.labels.dtype != torch.long or self.labels.shape != self.pictures.shape[:1]:
-            raise ValueError(
-                f"labels must be long ({len(self.pictures)},), got {self.labels.dtype} "
-                f"{tuple(self.labels.shape)}"
-            )
-        if len(self.labels) and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(
-            self.classes
-        ):
-            raise ValueError(
-                f"labels must lie between 0 and {len(self.classes) - 1}, got "
-                f"{int(self.labels.min())} to {int(self.labels.max())}"
-            )
+        check_pictures(self.pictures, "(N, colours, height, width)")
+        colours, labels = self.pictures.shape[1], self.labels
+        require(colours in (1, 3), f"pictures must have 1 or 3 colours, got {colours}")
+        require(
+            labels.dtype == torch.long and labels.shape == self.pictures.shape[:1],
+            f"labels must be long ({len(self.pictures)},), got {describe(labels)}",
+        )
+        check_values("labels", labels, 0, len(self.classes) - 1)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -86,14 +72,6 @@ class Labelled:
         """The same pictures in a random order."""
         generator = torch.Generator().manual_seed(check_seed(seed))
         return self.take(torch.randperm(len(self), generator=generator))
-
-    def halves(self, seed: int = 0) -> tuple[Labelled, Labelled]:
-        """Two random halves that share no picture: real data beside real data.
-
-        Of an odd number one picture is left out.
-        """
-        half, mixed = len(self) // 2, self.shuffled(seed)
-        return mixed.take(slice(0, half)), mixed.take(slice(half, 2 * half))
 
 
 class LabelledBatch(NamedTuple):

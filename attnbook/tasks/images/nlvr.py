@@ -2,8 +2,8 @@
 description.
 
 A picture is three grey boxes with yellow, black and blue squares, circles and triangles in them; a
-sentence is true of it. The corpus gives the place of every object, from which
-the picture is drawn here; no picture is fetched."""
+sentence is true of it. The corpus gives the place of every object, from which the picture is drawn
+here; no picture is fetched."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_choice, check_seed
+from ...validate import check_choice, check_seed, require
 from .. import datasets
 from ..sequences.vocabulary import Vocabulary
 from .captioned_pictures import Box, Captioned
@@ -72,28 +72,23 @@ class Statement(NamedTuple):
 
 
 def read(file: str) -> list[Statement]:
-    """The sentences of "dev", "test" or "hidden" that are true of their picture.
-
-    Raises:
-        ValueError: there is no such file; and as :func:`attnbook.tasks.datasets.fetch`.
-    """
+    """The sentences of "dev", "test" or "hidden" that are true of their picture."""
     check_choice("file", file, FILES)
     path = datasets.fetch("nlvr", f"nlvr/{file}/{file}.json")
-    statements_read = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        if row["label"] == "true":
-            boxes = tuple(
-                tuple(
-                    Item(o["x_loc"], o["y_loc"], o["size"], o["type"], _NAMES[o["color"]])
-                    for o in box
-                )
-                for box in row["structured_rep"]
-            )
-            statements_read.append(
-                Statement(row["sentence"], row["identifier"].split("-")[0], boxes)
-            )
-    return statements_read
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [
+        Statement(
+            row["sentence"],
+            row["identifier"].split("-")[0],
+            tuple(tuple(map(_item, box)) for box in row["structured_rep"]),
+        )
+        for row in rows
+        if row["label"] == "true"
+    ]
+
+
+def _item(o: dict) -> Item:
+    return Item(o["x_loc"], o["y_loc"], o["size"], o["type"], _NAMES[o["color"]])
 
 
 def words(sentence: str) -> tuple[str, ...]:
@@ -106,8 +101,10 @@ def split(statements: Iterable[Statement], shares: tuple[float, float] = (0.1, 0
 
     ``shares`` are those of valid and test. Statements with the same words, or the same identifier,
     stay together."""
-    if len(shares) != 2 or min(shares) < 0 or sum(shares) >= 1:
-        raise ValueError(f"shares must be two shares that leave some for training, got {shares!r}")
+    require(
+        len(shares) == 2 and min(shares) >= 0 and sum(shares) < 1,
+        f"shares must be two shares that leave some for training, got {shares!r}",
+    )
     statements = list(statements)
     parent: dict[tuple, tuple] = {}
 
@@ -146,9 +143,7 @@ def place(item: Item, box: int) -> Box:
 
 
 def draw_box(items: Sequence[Item]) -> torch.Tensor:
-    """One box, uint8 ``(3, SIDE, SIDE)``: squares and circles fill [x, x + size] × [y, y +
-    size], triangles are inscribed.
-    """
+    """One box, uint8 ``(3, SIDE, SIDE)``; triangles are inscribed in the square of their size."""
     painted = torch.tensor(PAPER, dtype=torch.float32)[:, None, None].expand(3, SIDE, SIDE).clone()
     for item in items:
         box = place(item, 0)
@@ -172,24 +167,14 @@ def draw_box(items: Sequence[Item]) -> torch.Tensor:
 
 
 def named(word: str, boxes: Sequence[Sequence[Item]]) -> tuple[Box, ...]:
-    """The places of the objects that a word can mean: those of its colour, or of its shape; none
-    for other words.
-    """
-    kind = word[:-1] if word.endswith("s") else word
-    return tuple(
-        place(item, k)
-        for k, box in enumerate(boxes)
-        for item in box
-        if kind in (item.shape, item.colour)
-    )
+    """The places of the objects that a word can mean: those of its colour or shape, or none."""
+    kind, items = word.removesuffix("s"), [(i, k) for k, box in enumerate(boxes) for i in box]
+    return tuple(place(item, k) for item, k in items if kind in (item.shape, item.colour))
 
 
 def captioned(statements: Sequence[Statement], permute: bool = False) -> Captioned:
-    """Pictures, words and the places of what colour and shape words can mean; with ``permute``
-    all six orders of the boxes.
-    """
-    if not statements:
-        raise ValueError("statements must hold at least one, got none")
+    """Pictures, words and the places of what they can mean; ``permute``: in all orders."""
+    require(len(statements) > 0, "statements must hold at least one, got none")
     orders = list(permutations(range(3))) if permute else [(0, 1, 2)]
     ground = torch.tensor(GROUND, dtype=torch.uint8)[:, None, None]
     pictures = ground.expand(len(statements) * len(orders), 3, *SIZE).clone()
@@ -205,8 +190,6 @@ def captioned(statements: Sequence[Statement], permute: bool = False) -> Caption
     return Captioned(pictures, captions, places)
 
 
-def vocabulary(data: Captioned, min_count: int = 3) -> Vocabulary:
-    """The words of training captions that occur ``min_count`` times or more; the rest is read as
-    <unk>.
-    """
-    return Vocabulary.from_sequences(data.captions, min_count=min_count, unknown="unk")
+def vocabulary(data: Captioned) -> Vocabulary:
+    """The words that training captions hold three times or more; the rest is read as <unk>."""
+    return Vocabulary.from_sequences(data.captions, min_count=3, unknown="unk")

@@ -10,11 +10,12 @@ import io
 import zipfile
 from functools import lru_cache
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
 from ...extras import extra
-from ...validate import check_choice
+from ...validate import check_choice, require
 from .. import datasets
 from .few_shot_episodes import Classes
 
@@ -38,10 +39,6 @@ def read(name: str) -> Classes:
 
     The files are 105 × 105 with one bit per pixel; a pixel of ours is the mean of those that it
     covers.
-
-    Raises:
-        ValueError: there is no such set, or the file is malformed; and whatever
-            :func:`attnbook.tasks.datasets.fetch` raises.
     """
     with extra("book", "Omniglot"):
         from PIL import Image
@@ -53,34 +50,25 @@ def read(name: str) -> Classes:
             parts = member.split("/")
             if member.endswith(".png") and len(parts) == 4 and parts[0] != "__MACOSX":
                 characters.setdefault((parts[1], parts[2]), []).append(member)
-        counts = {len(members) for members in characters.values()}
-        if len(counts) != 1:
-            raise ValueError(
-                f"{SETS[name]} must hold characters with one number of examples, found "
-                f"{sorted(counts)}"
-            )
+        counts = sorted({len(members) for members in characters.values()})
+        require(
+            len(counts) == 1,
+            f"{SETS[name]} must hold characters with one number of examples, found {counts}",
+        )
+
+        def ground(member: str) -> torch.Tensor:
+            with Image.open(io.BytesIO(archive.read(member))) as picture:
+                require(
+                    picture.size == (_ORIGINAL, _ORIGINAL),
+                    f"{member} must be {_ORIGINAL} by {_ORIGINAL} pixels, got {picture.size}",
+                )
+                return torch.from_numpy(np.array(picture.convert("L")))
+
         rows = []
         for members in characters.values():
-            bits = []
-            for member in members:
-                with Image.open(io.BytesIO(archive.read(member))) as picture:
-                    if picture.size != (_ORIGINAL, _ORIGINAL):
-                        raise ValueError(
-                            f"{member} must be {_ORIGINAL} by {_ORIGINAL} pixels, got "
-                            f"{picture.size}"
-                        )
-                    bits.append(
-                        torch.frombuffer(
-                            bytearray(picture.convert("L").tobytes()), dtype=torch.uint8
-                        )
-                    )
-            ink = 255.0 - torch.stack(bits).view(-1, 1, _ORIGINAL, _ORIGINAL)
-            rows.append(
-                F.interpolate(ink, size=(SIZE, SIZE), mode="bilinear", antialias=True)[:, 0]
-                .round()
-                .clamp(0, 255)
-                .to(torch.uint8)
-            )
+            ink = 255.0 - torch.stack([ground(member) for member in members])[:, None]
+            small = F.interpolate(ink, size=(SIZE, SIZE), mode="bilinear", antialias=True)[:, 0]
+            rows.append(small.round().clamp(0, 255).to(torch.uint8))
     return Classes(torch.stack(rows), tuple(characters))
 
 

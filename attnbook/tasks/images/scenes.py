@@ -15,7 +15,7 @@ from itertools import permutations, product
 
 import torch
 
-from ...validate import check_choice, check_integer, check_number, check_range, check_seed
+from ...validate import check_choice, check_integer, check_range, check_seed, require
 from ..sequences.vocabulary import Vocabulary
 from .captioned_pictures import Box, Captioned
 
@@ -72,9 +72,8 @@ def _sprites(width: int) -> torch.Tensor:
             "cross": inside & ((x.abs() <= 0.36) | (y.abs() <= 0.36)),
         }
         for k, shape in enumerate(SHAPES):
-            sprites[k, down, right] = (
-                forms[shape].float().view(CELL, _FINER, CELL, _FINER).mean((1, 3))
-            )
+            fine_form = forms[shape].float().view(CELL, _FINER, CELL, _FINER)
+            sprites[k, down, right] = fine_form.mean((1, 3))
     return sprites
 
 
@@ -88,15 +87,19 @@ def vocabulary() -> Vocabulary:
     return Vocabulary(("a", "above", *COLOURS, *SHAPES))
 
 
-def held_out(share: float = 0.2, seed: int = 0) -> frozenset[tuple[int, int]]:
-    """The ordered pairs of kinds that no training caption names: a random ``share`` of all 24 ·
-    23.
-    """
-    check_number("share", share, above=0, below=1)
+@cache
+def held_out() -> frozenset[tuple[int, int]]:
+    """The ordered pairs of kinds that no training caption names: a fifth of all 24 · 23."""
     pairs = list(permutations(range(len(KINDS)), 2))
-    generator = torch.Generator().manual_seed(check_seed(seed))
-    order = torch.randperm(len(pairs), generator=generator).tolist()
-    return frozenset(pairs[i] for i in order[: round(share * len(pairs))])
+    order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(0)).tolist()
+    return frozenset(pairs[i] for i in order[: len(pairs) // 5])
+
+
+def pairs_of(part: str) -> torch.Tensor:
+    """The ordered pairs ``(P, 2)`` of "train", which are not in :func:`held_out`, or of "test"."""
+    check_choice("part", part, ("train", "test"))
+    unseen, pairs = held_out(), permutations(range(len(KINDS)), 2)
+    return torch.tensor([pair for pair in pairs if (pair in unseen) == (part == "test")])
 
 
 def draw(
@@ -144,21 +147,17 @@ def scenes(
         part: "train": the named pairs are not in :func:`held_out`; "test": all of them are.
         small: (least, most) small objects, both included; or one number.
     """
-    check_choice("part", part, ("train", "test"))
+    pairs = pairs_of(part)
     check_integer("count", count)
     low, high = check_range("small", small, 0)
     (rows, columns), most = GRID, high + 2
-    if most > rows * columns // 2:
-        raise ValueError(f"small must be at most {rows * columns // 2 - 2}, got {small!r}")
+    limit = rows * columns // 2 - 2
+    require(high <= limit, f"small must be at most {limit}, got {small!r}")
     generator = torch.Generator().manual_seed(check_seed(seed))
 
     def integers(top: int, *shape: int) -> torch.Tensor:
         return torch.randint(top, shape, generator=generator)
 
-    unseen = held_out()
-    pairs = torch.tensor(
-        sorted(p for p in permutations(range(len(KINDS)), 2) if (p in unseen) == (part == "test"))
-    )
     kinds = integers(len(KINDS), count, most)
     kinds[:, :2] = pairs[integers(len(pairs), count)]
     # The two large ones: different rows, the higher first, and different columns.
@@ -171,9 +170,8 @@ def scenes(
     number = low + integers(high - low + 1, count)
     cells = cells.masked_fill(torch.arange(most) >= 2 + number[:, None], -1)
     sizes = torch.tensor([LARGE] * 2 + [SMALL] * (most - 2)).expand(count, most)
-    offsets = (
-        torch.rand(count, most, 2, generator=generator) * (CELL - sizes + 1)[..., None]
-    ).long()
+    place = torch.rand(count, most, 2, generator=generator)
+    offsets = (place * (CELL - sizes + 1)[..., None]).long()
     # a thousand at a time: floats are four times as wide
     parts = zip(*(t.split(1000) for t in (cells, kinds, sizes, offsets)))
     pictures = torch.cat([draw(*part) for part in parts])

@@ -1,18 +1,18 @@
-"""Smaller relatives of the drawn scenes: one large object anywhere in a picture, to be named; and
-two objects, one above the other, small enough to be drawn by a network that learns in minutes.
+"""Smaller relatives of the drawn scenes: one large object, to be named; and two objects, one above
+the other, to be drawn.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from itertools import permutations, product
+from itertools import product
 from typing import NamedTuple
 
 import torch
 
-from ...validate import check_choice, check_integer, check_seed, describe, require
+from ...validate import check_integer, check_seed, describe, require
 from .labelled import Labelled, to_floats
-from .scenes import CELL, GRID, KINDS, LARGE, SMALL, caption, draw, held_out, vocabulary
+from .scenes import CELL, GRID, KINDS, LARGE, SMALL, caption, draw, pairs_of, vocabulary
 
 __all__ = ["Described", "SIDE", "one_large", "read_two", "two_objects"]
 
@@ -81,13 +81,9 @@ def two_objects(count: int, *, seed: int, part: str = "train") -> Described:
         seed: of everything that is drawn by chance.
         part: "train": the pairs are not in ``scenes.held_out()``; "test": all of them are.
     """
-    check_choice("part", part, ("train", "test"))
+    pairs = pairs_of(part)
     check_integer("count", count)
     generator = torch.Generator().manual_seed(check_seed(seed))
-    unseen = held_out()
-    pairs = torch.tensor(
-        sorted(p for p in permutations(range(len(KINDS)), 2) if (p in unseen) == (part == "test"))
-    )
     kinds = pairs[torch.randint(len(pairs), (count,), generator=generator)]
     columns = torch.randint(2, (count, 2), generator=generator)
     offsets = torch.randint(CELL - LARGE + 1, (count, 2, 2), generator=generator)

@@ -1,6 +1,4 @@
-"""Alphabets that the book draws: a letter is a few strokes of a pen, each example written by
-another hand.
-"""
+"""Alphabets that the book draws: letters of a few strokes, each example by another hand."""
 
 from __future__ import annotations
 
@@ -19,30 +17,22 @@ _FAR = 9.0  # the coordinate of absent strokes
 
 
 def _bases() -> torch.Tensor:
-    """From four control points to the points of a stroke: a Bézier curve and three straight
-    lines, ``(2, POINTS, 4)``.
-    """
+    """From four control points to those of a curve, and of three lines: ``(2, POINTS, 4)``."""
     t = torch.linspace(0, 1, POINTS)[:, None]
     curve = torch.cat([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3], 1)
     lines = (1 - (3 * t - torch.arange(4)).abs()).clamp_min(0)
     return torch.stack([curve, lines])
 
 
-def _letters(
-    count: int, generator: torch.Generator
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Control points ``(C, STROKES, 4, 2)``, which strokes are curves, and which are there, both
-    ``(C, STROKES)``.
-    """
+def _letters(count: int, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    """Control points ``(C, STROKES, 4, 2)``; which strokes are curves, and which are there."""
 
     def numbers(*shape: int) -> torch.Tensor:
         return torch.rand(shape, generator=generator)
 
     points = numbers(count, STROKES, 4, 2)
-    curved, there = (
-        numbers(count, STROKES) < 0.7,
-        torch.arange(STROKES) < 1 + (numbers(count, 1) * STROKES).long(),
-    )
+    curved = numbers(count, STROKES) < 0.7
+    there = torch.arange(STROKES) < 1 + (numbers(count, 1) * STROKES).long()
     # A later stroke often begins on the one before it, as in handwriting.
     touching, where = numbers(count, STROKES) < 0.6, (numbers(count, STROKES) * 4).long()
     for k in range(1, STROKES):
@@ -65,15 +55,13 @@ def render(points: torch.Tensor, tip: torch.Tensor, size: int = SIZE) -> torch.T
     middle = (torch.arange(size) + 0.5) / size
     y, x = torch.meshgrid(middle, middle, indexing="ij")
     pixels = torch.stack([x.flatten(), y.flatten()], 1)
-    # (N, size²)
-    near = torch.cdist(
-        points, pixels.expand(len(points), -1, -1), compute_mode="donot_use_mm_for_euclid_dist"
-    ).amin(1)
+    pixels, exact = pixels.expand(len(points), -1, -1), "donot_use_mm_for_euclid_dist"
+    near = torch.cdist(points, pixels, compute_mode=exact).amin(1)  # (N, size²)
     ink = ((tip[:, None] - near) * size + 0.5).clamp(0, 1)  # one pixel from full to none
     return (ink * 255).round().to(torch.uint8).view(-1, size, size)
 
 
-def alphabet(letters: int, examples: int = 20, *, seed: int, name: str | None = None) -> Classes:
+def alphabet(letters: int, examples: int = 20, *, seed: int) -> Classes:
     """A new alphabet: C letters of one to three strokes, each written E times.
 
     A stroke is a cubic Bézier curve or a line with two corners. From example to example its control
@@ -83,7 +71,6 @@ def alphabet(letters: int, examples: int = 20, *, seed: int, name: str | None = 
     Args:
         letters, examples: C and E.
         seed: of everything; another seed is another alphabet.
-        name: of the alphabet; "alphabet SEED" when not given.
     """
     check_integer("letters", letters)
     check_integer("examples", examples)
@@ -96,9 +83,8 @@ def alphabet(letters: int, examples: int = 20, *, seed: int, name: str | None = 
     hands = points[:, None] + 0.05 * normal(STROKES, 4, 2)
     angle, shear = 0.22 * normal(), 0.2 * normal()
     stretch = 0.7 * (0.12 * normal(2)).exp()
-    turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], -1).unflatten(
-        -1, (2, 2)
-    )
+    turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], -1)
+    turn = turn.unflatten(-1, (2, 2))
     lean = torch.eye(2).expand(letters, examples, 2, 2).clone()
     lean[..., 0, 1] = shear
     hands = hands @ (turn @ lean * stretch[..., None]).mT.unsqueeze(2)  # (C, E, STROKES, 4, 2)
@@ -110,20 +96,13 @@ def alphabet(letters: int, examples: int = 20, *, seed: int, name: str | None = 
         render(p.flatten(0, 1).flatten(1, 2), w.flatten())
         for p, w in zip(written.split(16), tip.split(16))
     ]
-    name = f"alphabet {seed}" if name is None else name
-    return Classes(
-        torch.cat(pictures).view(letters, examples, SIZE, SIZE),
-        tuple((name, f"letter {k}") for k in range(letters)),
-    )
+    names = tuple((f"alphabet {seed}", f"letter {k}") for k in range(letters))
+    return Classes(torch.cat(pictures).view(letters, examples, SIZE, SIZE), names)
 
 
 def alphabets(count: int, letters: int = 25, examples: int = 20, *, seed: int = 0) -> Classes:
-    """``count`` alphabets of as many letters each; their seeds are 1000 · seed, 1000 · seed + 1,
-    …
-    """
+    """``count`` alphabets of as many letters each, of the seeds 1000 · seed, 1000 · seed + 1, …"""
     check_integer("count", count)
     drawn = [alphabet(letters, examples, seed=1000 * seed + k) for k in range(count)]
-    return Classes(
-        torch.cat([one.pictures for one in drawn]),
-        tuple(name for one in drawn for name in one.names),
-    )
+    pictures = torch.cat([one.pictures for one in drawn])
+    return Classes(pictures, tuple(name for one in drawn for name in one.names))

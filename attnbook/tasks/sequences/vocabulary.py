@@ -14,7 +14,6 @@ from ...validate import check_choice, require
 __all__ = ["BOS", "EOS", "PAD", "TOKEN_IDS", "UNK", "Vocabulary"]
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
-POLICIES = ("error", "unk")
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 TOKEN_IDS = TokenIds(start=BOS, end=(EOS,), padding=PAD, forbidden=(PAD, BOS), begin=BOS)
 """The ids of every vocabulary that are no words, for the ``token_ids`` of a model: a target starts
@@ -38,7 +37,7 @@ class Vocabulary:
     def __init__(self, tokens: Iterable[str], unknown: str = "error"):
         self._ordinary = tuple(tokens)
         self.tokens = SPECIAL + self._ordinary
-        self.unknown = check_choice("unknown", unknown, POLICIES)
+        self.unknown = check_choice("unknown", unknown, ("error", "unk"))
         self._ids = {token: index for index, token in enumerate(self.tokens)}
         repeated = [token for token, times in Counter(self.tokens).items() if times > 1][:5]
         require(
@@ -78,13 +77,12 @@ class Vocabulary:
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)} tokens, unknown={self.unknown!r})"
 
-    def encode(self, tokens: Iterable[str], unknown: str | None = None) -> list[int]:
+    def encode(self, tokens: Iterable[str]) -> list[int]:
         """The id of each token; a ValueError lists unknown ones, unless they go to UNK."""
-        policy = self.unknown if unknown is None else check_choice("unknown", unknown, POLICIES)
         if isinstance(tokens, str):
             raise ValueError(f"tokens must be a sequence, got the string {tokens[:40]!r}: split it")
         tokens = list(tokens)
-        if policy == "unk":
+        if self.unknown == "unk":
             return [self._ids.get(token, UNK) for token in tokens]
         try:
             return [self._ids[token] for token in tokens]
@@ -93,7 +91,7 @@ class Vocabulary:
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             raise ValueError(
                 f"tokens holds {', '.join(map(repr, missing[:5]))}{more}, unknown to this "
-                f'vocabulary of {len(self)}; pass unknown="unk" to read them as <unk>'
+                f'vocabulary of {len(self)}; one with unknown="unk" reads them as <unk>'
             ) from None
 
     def decode(self, ids: Iterable[int]) -> list[str]:

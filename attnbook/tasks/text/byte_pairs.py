@@ -32,20 +32,14 @@ _WHITE = frozenset(map(chr, [*range(9, 14), 0x85, 0xA0, 0x1680, *range(0x2000, 0
 
 
 class _Kinds(dict):
-    """From a code point to one letter for what it is, as GPT-2's pattern tells characters apart;
-    those that the pattern names stay.
-    """
+    """From a code point to one letter for what it is in GPT-2's pattern, which names a few."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
-        if character in " 'strevmld":
-            kind = character
-        elif character in _WHITE:
-            kind = "\n"
-        else:
-            kind = {"L": "A", "N": "1"}.get(unicodedata.category(character)[0], ".")
-        self[code] = kind
-        return kind
+        kind = {"L": "A", "N": "1"}.get(unicodedata.category(character)[0], ".")
+        kind = "\n" if character in _WHITE else kind
+        self[code] = character if character in " 'strevmld" else kind
+        return self[code]
 
 
 _KINDS = _Kinds()
@@ -78,9 +72,6 @@ class BytePairs:
     Attributes:
         merges: as given.
         pieces: the bytes of each id; none for the special ones.
-
-    Raises:
-        ValueError: for a merge of ids that are not there yet, or the same merge twice.
 
     Source: Sennrich et al. 2016, section 3.2; on bytes: Radford et al. 2019, section 2.2.
     """
@@ -151,11 +142,7 @@ class BytePairs:
         return len(self.pieces)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text: in each word, the merges in the order in which they were learned.
-
-        Raises:
-            ValueError: for half a surrogate pair, which is no character.
-        """
+        """The ids of a text: in each word, the merges in the order in which they were learned."""
         found: list[int] = []
         for word in split_words(text):
             ids = self._words.get(word)
@@ -165,9 +152,7 @@ class BytePairs:
         return found
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids, special ones left out; bytes that make no character become ``\\ufffd``,
-        as where a text is cut within one.
-        """
+        """The text of ids, without special ones; bytes that make no character are ``\\ufffd``."""
         ids = [int(i) for i in ids]
         require(
             all(0 <= i < len(self) for i in ids),

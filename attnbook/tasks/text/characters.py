@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from ...validate import check_integer, check_number, check_whole, describe
+from ...validate import check_integer, check_whole, describe, require
 from .. import datasets
 from ..endless_batches import GeneratedBatches
 from ..sequences.vocabulary import SPECIAL, Vocabulary
@@ -25,25 +25,20 @@ __all__ = [
 
 
 class Window(NamedTuple):
-    """``target_in (B, n)`` and ``target_out (B, n)``, the characters one position later: a batch
-    for ``language_loss``.
-    """
+    """For ``language_loss``: ``target_in (B, n)`` and, a position later, ``target_out (B, n)``."""
 
     target_in: torch.Tensor
     target_out: torch.Tensor
 
 
 def shakespeare() -> str:
-    """Tiny Shakespeare: 40,000 lines of the plays, 1,115,394 characters (text in the public
-    domain; collected by A. Karpathy).
-    """
+    """Tiny Shakespeare: 1,115,394 characters, in the public domain; collected by A. Karpathy."""
     return datasets.fetch("tinyshakespeare", "input.txt").read_text(encoding="utf-8")
 
 
-def split_text(text: str, held: float = 0.1) -> tuple[str, str]:
-    """The training text, and the last ``held`` share as held-out text."""
-    check_number("held", held, above=0, below=1)
-    cut = round(len(text) * (1 - held))
+def split_text(text: str) -> tuple[str, str]:
+    """The training text, and the last tenth as held-out text."""
+    cut = round(len(text) * 0.9)
     return text[:cut], text[cut:]
 
 
@@ -88,13 +83,11 @@ class CharacterWindows(GeneratedBatches[Window]):
         if not isinstance(ids, torch.Tensor) and (array := np.asarray(ids)).dtype.kind in "iu":
             ids = torch.from_numpy(array.astype(np.int64))
         row = check_whole("ids", ids).long()
-        if row.dim() != 1:
-            raise ValueError(f"ids must be those of one text, in a row, got {describe(ids)}")
+        require(row.dim() == 1, f"ids must be those of one text, in a row, got {describe(ids)}")
         length = check_integer("length", length)
-        if len(row) <= length:
-            raise ValueError(
-                f"ids must hold more than length = {length} characters, got {len(row)}"
-            )
+        require(
+            len(row) > length, f"ids must hold more than length = {length}, got {len(row)} of them"
+        )
         self.ids, self.length, self.cover = row, length, cover
         super().__init__(self._random, batch_size, seed)
 
@@ -109,9 +102,8 @@ class CharacterWindows(GeneratedBatches[Window]):
         return self._windows(torch.arange(first, max(first, last)) * self.length)
 
     def _random(self, count: int, generator: torch.Generator) -> Window:
-        return self._windows(
-            torch.randint(len(self.ids) - self.length, (count,), generator=generator)
-        )
+        last = len(self.ids) - self.length
+        return self._windows(torch.randint(last, (count,), generator=generator))
 
     def _windows(self, starts: torch.Tensor) -> Window:
         windows = self.ids[starts[:, None] + torch.arange(self.length + 1)]

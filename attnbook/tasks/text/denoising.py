@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 import torch
 
-from ...validate import check_integer, check_number
+from ...validate import check_integer, check_number, require
 from ..endless_batches import EpochBatches
 from ..sequences.batches import Batch, pad_pairs
 from ..sequences.vocabulary import Vocabulary
@@ -40,19 +39,16 @@ def numbered_vocabulary(
 def segments(
     sentences: Iterable[Sequence[str]], vocabulary: Vocabulary, length: int
 ) -> torch.Tensor:
-    """Sentences one after the other, cut into pieces of ``length`` ids: ``(pieces, length)``; the
-    rest is left out.
-    """
+    """Sentences one after the other, cut into ids ``(pieces, length)``, without the rest."""
     ids = [i for sentence in sentences for i in vocabulary.encode(sentence)]
-    if len(ids) < length:
-        raise ValueError(f"sentences must hold at least length = {length} words, got {len(ids)}")
+    require(
+        len(ids) >= length, f"sentences must hold at least length = {length} words, got {len(ids)}"
+    )
     return torch.tensor(ids[: len(ids) // length * length]).view(-1, length)
 
 
 def _parts(total: int, number: int, generator: random.Random) -> list[int]:
-    """A random composition of ``total`` into ``number`` positive integers, uniform over all of
-    them.
-    """
+    """A random composition of ``total`` into ``number`` positive integers, all equally likely."""
     cuts = sorted(generator.sample(range(1, total), number - 1))
     return [b - a for a, b in zip([0, *cuts], [*cuts, total])]
 
@@ -79,8 +75,7 @@ def corrupt(
     Source: Raffel et al. 2020, section 3.1.4.
     """
     gone, number = gaps_in(len(ids), share, mean)
-    if len(marks) < number:
-        raise ValueError(f"marks must hold one per gap, {number}, got {len(marks)}")
+    require(len(marks) >= number, f"marks must hold one per gap, {number}, got {len(marks)}")
     stays, leaves = _parts(len(ids) - gone, number, generator), _parts(gone, number, generator)
     source, target, at = [], [], 0
     for mark, keep, cut in zip(marks, stays, leaves):
@@ -101,21 +96,11 @@ class DenoisingBatches:
         batch_size: pieces per batch.
         marks: ids of the sentinels.
         seed: of the order of the pieces and of the spans.
-        share, mean: see :func:`gaps_in`.
     """
 
     def __init__(
-        self,
-        texts: torch.Tensor,
-        batch_size: int,
-        marks: Sequence[int],
-        seed: int = 0,
-        *,
-        share: float = 0.15,
-        mean: float = 3.0,
+        self, texts: torch.Tensor, batch_size: int, marks: Sequence[int], seed: int = 0
     ) -> None:
-        gaps_in(texts.shape[1], share, mean)  # a wrong share or mean shows here
-        self._corrupt = partial(corrupt, share=share, mean=mean)
         self._marks, self._seed = list(marks), seed
         self._texts = EpochBatches(lambda rows: texts[rows].tolist(), len(texts), batch_size, seed)
 
@@ -125,4 +110,4 @@ class DenoisingBatches:
     def batch(self, step: int) -> Batch:
         texts = self._texts.batch(step)
         generator = random.Random(f"{self._seed}/gaps/{step}")
-        return pad_pairs(*zip(*(self._corrupt(text, self._marks, generator) for text in texts)))
+        return pad_pairs(*zip(*(corrupt(text, self._marks, generator) for text in texts)))

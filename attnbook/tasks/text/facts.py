@@ -69,18 +69,9 @@ def draw(count: int, length: int, generator: random.Random) -> Facts:
 
 
 class FactBatches(GeneratedBatches[Facts]):
-    """New texts at every step.
-
-    Args:
-        length: words of a text.
-        batch_size: texts per batch.
-        seed: of all batches.
-    """
+    """New texts of ``length`` words at every step."""
 
     def __init__(self, length: int, batch_size: int, seed: int = 0) -> None:
         super().__init__(
-            lambda count, generator: draw(count, length, generator),
-            batch_size,
-            seed,
-            text_generator,
+            lambda count, random: draw(count, length, random), batch_size, seed, text_generator
         )

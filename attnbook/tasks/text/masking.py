@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_number
+from ...validate import check_integer, check_number, require
 from ..endless_batches import GeneratedBatches
-from ..sequences.vocabulary import PAD, UNK
+from ..sequences.batches import pad_rows
+from ..sequences.vocabulary import UNK
 
 __all__ = ["MASK", "NOT_HIDDEN", "Masked", "MaskedBatches", "hide", "pad"]
 
@@ -20,9 +21,7 @@ NOT_HIDDEN = -100
 
 
 class Masked(NamedTuple):
-    """tokens ``(batch, n)`` as the model reads them, lengths ``(batch,)``, and ``target (batch,
-    n)``: the hidden token, or :data:`NOT_HIDDEN`.
-    """
+    """tokens ``(B, n)``, lengths ``(B,)``, target ``(B, n)``: :data:`NOT_HIDDEN` or the token."""
 
     tokens: torch.Tensor
     lengths: torch.Tensor
@@ -31,9 +30,7 @@ class Masked(NamedTuple):
 
 def pad(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     """Texts of different lengths as ``(batch, n)``, and their lengths."""
-    lengths = torch.tensor([len(row) for row in rows])
-    width = int(lengths.max())
-    return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows]), lengths
+    return pad_rows(rows), torch.tensor([len(row) for row in rows])
 
 
 def hide(
@@ -63,10 +60,8 @@ def hide(
     target = tokens.masked_fill(~hidden, NOT_HIDDEN)
     kind = torch.rand(tokens.shape, generator=generator)
     other = torch.randint(UNK + 1, size, tokens.shape, generator=generator)
-    read = torch.where(
-        hidden & (kind < 0.8), MASK, torch.where(hidden & (kind < 0.9), other, tokens)
-    )
-    return Masked(read, lengths, target)
+    read = torch.where(hidden & (kind < 0.9), other, tokens)
+    return Masked(read.masked_fill(hidden & (kind < 0.8), MASK), lengths, target)
 
 
 class MaskedBatches(GeneratedBatches[Masked]):
@@ -76,21 +71,15 @@ class MaskedBatches(GeneratedBatches[Masked]):
         texts: token ids.
         vocabulary_size: of random tokens.
         batch_size: texts per batch.
-        share: of the tokens that are to be predicted.
         seed: of texts and masked places.
     """
 
     def __init__(
-        self,
-        texts: Sequence[Sequence[int]],
-        vocabulary_size: int,
-        batch_size: int,
-        *,
-        share: float = 0.15,
-        seed: int = 0,
+        self, texts: Sequence[Sequence[int]], vocabulary_size: int, batch_size: int, seed: int = 0
     ):
-        if not texts or not all(texts):
-            raise ValueError("texts must hold at least one text, and none that is empty")
+        require(
+            bool(texts) and all(texts), "texts must hold at least one text, and none that is empty"
+        )
         texts = sorted(texts, key=len)
 
         def draw(count: int, generator: torch.Generator) -> Masked:
@@ -99,6 +88,6 @@ class MaskedBatches(GeneratedBatches[Masked]):
             low = max(0, min(at - 16 * count, len(texts) - 32 * count))
             stretch = min(32 * count, len(texts))
             chosen = torch.randint(stretch, (count,), generator=generator).tolist()
-            return hide(*pad([texts[low + i] for i in chosen]), vocabulary_size, generator, share)
+            return hide(*pad([texts[low + i] for i in chosen]), vocabulary_size, generator)
 
         super().__init__(draw, batch_size, seed)

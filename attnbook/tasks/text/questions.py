@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_choice, check_range
+from ...validate import check_choice, check_range, require
 from ..endless_batches import EpochBatches, torch_generator
-from ..sequences.vocabulary import PAD, Vocabulary
+from ..sequences.batches import pad_rows
+from ..sequences.vocabulary import Vocabulary
 
 __all__ = [
     "KINDS",
@@ -53,16 +54,8 @@ class Story(NamedTuple):
 
 def vocabulary() -> Vocabulary:
     """All words of the stories, questions and answers."""
-    return Vocabulary(
-        (
-            *ANIMALS,
-            *PLACES,
-            *THINGS,
-            *MOVES,
-            *COUNTS,
-            *"the to takes where is at how many things holds gives who got yes no ?".split(),
-        )
-    )
+    others = "the to takes where is at how many things holds gives who got yes no ?".split()
+    return Vocabulary((*ANIMALS, *PLACES, *THINGS, *MOVES, *COUNTS, *others))
 
 
 def draw(kind: str, generator: random.Random, sentences: tuple[int, int] = (6, 10)) -> Story:
@@ -127,15 +120,11 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
         if kind == "one fact":
             question, answer = ("where", "is", "the", who, "?"), place
         else:
-            place_in_question = (
-                place
-                if generator.random() < 0.5
-                else generator.choice([p for p in PLACES if p != place])
-            )
-            question, answer = (
-                ("is", "the", who, "at", "the", place_in_question, "?"),
-                "yes" if place_in_question == place else "no",
-            )
+            asked = place
+            if generator.random() >= 0.5:
+                asked = generator.choice([p for p in PLACES if p != place])
+            question = ("is", "the", who, "at", "the", asked, "?")
+            answer = "yes" if asked == place else "no"
         supporting: tuple[int, ...] = (at[who],)
     elif kind == "two facts":
         things = sorted(t for t, i in held.items() if events[i][0] in at)
@@ -148,10 +137,8 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
     else:
         who = generator.choice(ANIMALS)
         supporting = tuple(sorted(i for i in held.values() if events[i][0] == who))
-        question, answer = (
-            ("how", "many", "things", "holds", "the", who, "?"),
-            COUNTS[len(supporting)],
-        )
+        question = ("how", "many", "things", "holds", "the", who, "?")
+        answer = COUNTS[len(supporting)]
     rows = tuple(
         ("the", who, "takes", "the", what)
         if verb == "takes"
@@ -177,23 +164,14 @@ class QuestionBatch(NamedTuple):
 
 def collate_stories(stories: Sequence[Story], vocab: Vocabulary) -> QuestionBatch:
     """One batch."""
-    if not stories:
-        raise ValueError("stories must hold at least one story, got none")
+    require(len(stories) > 0, "stories must hold at least one story, got none")
     n = max(len(s.sentences) for s in stories)
-    words = max(len(row) for s in stories for row in (*s.sentences, s.question))
-
-    def padded(row: Sequence[str]) -> list[int]:
-        return vocab.encode(row) + [PAD] * (words - len(row))
-
-    empty = [PAD] * words
+    # the sentences of each story, filled up with empty ones, and its question
+    rows = [row for s in stories for row in (*s.sentences, *[()] * (n - len(s.sentences)))]
+    padded = pad_rows([vocab.encode(row) for row in (*rows, *(s.question for s in stories))])
     return QuestionBatch(
-        torch.tensor(
-            [
-                [padded(row) for row in s.sentences] + [empty] * (n - len(s.sentences))
-                for s in stories
-            ]
-        ),
-        torch.tensor([padded(s.question) for s in stories]),
+        padded[: len(rows)].unflatten(0, (-1, n)),
+        padded[len(rows) :],
         torch.tensor([vocab.encode([s.answer])[0] for s in stories]),
     )
 
@@ -205,12 +183,11 @@ class QuestionBatches(EpochBatches[QuestionBatch]):
         self, stories: Sequence[Story], vocab: Vocabulary, batch_size: int = 32, seed: int = 0
     ):
         every = collate_stories(stories, vocab)
-        super().__init__(
-            lambda rows: QuestionBatch(*(part[rows] for part in every)),
-            len(stories),
-            batch_size,
-            seed,
-        )
+
+        def pick(rows: list[int]) -> QuestionBatch:
+            return QuestionBatch(*(part[rows] for part in every))
+
+        super().__init__(pick, len(stories), batch_size, seed)
 
     def _order(self, epoch: int) -> list[list[int]]:
         order = torch.randperm(self._count, generator=torch_generator(self.seed, epoch))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_number
+from ...validate import check_integer
 from ..endless_batches import GeneratedBatches, torch_generator
 from ..sequences.batches import Batch
 from ..sequences.vocabulary import BOS, EOS, Vocabulary
@@ -77,20 +77,12 @@ def vocabulary() -> Vocabulary:
     return Vocabulary(tokens())
 
 
-def draw(
-    sentences: int, batch: int, generator: torch.Generator, *, yesterday: float = 0.5
-) -> Reports:
-    """``batch`` random reports of so many sentences.
-
-    Args:
-        sentences: S, at least 4.
-        generator: of the random numbers.
-        yesterday: the share of the filler that speaks of the four things, yesterday; the rest
-            speaks of others.
+def draw(sentences: int, batch: int, generator: torch.Generator) -> Reports:
+    """``batch`` random reports of so many sentences, at least 4. Half of the filler speaks of the
+    four things, yesterday; the rest of others.
     """
     check_integer("sentences", sentences, len(FIELDS))
     check_integer("batch", batch)
-    check_number("yesterday", yesterday, least=0, most=1)
     words, fields = vocabulary(), len(FIELDS)
 
     def ids(names):
@@ -99,45 +91,37 @@ def draw(
     def random(high, *shape):
         return torch.randint(high, shape, generator=generator)
 
+    def values_of(*shape):
+        drawn = [ids(values)[random(len(values), *shape)] for values in FIELDS.values()]
+        return torch.stack(drawn, -1)
+
     shape = batch, sentences
     # Filler, everywhere: another thing on either day, or one of the four yesterday.
     thing, quality = (ids(names)[random(len(names), *shape)] for names in (THINGS, QUALITIES))
     day = random(2, *shape)
     field = random(fields, *shape)
-    # (B, S, 4)
-    value = torch.stack(
-        [ids(values)[random(len(values), *shape)] for values in FIELDS.values()], -1
-    )
-    decoy = torch.rand(shape, generator=generator) < yesterday
+    value = values_of(*shape)  # (B, S, 4)
+    decoy = torch.rand(shape, generator=generator) < 0.5
     names = ids(tuple(FIELDS))
     subject = torch.where(decoy, names[field], thing)
     said = torch.where(decoy, value.gather(-1, field[..., None])[..., 0], quality)
     day = torch.where(decoy, 1, day)
     # The four facts, over four of the sentences.
     places = torch.rand(shape, generator=generator).argsort(-1)[:, :fields]
-    # (B, 4)
-    facts = torch.stack([ids(values)[random(len(values), batch)] for values in FIELDS.values()], -1)
+    facts = values_of(batch)  # (B, 4)
     subject = subject.scatter(1, places, names.expand(batch, -1))
     said, day = said.scatter(1, places, facts), day.scatter(1, places, torch.zeros_like(places))
     the, be, stop = (word.expand(shape) for word in ids(("the", "is", ".")))
-    source = torch.stack(
-        [ids(("today", "yesterday"))[day], the, subject, be, said, stop], -1
-    ).flatten(1)
+    days = ids(("today", "yesterday"))
+    source = torch.stack([days[day], the, subject, be, said, stop], -1).flatten(1)
     return Reports(source, torch.stack([names.expand(batch, -1), facts], -1).flatten(1), places)
 
 
 class ReportBatches(GeneratedBatches[Batch]):
-    """Endless batches of new reports.
+    """Endless batches of new reports of so many sentences."""
 
-    Args:
-        sentences: of every report.
-        batch_size: reports per batch.
-        seed: of all of them.
-        options: of :func:`draw`.
-    """
-
-    def __init__(self, sentences: int, batch_size: int, seed: int = 0, **options) -> None:
-        self._reports = lambda count, generator: draw(sentences, count, generator, **options)
+    def __init__(self, sentences: int, batch_size: int, seed: int = 0) -> None:
+        self._reports = lambda count, generator: draw(sentences, count, generator)
         super().__init__(lambda *drawn: as_batch(self._reports(*drawn)), batch_size, seed)
 
     def reports(self, step: int) -> Reports:
@@ -160,29 +144,20 @@ def as_batch(reports: Reports) -> Batch:
 
 
 def facts_right(summaries, reports: Reports) -> list[float]:
-    """How many of the four facts each summary, a list of ids, has at its place: shares, one per
-    report.
-    """
+    """The share of the four facts that each summary, a list of ids, has at its place."""
     shares = []
     for summary, target in zip(summaries, reports.target.tolist(), strict=True):
-        right = [
-            k < len(summary) and summary[k - 1 : k + 1] == target[k - 1 : k + 1]
-            for k in range(1, len(target), 2)
-        ]
+        right = [summary[k : k + 2] == target[k : k + 2] for k in range(0, len(target), 2)]
         shares.append(sum(right) / len(right))
     return shares
 
 
-def lead(reports: Reports, sentences: int = 4) -> list[list[int]]:
-    """The first sentences of each report: the baseline of news, whose writers put the main
-    things first.
-    """
-    return reports.source[:, : sentences * SENTENCE].tolist()
+def lead(reports: Reports) -> list[list[int]]:
+    """The first four sentences of each report, where writers of news put the main things."""
+    return reports.source[:, : len(FIELDS) * SENTENCE].tolist()
 
 
 def oracle_extract(reports: Reports) -> list[list[int]]:
-    """The four sentences that state the facts, in the order of the summary: the upper bound of
-    extraction.
-    """
+    """The four sentences that state the facts, in their order: the upper bound of extraction."""
     rows = reports.source.unflatten(1, (-1, SENTENCE))
     return rows.gather(1, reports.places[..., None].expand(-1, -1, SENTENCE)).flatten(1).tolist()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_range, check_seed, plain_number
+from ...validate import check_integer, check_range, check_seed, plain_number, require
 from .. import datasets
 from ..endless_batches import EpochBatches
 from ..sequences.vocabulary import PAD, Vocabulary
@@ -78,17 +78,17 @@ def generate(
     check_integer("count", count, 0)
     check_range("sentences", sentences)
     check_range("others", others, 0)
-    if others[1] + 1 > sentences[0]:
-        raise ValueError(
-            f"sentences must leave room for one about the film and {others[1]} others, got "
-            f"{sentences!r}"
-        )
-    if sentences[1] - 1 - others[0] > len(FACTS):
-        raise ValueError(
-            f"sentences must leave room for at most {len(FACTS)} facts, all different, beside "
-            f"one about the film and "
-            f"{others[0]} others: at most {len(FACTS) + 1 + others[0]}, got {sentences!r}"
-        )
+    require(
+        sentences[0] > others[1],
+        f"sentences must leave room for one about the film and {others[1]} others, got "
+        f"{sentences!r}",
+    )
+    most = len(FACTS) + 1 + others[0]
+    require(
+        sentences[1] <= most,
+        f"sentences must leave room for at most {len(FACTS)} facts, all different, beside one "
+        f"about the film and {others[0]} others: at most {most}, got {sentences!r}",
+    )
     generator = random.Random(check_seed(seed))
     return [_document(generator, sentences, others) for _ in range(count)]
 
@@ -98,14 +98,8 @@ def _document(
 ) -> Document:
     def opinion(thing: str, word: str) -> tuple[str, ...]:
         opening = generator.choice(OPENINGS).split() if generator.random() < 0.5 else []
-        return (
-            *opening,
-            "the",
-            thing,
-            "was",
-            *(["really"] if generator.random() < 0.3 else []),
-            word,
-        )
+        really = ["really"] if generator.random() < 0.3 else []
+        return (*opening, "the", thing, "was", *really, word)
 
     label = generator.randrange(2)
     deciding = opinion(generator.choice(FILMS), generator.choice((BAD, GOOD)[label]))
@@ -127,21 +121,16 @@ def movie_reviews() -> list[Document]:
     negative first."""
     documents_read = []
     with zipfile.ZipFile(datasets.fetch("movie_reviews", "movie_reviews.zip")) as archive:
-        names = sorted(
-            name
-            for name in archive.namelist()
-            if name.endswith(".txt") and name.split("/")[-2] in ("neg", "pos")
-        )
-        for name in names:
+        names = [name for name in archive.namelist() if name.endswith(".txt")]
+        for name in sorted(name for name in names if name.split("/")[-2] in ("neg", "pos")):
             lines = archive.read(name).decode("utf-8", errors="replace").split("\n")
             rows = tuple(tuple(line.split()) for line in lines if line.split())
             if rows:
                 documents_read.append(Document(rows, int("/pos/" in name)))
-    if not documents_read:
-        raise ValueError(
-            "movie_reviews.zip holds no review: expected movie_reviews/neg/*.txt and "
-            "movie_reviews/pos/*.txt"
-        )
+    require(
+        len(documents_read) > 0,
+        "movie_reviews.zip holds no review: expected movie_reviews/neg/*.txt and pos/*.txt",
+    )
     return documents_read
 
 
@@ -161,23 +150,21 @@ def sentence_polarity() -> list[Document]:
 def split(
     documents: Sequence[Document], sizes: Sequence[int], seed: int = 0
 ) -> list[list[Document]]:
-    """Parts of the given sizes, each with as many documents of one class as of the other, chosen by
-    `seed`.
-    """
+    """Random parts of the given sizes, each with as many documents of one class as of the other."""
     whole = [plain_number(size) for size in sizes]
-    if any(not isinstance(size, int) or size < 0 or size % 2 for size in whole):
-        raise ValueError(
-            f"sizes must be even numbers >= 0, half for each class, got {list(sizes)!r}"
-        )
+    require(
+        all(isinstance(size, int) and size >= 0 and size % 2 == 0 for size in whole),
+        f"sizes must be even numbers >= 0, half for each class, got {list(sizes)!r}",
+    )
     generator = random.Random(check_seed(seed))
     parts: list[list[Document]] = [[] for _ in sizes]
     for label in range(len(CLASSES)):
         chosen = [document for document in documents if document.label == label]
-        if len(chosen) < sum(sizes) // 2:
-            raise ValueError(
-                f"sizes ask for {sum(sizes) // 2} documents of class {label}, there are "
-                f"{len(chosen)}"
-            )
+        half = sum(sizes) // 2
+        require(
+            len(chosen) >= half,
+            f"sizes ask for {half} documents of class {label}, there are {len(chosen)}",
+        )
         generator.shuffle(chosen)
         for part, size in zip(parts, sizes):
             part += chosen[: size // 2]
@@ -207,19 +194,14 @@ def collate_documents(
     max_words: int | None = None,
 ) -> DocumentBatch:
     """One batch; longer documents and sentences are cut off at the end."""
-    if not documents:
-        raise ValueError("documents must hold at least one document, got none")
     return _pad(_encode(documents, vocab, max_sentences, max_words))
 
 
 def _encode(documents, vocab, max_sentences, max_words):
-    return [
-        (
-            [vocab.encode(row[:max_words]) for row in document.sentences[:max_sentences]],
-            document.label,
-        )
-        for document in documents
-    ]
+    """For each document the ids of its sentences, and its label."""
+    require(len(documents) > 0, "documents must hold at least one document, got none")
+    cut = [(document.sentences[:max_sentences], document.label) for document in documents]
+    return [([vocab.encode(row[:max_words]) for row in rows], label) for rows, label in cut]
 
 
 def _pad(encoded) -> DocumentBatch:
@@ -251,8 +233,6 @@ class DocumentBatches(EpochBatches[DocumentBatch]):
         max_sentences: int | None = None,
         max_words: int | None = None,
     ):
-        if not documents:
-            raise ValueError("documents must hold at least one document, got none")
         encoded = _encode(documents, vocab, max_sentences, max_words)
         super().__init__(
             lambda indices: _pad([encoded[i] for i in indices]),

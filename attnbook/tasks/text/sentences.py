@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import random
 
-from ...validate import check_number, check_range
+from ...validate import check_range, require
 from .. import datasets
 from ..sequences.pairs import NOTHING, Pair, span, take
 from ..sequences.task import Task, split_pairs
@@ -85,12 +85,10 @@ def name(generator: random.Random, insertions: tuple[int, int] | int = (0, 3)) -
 
 
 def _insert(generator, words, decided, insertions, head, plural, noun) -> None:
-    """Lengthen ``words`` by phrases; ``noun(animate)`` gives the words of a noun phrase, the
-    last is the noun, and its number.
-    """
+    """Lengthen ``words`` by phrases; ``noun(animate)`` gives those of a noun and its number."""
     fewest, most = check_range("insertions", insertions, 0)
-    if most >= len(NAMES):
-        raise ValueError(f"insertions must not exceed {len(NAMES) - 1}, got {insertions!r}")
+    limit = len(NAMES) - 1
+    require(most <= limit, f"insertions must not exceed {limit}, got {insertions!r}")
     for _ in range(generator.randint(fewest, most)):
         kind = generator.randrange(3)
         phrase, other = noun(kind == 1)
@@ -109,16 +107,16 @@ def _noun(generator: random.Random, nouns: tuple[str, ...], plural: bool) -> str
 
 
 def _pair(words: list[str], decided: dict[int, int]) -> Pair:
-    alignment = tuple(
-        span(decided[t], decided[t] + 1) if t in decided else NOTHING for t in range(len(words))
-    )
+    places = (decided.get(t) for t in range(len(words)))
+    alignment = tuple(NOTHING if at is None else span(at, at + 1) for at in places)
     return Pair(tuple(words), tuple(words), alignment, tuple(map(bool, alignment)))
 
 
 def drawer(*, kinds: tuple[str, ...] = KINDS, insertions: tuple[int, int] | int = (0, 3)):
     """A function from a random generator to one sentence, of each kind equally often."""
-    if not kinds or set(kinds) - set(KINDS):
-        raise ValueError(f"kinds must be some of {KINDS}, got {kinds!r}")
+    require(
+        bool(kinds) and set(kinds) <= set(KINDS), f"kinds must be some of {KINDS}, got {kinds!r}"
+    )
     makers = [{"agreement": agreement, "name": name}[kind] for kind in kinds]
     makers[0](random.Random(0), insertions)  # names a wrong option at once
     return lambda generator: generator.choice(makers)(generator, insertions)
@@ -141,33 +139,22 @@ def language_task(
     return split_pairs("language", draw, vocabulary, vocabulary, train, valid, test, seed)
 
 
-def wikitext(
-    *,
-    max_words: int = 50,
-    min_count: int = 3,
-    train: str = "valid.txt",
-    test: str = "test.txt",
-    valid_share: float = 0.05,
-) -> Task:
-    """Sentences of WikiText-2 (Merity et al. 2016, CC BY-SA) by words.
+def wikitext(*, max_words: int = 50, min_count: int = 3) -> Task:
+    """Sentences of WikiText-2 (Merity et al. 2016, CC BY-SA) by words: of its "valid.txt", of which
+    every twentieth goes to validation, and for the test of its "test.txt".
 
     A paragraph is cut after each full stop; headings and sentences longer than ``max_words`` are
     left out. Words that the training sentences hold fewer than ``min_count`` times become <unk>, as
-    do those that are <unk> in the corpus. Every 1 / ``valid_share``-th training sentence goes
-    to validation, rounded.
-
-    Args:
-        train, test: files of the set: "train.txt" is ten times as long as "valid.txt"
+    do those that are <unk> in the corpus.
     """
-    every = round(1 / check_number("valid_share", valid_share, above=0, most=0.5))
-    texts = _sentences(train, max_words)
-    held_out, training = texts[::every], [s for k, s in enumerate(texts) if k % every]
+    texts = _sentences("valid.txt", max_words)
+    held_out, training = texts[::20], [s for k, s in enumerate(texts) if k % 20]
     vocabulary = Vocabulary.from_sequences(training, min_count=min_count, unknown="unk")
     return Task(
         "wikitext-2",
         train=_same(training),
         valid=_same(held_out),
-        test=_same(_sentences(test, max_words)),
+        test=_same(_sentences("test.txt", max_words)),
         source_vocab=vocabulary,
         target_vocab=vocabulary,
         attribution=datasets.attribution("wikitext-2"),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...extras import extra
-from ...validate import check_integer
+from ...validate import check_integer, require
 from ..sequences.pairs import Pair
 from ..sequences.vocabulary import SPECIAL, Vocabulary, write_atomically
 
@@ -35,42 +35,35 @@ class Subwords:
         self._tokenizer = tokenizer
         ids = tokenizer.get_vocab()
         tokens = sorted(ids, key=ids.get)
-        if tuple(tokens[: len(SPECIAL)]) != SPECIAL or list(range(len(ids))) != sorted(
-            ids.values()
-        ):
-            raise ValueError(
-                f"tokenizer must number {SPECIAL} from 0, got {tokens[: len(SPECIAL)]}"
-            )
+        first = tokens[: len(SPECIAL)]
+        require(
+            tuple(first) == SPECIAL and sorted(ids.values()) == list(range(len(ids))),
+            f"tokenizer must number {SPECIAL} from 0, got {first}",
+        )
         self.vocab = Vocabulary(tokens[len(SPECIAL) :], unknown="unk")
 
     @classmethod
     def train(cls, sentences: Iterable[str], size: int = 8000) -> Subwords:
-        """Learn at most `size` pieces (special tokens and single characters included) from
-        sentences.
-        """
+        """Learn at most `size` pieces, special tokens and single characters included."""
         library = _tokenizers()
         size = check_integer("size", size, len(SPECIAL) + 1)
         sentences = list(sentences)
-        if not any(sentences):
-            raise ValueError("sentences must hold some text, got none")
+        require(any(sentences), "sentences must hold some text, got none")
         tokenizer = library.Tokenizer(library.models.BPE(unk_token=SPECIAL[3]))
         tokenizer.normalizer = library.normalizers.NFC()
-        tokenizer.pre_tokenizer = library.pre_tokenizers.Sequence(
-            [
-                library.pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always"),
-                library.pre_tokenizers.Punctuation("isolated"),
-            ]
-        )
+        spaces = library.pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
+        marks = library.pre_tokenizers.Punctuation("isolated")
+        tokenizer.pre_tokenizer = library.pre_tokenizers.Sequence([spaces, marks])
         trainer = library.trainers.BpeTrainer(
             vocab_size=size, special_tokens=list(SPECIAL), show_progress=False
         )
         tokenizer.train_from_iterator(sentences, trainer)
-        if tokenizer.get_vocab_size() > size:  # every character is a piece, whatever was asked for
-            raise ValueError(
-                f"size must be at least {tokenizer.get_vocab_size()}, the number of different "
-                f"characters and special "
-                f"tokens, got {size}"
-            )
+        least = tokenizer.get_vocab_size()  # every character is a piece, whatever was asked for
+        require(
+            least <= size,
+            f"size must be at least {least}, the number of different characters and special "
+            f"tokens, got {size}",
+        )
         return cls(tokenizer)
 
     def __len__(self) -> int:
@@ -129,9 +122,7 @@ def to_pairs(
     target: Subwords,
     max_pieces: int | None = None,
 ) -> list[Pair]:
-    """Sentence pairs as pairs of pieces; those with a side that is empty or longer than
-    max_pieces are left out.
-    """
+    """Sentence pairs as pairs of pieces, without those of an empty or a longer side."""
     pairs = []
     for source_text, target_text in sentences:
         pair = Pair(source.split(source_text), target.split(target_text))

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import check_integer, check_range, check_seed
+from ...validate import check_integer, check_range, check_seed, require
 from ..endless_batches import GeneratedBatches, text_generator
+from ..sequences.batches import pad_rows
 from ..sequences.vocabulary import PAD, Vocabulary
 from ..translation import phrases
 from .sentences import ANIMATE, INTRANSITIVE, NOUNS, PLACES, TRANSITIVE
@@ -72,9 +73,7 @@ class _Builder:
         self.heads[word], self.relations[word] = head, relation
 
     def noun(self, nouns: tuple[str, ...], insertions: int) -> int:
-        """A noun phrase with so many insertions in it; the position of its noun, which still
-        hangs on nothing.
-        """
+        """A noun phrase with so many insertions; the position of its noun, still without head."""
         draw = self.generator
         before = [self.add("the", "det")]
         wanted = draw.randint(*self.adjectives)
@@ -85,9 +84,7 @@ class _Builder:
         for word in before:
             self.heads[word] = at
         while insertions:
-            within = draw.randint(
-                0, insertions - 1
-            )  # of the others, so many are nested in this one
+            within = draw.randint(0, insertions - 1)  # so many of the others are nested in this one
             self.insertion(at, within)
             insertions -= 1 + within
         return at
@@ -132,8 +129,8 @@ def sentence(
     """
     fewest, most = check_range("insertions", insertions, 0)
     few, many = check_range("adjectives", adjectives, 0)
-    if many > len(ADJECTIVES):
-        raise ValueError(f"adjectives must not exceed {len(ADJECTIVES)}, got {adjectives!r}")
+    limit = len(ADJECTIVES)
+    require(many <= limit, f"adjectives must not exceed {limit}, got {adjectives!r}")
     built = _Builder(generator, (few, many))
     subject = built.noun(ANIMATE, generator.randint(fewest, most))
     with_object = generator.random() < 0.5
@@ -143,39 +140,20 @@ def sentence(
     if with_object:
         built.hang(built.noun(ANIMATE, 0), verb, "obj")
     built.hang(built.add("."), verb, "punct")
-    return Tree(
-        tuple(built.words), tuple(built.heads), tuple(built.relations), tuple(built.decided)
-    )
+    words, heads = tuple(built.words), tuple(built.heads)
+    return Tree(words, heads, tuple(built.relations), tuple(built.decided))
 
 
-def treebank(
-    count: int,
-    *,
-    seed: int,
-    insertions: tuple[int, int] | int = (0, 2),
-    adjectives: tuple[int, int] | int = (0, 2),
-) -> list[Tree]:
+def treebank(count: int, *, seed: int, **options) -> list[Tree]:
     """``count`` sentences drawn from one seed; they may repeat. Options as in :func:`sentence`."""
     generator = random.Random(check_seed(seed))
-    return [
-        sentence(generator, insertions=insertions, adjectives=adjectives)
-        for _ in range(check_integer("count", count, 0))
-    ]
+    return [sentence(generator, **options) for _ in range(check_integer("count", count, 0))]
 
 
 def tokens() -> tuple[str, ...]:
     """Every word of the grammar, in code-point order."""
-    words = {
-        "the",
-        "that",
-        ".",
-        *PLACES,
-        *NOUNS,
-        *(noun + "s" for noun in NOUNS),
-        *ADJECTIVES,
-        *_FORMS,
-    }
-    return tuple(sorted(words))
+    plurals = (noun + "s" for noun in NOUNS)
+    return tuple(sorted({"the", "that", ".", *PLACES, *NOUNS, *plurals, *ADJECTIVES, *_FORMS}))
 
 
 class TreeBatch(NamedTuple):
@@ -197,33 +175,16 @@ class TreeBatch(NamedTuple):
 
 def collate_trees(trees: list[Tree], vocabulary: Vocabulary) -> TreeBatch:
     """One batch."""
-    if not trees:
-        raise ValueError("trees must hold at least one tree, got none")
-    n = max(len(tree.words) for tree in trees)
-
-    def padded(rows, fill):
-        return torch.tensor([[*row, *[fill] * (n - len(row))] for row in rows])
-
-    shown = [
-        [
-            _FORMS[word][1] if subject >= 0 else word
-            for word, subject in zip(tree.words, tree.decided)
-        ]
-        for tree in trees
-    ]
-    wanted = [
-        [
-            code if subject >= 0 else PAD
-            for code, subject in zip(vocabulary.encode(tree.words), tree.decided)
-        ]
-        for tree in trees
-    ]
-    return TreeBatch(
-        padded(map(vocabulary.encode, shown), PAD),
-        torch.tensor([len(tree.words) for tree in trees]),
-        padded([tree.heads for tree in trees], -1),
-        padded(wanted, PAD),
-    )
+    require(len(trees) > 0, "trees must hold at least one tree, got none")
+    shown, wanted = [], []
+    for tree in trees:
+        verb = [subject >= 0 for subject in tree.decided]
+        words = [_FORMS[word][1] if v else word for word, v in zip(tree.words, verb)]
+        shown.append(vocabulary.encode(words))
+        wanted.append([i if v else PAD for i, v in zip(vocabulary.encode(tree.words), verb)])
+    lengths = torch.tensor([len(tree.words) for tree in trees])
+    heads = pad_rows([tree.heads for tree in trees], -1)
+    return TreeBatch(pad_rows(shown), lengths, heads, pad_rows(wanted))
 
 
 class TreeBatches(GeneratedBatches[TreeBatch]):

@@ -1,5 +1,5 @@
-"""Winogender schemas: English sentences with a pronoun, two people, and who of them is meant
-(Rudinger et al. 2018, MIT licence).
+"""Winogender schemas: sentences with a pronoun, two people, and who is meant (Rudinger et al. 2018,
+MIT licence).
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 from typing import NamedTuple
 
-from ...validate import check_choice
+from ...validate import check_choice, require
 from .. import datasets
 from ..translation.corpora import words
 
@@ -53,16 +53,14 @@ def schemas(gender: str = "neutral") -> list[Schema]:
     it differs only after the pronoun, in some the people change places too.
     """
     check_choice("gender", gender, GENDERS)
-    with datasets.fetch("winogender", "all_sentences.tsv").open(
-        encoding="utf-8", newline=""
-    ) as stream:
-        sentences = {
-            row["sentid"]: row["sentence"]
-            for row in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
-        }
-    with datasets.fetch("winogender", "templates.tsv").open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
-    return [_read(row, sentences, gender) for row in rows]
+    sentences = dict(_rows("all_sentences.tsv"))
+    return [_read(row, sentences, gender) for row in _rows("templates.tsv")]
+
+
+def _rows(file: str) -> list[list[str]]:
+    """The rows of a table, without its head."""
+    with datasets.fetch("winogender", file).open(encoding="utf-8", newline="") as stream:
+        return list(csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
 
 
 def _read(row: list[str], sentences: dict[str, str], gender: str) -> Schema:
@@ -70,29 +68,18 @@ def _read(row: list[str], sentences: dict[str, str], gender: str) -> Schema:
     sentence = words(sentences[f"{occupation}.{participant}.{answer}.{gender}.txt"])
     places = {}
     for mark in ("$OCCUPATION", "$PARTICIPANT", *_FORMS):
-        if mark in template:
-            before = (
-                template[: template.index(mark)]
-                .replace("$OCCUPATION", occupation)
-                .replace("$PARTICIPANT", participant)
-            )
+        before, there, _ = template.partition(mark)
+        before = before.replace("$OCCUPATION", occupation).replace("$PARTICIPANT", participant)
+        if there:
             places[mark] = len(words(before))
     (mark,) = places.keys() & _FORMS.keys()
     people = places["$OCCUPATION"], places["$PARTICIPANT"]
     actual = sentence[people[0]], sentence[people[1]], sentence[places[mark]]
-    if actual != (occupation, participant, _FORMS[mark][GENDERS.index(gender)]):
-        raise ValueError(
-            f"winogender: the template {template!r} and the sentence {' '.join(sentence)!r} do "
-            f"not fit together"
-        )
-    meant = int(answer)
-    return Schema(
-        sentence,
-        places[mark],
-        people[meant],
-        people[1 - meant],
-        occupation,
-        meant == 0,
-        gender,
-        mark == "$POSS_PRONOUN",
+    require(
+        actual == (occupation, participant, _FORMS[mark][GENDERS.index(gender)]),
+        f"winogender: the template {template!r} and the sentence {' '.join(sentence)!r} do not fit "
+        "together",
     )
+    meant = int(answer)
+    where = places[mark], people[meant], people[1 - meant]
+    return Schema(sentence, *where, occupation, meant == 0, gender, mark == "$POSS_PRONOUN")

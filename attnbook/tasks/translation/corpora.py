@@ -7,6 +7,7 @@ import random
 import re
 import unicodedata
 import zipfile
+from functools import partial
 from typing import NamedTuple
 
 from ...validate import check_choice, check_integer, check_seed, require
@@ -236,12 +237,10 @@ def tatoeba_task(
             there >= size,
             f"{name} asks for {size} pairs, but with max_words={max_words} there are {there}",
         )
-    vocabularies = [
-        Vocabulary.from_sequences(side, min_count=min_count, unknown="unk")
-        for side in ([p.source for p in kept["train"]], [p.target for p in kept["train"]])
-    ]
+    known = partial(Vocabulary.from_sequences, min_count=min_count, unknown="unk")
+    ours, theirs = map(known, zip(*(pair[:2] for pair in kept["train"])))
     credit = datasets.attribution("tatoeba-fra-eng")
-    return Task("tatoeba", kept["train"], kept["valid"], kept["test"], *vocabularies, credit)
+    return Task("tatoeba", **kept, source_vocab=ours, target_vocab=theirs, attribution=credit)
 
 
 def _key(tokens: tuple[str, ...]) -> str:

@@ -85,11 +85,6 @@ def _parse(pattern: str) -> tuple[tuple[str, str], ...]:
 _PARSED = {name: _parse(pattern) for name, pattern in FORMATS.items()}
 
 
-def _whole(start: int, stop: int) -> tuple[frozenset[int], frozenset[int]]:
-    both = span(start, stop)
-    return both, both
-
-
 def _number(text: str, at: int) -> tuple[frozenset[int], frozenset[int]]:
     """Sources of the two digits of a day or month written as a number."""
     if len(text) == 1:
@@ -112,7 +107,7 @@ def _render(pieces, date: datetime.date) -> tuple[str, tuple[frozenset[int], ...
         elif part == "word":
             tens, units = _ordinal_words(day)
             shown = f"{tens}-{units}" if tens else units
-            days = _whole(at, at + len(shown))
+            days = (span(at, at + len(shown)),) * 2
             if tens:
                 days = span(at, at + len(tens)), span(at + len(tens) + 1, at + len(shown))
         elif part == "m" or part == "mm":
@@ -120,13 +115,13 @@ def _render(pieces, date: datetime.date) -> tuple[str, tuple[frozenset[int], ...
             months = _number(shown, at)
         elif part == "month" or part == "mon":
             shown = MONTHS[month - 1] if part == "month" else MONTHS[month - 1][:3]
-            months = _whole(at, at + len(shown))
+            months = (span(at, at + len(shown)),) * 2
         elif part == "y":
             shown = str(year)
             years = tuple(span(at + k, at + k + 1) for k in range(4))
         elif part == "yy":
             shown = f"{year % 100:02d}"
-            years = (*_whole(at, at + 2), span(at, at + 1), span(at + 1, at + 2))
+            years = (*[span(at, at + 2)] * 2, span(at, at + 1), span(at + 1, at + 2))
         elif part == "dow" or part == "dw":
             weekday = WEEKDAYS[date.weekday()]
             shown = weekday if part == "dow" else weekday[:3]

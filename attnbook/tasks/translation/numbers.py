@@ -132,7 +132,7 @@ _SPEAKERS: dict[str, tuple[Callable[[int, bool], list[Parts]], str]] = {
 
 
 def pair(value: int, language: str = "en", *, british: bool = False) -> Pair:
-    """The words of `value`, its digits, and the words that say each digit.
+    """The words of `value`, hyphens taken apart, its digits, and the words that say each digit.
 
     Args:
         value: 0 to 999 999 999
@@ -152,11 +152,6 @@ def pair(value: int, language: str = "en", *, british: bool = False) -> Pair:
                 sources[last - place] |= {len(words)}
             words.append(word)
     return Pair(tuple(words), tuple(digits), tuple(sources), tuple(map(bool, sources)))
-
-
-def words(value: int, language: str = "en", *, british: bool = False) -> tuple[str, ...]:
-    """The words of `value`, one token each: hyphens are taken apart."""
-    return pair(value, language, british=british).source
 
 
 def source_tokens(language: str = "en", *, british: bool = False) -> tuple[str, ...]:

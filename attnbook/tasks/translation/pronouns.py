@@ -13,10 +13,9 @@ antecedent of every pronoun is known.
 The nouns are those of :mod:`attnbook.tasks.translation.phrases`. Which adjective goes with which
 kind is a rule of the book's own.
 
-With few kinds a model may get by without choosing a noun: "there is a masculine machine and a
-feminine place" is all that it has to know of the two. With ``described=5`` it is not so: five nouns
-come with an adjective each, drawn anew for every sentence, and the last adjective says one of them
-again. ::
+With few kinds a model may get by without choosing a noun: "a masculine machine and a feminine
+place" is all that it has to know. Not so with ``described=5``: five nouns come with an adjective
+each, drawn anew for every sentence, and the last adjective says one of them again. ::
 
     we see the rare hat behind the vast house with the sad letter under the red bus with the solid
     lamp because it is sad ."""
@@ -28,8 +27,7 @@ from typing import NamedTuple
 
 from ...validate import check_integer, check_seed
 from ..sequences.pairs import Pair, shifted, span
-from ..sequences.task import Task, generated_task, split_pairs
-from ..sequences.vocabulary import Vocabulary
+from ..sequences.task import MAKERS, Task, generated_task
 from . import phrases
 
 __all__ = [
@@ -109,8 +107,7 @@ class _Frame(NamedTuple):
     """A sentence but for the adjective at its end.
 
     Attributes:
-        nouns: in their order
-        described: the adjective before each noun, or none at all
+        described: the adjective before each of the nouns, or none at all
         meant, other: the two nouns of a minimal pair, which differ in gender
         fitting: for each of the nouns, the adjectives that say that it is meant
     """
@@ -127,12 +124,7 @@ class _Frame(NamedTuple):
 
 
 def draw(generator: random.Random, described: int = 0) -> PronounSentence:
-    """One random sentence.
-
-    Args:
-        described: how many nouns, each with an adjective of its own; 0 for two nouns of different
-            kinds.
-    """
+    """One random sentence, of two nouns, or of ``described`` nouns with an adjective each."""
     return _draw(generator, check_described(described))[0]
 
 
@@ -227,7 +219,7 @@ def minimal_pairs(
 
     Args:
         count: how many pairs; all sentences differ.
-        described: as for :func:`draw`.
+        described: how many nouns come with an adjective of their own; 0: two nouns without.
         without: sources, tuples of words, that no sentence may have, as those of the training.
     """
     check_described(described)
@@ -257,18 +249,15 @@ def pronoun_task(
     *, train: int, valid: int = 500, test: int = 1000, seed: int = 0, described: int = 0
 ) -> Task:
     """A task of translation pairs that all differ."""
-    source, target = Vocabulary(source_tokens(described)), Vocabulary(target_tokens(described))
-    return split_pairs(
-        "pronouns", drawer(described=described), source, target, train, valid, test, seed
-    )
+    sizes = {"train": train, "valid": valid, "test": test, "seed": seed}
+    return MAKERS["pronouns"](**sizes, described=described)
 
 
 def source_tokens(described: int = 0) -> tuple[str, ...]:
     """Every English word of the sentences, in code-point order."""
     words = {"the", "because", "it", "they", "is", "are", "."}
     words.update(one[0] for one in (*SUBJECTS, *VERBS, *PLACES))
-    for nouns in _OF_KIND.values():
-        words.update(word for noun in nouns for word in (noun.english, noun.english_plural))
+    words.update(word for _, noun in _KIND_AND_NOUN for word in noun[:2])
     words.update(one.english for one in _adjectives(described))
     return tuple(sorted(words))
 
@@ -276,11 +265,9 @@ def source_tokens(described: int = 0) -> tuple[str, ...]:
 def target_tokens(described: int = 0) -> tuple[str, ...]:
     """Every French word of the sentences, in code-point order."""
     words = {"le", "la", "l'", "les", "parce", "qu'", "est", "sont", ".", *PRONOUNS.values()}
-    words.update(subject[1] for subject in SUBJECTS)
-    words.update(place[1] for place in PLACES)
+    words.update(one[1] for one in (*SUBJECTS, *PLACES))
     words.update(verb[1] + subject[2] for verb in VERBS for subject in SUBJECTS)
-    for nouns in _OF_KIND.values():
-        words.update(word for noun in nouns for word in (noun.french, noun.french_plural))
+    words.update(word for _, noun in _KIND_AND_NOUN for word in noun[3:])
     words.update(word for one in _adjectives(described) for word in (one.ms, one.mp))
     return tuple(sorted(words))
 

@@ -111,7 +111,6 @@ def test_train_and_test_name_different_pairs_and_seeds_differ():
         (lambda: scenes.scenes(0, seed=0), "^count must"),
         (lambda: scenes.scenes(2, seed=0, part="valid"), "^part must"),
         (lambda: scenes.scenes(2, seed=0, small=30), "^small must"),
-        (lambda: scenes.held_out(1.0), "^share must"),
         (
             lambda: regions_of([Box(0, 0, 1, 1)], (48, 48), (5, 6)),
             "grid must divide a picture of 48 by 48",

@@ -73,7 +73,6 @@ def test_batches_are_the_same_again_and_of_like_length():
         (lambda: hide(*pad([[5, 6]]), 4, torch.Generator()), "^size must"),
         (lambda: MaskedBatches([], SIZE, 2), "at least one text"),
         (lambda: MaskedBatches([[4], []], SIZE, 2), "none that is empty"),
-        (lambda: MaskedBatches([[4]], SIZE, 2, share=2), "^share must"),
         (lambda: MaskedBatches([[4]], 4, 2), "^size must"),
     ],
 )

@@ -121,7 +121,7 @@ def test_wikitext_is_cut_into_sentences_with_a_vocabulary_of_the_training_part(
         path.write_text(text)
         registry("wikitext-2", file, text.encode())
     monkeypatch.setenv("ATTNBOOK_DATA", str(tmp_path / "mirror"))
-    task = language.wikitext(max_words=8, min_count=2, valid_share=0.25)
+    task = language.wikitext(max_words=8, min_count=2)
     sentences = [
         "The <unk> is here .",
         "It is not far , it is near .",
@@ -132,11 +132,8 @@ def test_wikitext_is_cut_into_sentences_with_a_vocabulary_of_the_training_part(
         "The house is not here .",
     ]
     short = [tuple(s.split()) for s in sentences if len(s.split()) <= 8]
-    assert [p.source for p in task.valid] == short[::4]
-    for share in (0, 0.8, 1.0):
-        with pytest.raises(ValueError, match="^valid_share must"):
-            language.wikitext(valid_share=share)
-    assert [p.source for p in task.train] == [s for k, s in enumerate(short) if k % 4]
+    assert [p.source for p in task.valid] == short[:1]
+    assert [p.source for p in task.train] == short[1:]
     assert len(task.test) == len(short) == 6 and task.attribution == "by the makers of wikitext-2"
     assert {"is", "."} <= set(task.source_vocab.tokens) and "stop" not in task.source_vocab
     assert task.source_vocab.encode(["<unk>", "unheard", "heading"]) == [UNK] * 3
