@@ -14,31 +14,17 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from ..validate import require
 from .styling import CMAP, COLORS
 
-__all__ = [
-    "arrow",
-    "as_array",
-    "axes_of",
-    "centred",
-    "figure_of",
-    "frame",
-    "heat",
-    "line",
-    "numbers",
-    "plain",
-    "rectangle",
-    "shade",
-]
 
-
-def as_array(name: str, values: Any, dimensions: int) -> np.ndarray:
-    """``values`` (a tensor, an array or a nested list) as float64 of so many dimensions, or a
-    ``ValueError``.
+def as_array(name: str, values: Any, dimensions: int | tuple[int, ...]) -> np.ndarray:
+    """``values`` (a tensor, an array or a nested list) as float64 of so many dimensions or of this
+    shape, or a ``ValueError``.
     """
     array = numbers(values)
-    require(
-        array.ndim == dimensions,
-        f"{name} must have {dimensions} dimension(s), got shape {array.shape}",
-    )
+    if isinstance(dimensions, int):
+        fits, wanted = array.ndim == dimensions, f"have {dimensions} dimension(s)"
+    else:
+        fits, wanted = array.shape == dimensions, f"be of shape {dimensions}"
+    require(fits, f"{name} must {wanted}, got shape {array.shape}")
     require(bool(np.isfinite(array).all()), f"{name} must be finite, got NaN or infinity")
     return array
 
@@ -63,9 +49,25 @@ def axes_of(ax: Axes | None, width: float | None = None, height: float | None = 
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
+def panels(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """A figure of so many axes in lines, each of this size in inches; the rest is empty."""
+    rows, size = -(-count // columns), (width * columns, height * -(-count // columns))
+    fig, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for ax in axes.flat[count:]:
+        ax.axis("off")
+    return fig, list(axes.flat[:count])
+
+
 def figure_of(ax: Axes) -> Figure:
     """The figure of some axes."""
     return cast(Figure, ax.figure)
+
+
+def outline(ax: Axes, color: str = "#bbbbbb") -> None:
+    """A thin line around axes without a grid."""
+    ax.grid(False)
+    ax.spines[:].set_visible(True)
+    ax.spines[:].set_color(color)
 
 
 def rectangle(ax: Axes, x: float, y: float, width: float, height: float, **style: Any) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from ..validate import require
-from .canvas import as_array, centred, frame, rectangle, shade
+from .canvas import as_array, centred, frame, outline, rectangle, shade
 from .styling import COLORS
 
 __all__ = ["episode_rows"]
@@ -35,23 +33,13 @@ def episode_rows(
             picture, as long as its weight.
         said: ``(R,)``, the answers of a network, written over the query; wrong ones are marked.
     """
-    pictures, queries = as_array("support", support, 4), as_array("query", query, 3)
-    classes = as_array("labels", labels, 2).astype(int)
+    pictures = as_array("support", support, 4)
     rows, examples, size = pictures.shape[:3]
-    shapes = (rows, *pictures.shape[2:]), (rows, examples)
-    require(
-        (queries.shape, classes.shape) == shapes,
-        f"query and labels must be {shapes[0]} and {shapes[1]} for this support, got "
-        f"{queries.shape} and {classes.shape}",
-    )
-    true = None if answers is None else _one_per_row("answers", answers, rows)
-    predicted = None if said is None else _one_per_row("said", said, rows)
-    shares = None if weights is None else as_array("weights", weights, 2)
-    require(
-        shares is None or shares.shape == (rows, examples + 1),
-        f"weights must be {(rows, examples + 1)}, one for each example and one for the query "
-        f"itself, got {None if shares is None else shares.shape}",
-    )
+    queries = as_array("query", query, (rows, *pictures.shape[2:]))
+    classes = as_array("labels", labels, (rows, examples)).astype(int)
+    true = None if answers is None else as_array("answers", answers, (rows,)).astype(int)
+    predicted = None if said is None else as_array("said", said, (rows,)).astype(int)
+    shares = None if weights is None else as_array("weights", weights, (rows, examples + 1))
     columns, height = examples + 1, 1.22 if shares is None else 1.4
     figsize = (min(8.2, 0.98 * columns + 0.4), height * rows)
     fig, axes = plt.subplots(rows, columns, figsize=figsize, squeeze=False, layout="constrained")
@@ -61,9 +49,7 @@ def episode_rows(
             top = max(1.0, pictures.max())
             ax.imshow(image, cmap="Greys", vmin=0, vmax=top, interpolation="nearest")
             ax.set(xticks=[], yticks=[])
-            ax.grid(False)
-            ax.spines[:].set_visible(True)
-            ax.spines[:].set_color("#bbbbbb")
+            outline(ax)
             color = "#222222"
             if s < examples:
                 text = str(classes[r, s])
@@ -85,9 +71,3 @@ def episode_rows(
                 text = f"{share:.2f}"
                 centred(ax, x, y + 0.07 * size, text, 8, ha=ha, clip_on=False, color=ink)
     return fig
-
-
-def _one_per_row(name: str, values: Any, rows: int) -> np.ndarray:
-    array = as_array(name, values, 1).astype(int)
-    require(len(array) == rows, f"{name} must hold {rows} numbers, one per row, got {len(array)}")
-    return array

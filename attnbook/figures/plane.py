@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..validate import require
-from .canvas import arrow, as_array, axes_of, figure_of, line, shade
+from .canvas import arrow, as_array, axes_of, figure_of, line, outline, panels, shade
 from .styling import COLORS
 
 __all__ = ["plane_walk", "pointer_steps", "triangulation", "tour_ring"]
@@ -45,9 +44,7 @@ def _axes(points: np.ndarray, ax: Axes | None) -> Axes:
     margin = 0.09 * max(*(high - low), 1e-9)
     (left, bottom), (right, top) = low - margin, high + margin
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xticks=[], yticks=[])
-    ax.spines[:].set_visible(True)
-    ax.spines[:].set_color("#cccccc")
-    ax.grid(False)
+    outline(ax, "#cccccc")
     return ax
 
 
@@ -184,13 +181,8 @@ def pointer_steps(points: Any, walk: Sequence[int], weights: Any, *, columns: in
         f"weights must be ({len(walk)}, {n}), or with END ({len(walk)} or {len(walk) + 1}, "
         f"{n + 1}), got shape {matrix.shape}",
     )
-    columns = min(columns, steps)
-    rows = -(-steps // columns)
-    size = (1.9 * columns, 2.15 * rows)
-    fig, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-    for ax in axes.flat[steps:]:
-        ax.axis("off")
-    for k, ax in enumerate(axes.flat[:steps]):
+    fig, axes = panels(steps, min(columns, steps), 1.9, 2.15)
+    for k, ax in enumerate(axes):
         _axes(xy, ax)
         past = walk[:k]
         if len(past) > 1:

@@ -33,14 +33,9 @@ def memory_machine(memory: Any, read_weights: Any, write_weights: Any) -> Figure
     numbers = as_array("memory", memory, 2)
     n, width = numbers.shape
     heads = {
-        "read": as_array("read_weights", read_weights, 1),
-        "write": as_array("write_weights", write_weights, 1),
+        "read": as_array("read_weights", read_weights, (n,)),
+        "write": as_array("write_weights", write_weights, (n,)),
     }
-    for name, row in heads.items():
-        require(
-            len(row) == n,
-            f"{name}_weights must hold {n} numbers, one per slot of memory, got {len(row)}",
-        )
     ax = axes_of(None, 7.4, 3.5)
     left, cell, top = 5.6, 0.32, 3.1
     height, right = top / n, left + width * cell

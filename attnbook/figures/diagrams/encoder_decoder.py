@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from ...validate import require
+from ...validate import check_integer, require
 from ..canvas import arrow, as_array, axes_of, centred, figure_of
 from ..styling import COLORS
 
@@ -69,12 +69,8 @@ def encoder_decoder(
         text = "all that\npasses"
         centred(ax, (n - 1 + shift) / 2, 0.42, text, 8.5, va="bottom", color=COLORS[1])
     else:
-        weights = as_array("attention", attention, 1)
-        require(
-            len(weights) == n and 0 <= step < m,
-            f"attention must hold {n} weights and step lie in 0..{m - 1}, got {len(weights)}, "
-            f"{step}",
-        )
+        weights = as_array("attention", attention, (n,))
+        check_integer("step", step, 0, m - 1)
         middle = (n - 1) / 2
         labelled_box(ax, middle, 1.75, f"$c_{{{step + 1}}}$", COLORS[2], width=0.8)
         behind = dict(facecolor="#fbfbf8", edgecolor="none", pad=0.5)

@@ -20,15 +20,14 @@ _KINDS = {"convolution": COLORS[0], "attention": COLORS[1]}
 _REST, _INK = "#cfcfca", "#333333"
 
 
-def reached(reads: Sequence, target: int = -1) -> list[np.ndarray]:
-    """Which positions of each level, inputs first, one position of the last level depends on.
+def reached(reads: Sequence) -> list[np.ndarray]:
+    """Which positions of each level, inputs first, the last position of the last level depends on.
 
-    ``at_L = {target}``, ``at_{l−1} = {j : some t of at_l reads j}``
+    ``at_L = {T − 1}``, ``at_{l−1} = {j : some t of at_l reads j}``
 
     Args:
         reads: For each layer, the first one first, ``(T, T)``: entry (t, j) says whether position t
             reads position j.
-        target: Position of the last level, from 0, or from −1 backwards.
 
     Returns:
         L + 1 boolean arrays ``(T,)``.
@@ -40,8 +39,7 @@ def reached(reads: Sequence, target: int = -1) -> list[np.ndarray]:
     require(
         set(shapes) == {(size, size)}, f"reads must hold square matrices of one size, got {shapes}"
     )
-    require(-size <= target < size, f"target must be one of the {size} positions, got {target!r}")
-    levels = [np.arange(size) == target % size]
+    levels = [np.arange(size) == size - 1]
     for matrix in reversed(matrices):
         levels.insert(0, matrix[levels[0]].any(0))
     return levels

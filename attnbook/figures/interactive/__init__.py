@@ -1,29 +1,15 @@
 """Figures to touch, for notebooks and pages: a file of Python and one of JavaScript for each."""
 
-from .attention import (
-    alignment_steps,
-    mask_painter,
-    position_products,
-    rotary_scores,
-    softmax_of_products,
-)
-from .decoding import beam_steps, tour_steps
-from .figure import InteractiveFigure
-from .heads import head_viewer, view_heads
-from .memory import addressing_steps, delta_rule_steps, machine_steps
+from . import attention, decoding, figure, heads, memory
+from .attention import *  # noqa: F403
+from .decoding import *  # noqa: F403
+from .figure import *  # noqa: F403
+from .heads import *  # noqa: F403
+from .memory import *  # noqa: F403
 
-__all__ = [
-    "InteractiveFigure",
-    "addressing_steps",
-    "alignment_steps",
-    "beam_steps",
-    "delta_rule_steps",
-    "head_viewer",
-    "machine_steps",
-    "mask_painter",
-    "position_products",
-    "rotary_scores",
-    "softmax_of_products",
-    "tour_steps",
-    "view_heads",
-]
+__all__ = []
+__all__ += attention.__all__
+__all__ += decoding.__all__
+__all__ += figure.__all__
+__all__ += heads.__all__
+__all__ += memory.__all__

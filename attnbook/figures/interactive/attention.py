@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...validate import require
+from ...validate import check_choice, check_integer, require
 from ..canvas import as_array
 from .figure import InteractiveFigure
 
@@ -37,7 +37,7 @@ def softmax_of_products(query: Any, keys: Any, *, width: int, still: Figure) -> 
         f"keys must be (draws, n, d) for queries of shape {q.shape}, got shape {k.shape}",
     )
     widths = [2**e for e in range(int(np.log2(q.shape[1])) + 1)]
-    require(width in widths, f"width must be one of {widths}, got {width}")
+    check_choice("width", width, widths)
     products = np.stack([np.einsum("bd,bnd->bn", q[:, :w], k[:, :, :w]) for w in widths], axis=1)
     data = {"products": products, "widths": widths, "width": width}
     return InteractiveFigure(
@@ -58,8 +58,7 @@ def mask_painter(
     """
     words = [str(word) for word in words]
     require(len(words) > 0, "words must hold at least one word, got none")
-    real = len(words) if real is None else real
-    require(0 < real <= len(words), f"real must be between 1 and {len(words)}, got {real}")
+    real = check_integer("real", len(words) if real is None else real, 1, len(words))
     data = {"words": words, "real": real}
     return InteractiveFigure(
         "mask", "A mask to paint: who may look at whom in a sentence", data, still
@@ -87,7 +86,7 @@ def position_products(
         f"widths must be even numbers, got {widths}",
     )
     for name, place in (("first", first), ("second", second)):
-        require(0 <= place < length, f"{name} must be between 0 and {length - 1}, got {place}")
+        check_integer(name, place, 0, length - 1)
     data = {
         "widths": widths, "width": widths[0], "length": length, "first": first, "second": second,
     }  # fmt: skip
@@ -120,7 +119,7 @@ def rotary_scores(
     """
     require(len(examples) > 0, "examples must hold at least one example, got none")
     for name, place in (("query", query), ("key", key)):
-        require(0 <= place < length, f"{name} must be between 0 and {length - 1}, got {place}")
+        check_integer(name, place, 0, length - 1)
     shown = []
     for name, *arrays in examples:
         q, k, omega = map(as_array, ("query", "key", "frequencies"), arrays, (1, 1, 1))
@@ -151,19 +150,15 @@ def alignment_steps(
     require(len(sentences) > 0, "sentences must hold at least one sentence, got none")
     data = {"sentences": [_sentence(*one) for one in sentences], "t": word}
     words = min(len(one["target"]) for one in data["sentences"])
-    require(0 <= word < words, f"word must be between 0 and {words - 1}, got {word}")
+    check_integer("word", word, 0, words - 1)
     return InteractiveFigure(
         "alignment", "A translation, word by word, and what each word looked at", data, still
     )
 
 
 def _sentence(weights: Any, source: Sequence[str], target: Sequence[str]) -> dict[str, Any]:
-    matrix = as_array("weights", weights, 2)
-    require(
-        matrix.shape == (len(target), len(source)) and matrix.size > 0,
-        f"weights must be ({len(target)}, {len(source)}), a row for each word of the target, got "
-        f"shape {matrix.shape}",
-    )
+    matrix = as_array("weights", weights, (len(target), len(source)))
+    require(matrix.size > 0, "source and target must hold at least one word each")
     return {
         "weights": matrix, "source": [str(s) for s in source], "target": [str(t) for t in target],
     }  # fmt: skip

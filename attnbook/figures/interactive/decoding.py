@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from ...validate import require
+from ...validate import check_integer, require
 from ..canvas import as_array
 from .figure import InteractiveFigure
 
@@ -38,8 +38,8 @@ def beam_steps(
         truth: the right answer, if it is to be shown.
         still: what is shown where no script runs.
     """
-    require(beam_size >= 1, f"beam_size must be 1 or more, got {beam_size}")
-    require(longest >= 1, f"longest must be 1 or more, got {longest}")
+    check_integer("beam_size", beam_size)
+    check_integer("longest", longest)
     nodes: list[tuple[int, str, float]] = [(-1, "", 0.0)]  # parent, word, log p of the word
     prefixes: list[tuple[str, ...]] = [()]
     opened: dict[int, list[int]] = {}
@@ -100,9 +100,8 @@ def tour_steps(
 
     Source: figure 1 of Vinyals, Fortunato and Jaitly 2015 is the idea of such a picture.
     """
-    xy, rows = as_array("points", points, 2), as_array("weights", weights, 2)
-    n = len(xy)
-    require(xy.shape == (n, 2) and n > 0, f"points must be (n, 2), got shape {xy.shape}")
+    n, rows = len(points), as_array("weights", weights, 2)
+    xy = as_array("points", points, (n, 2))
     require(
         len(rows) == n and rows.shape[1] in (n, n + 1),
         f"weights must be ({n}, {n}) or ({n}, {n + 1}), got shape {rows.shape}",
@@ -113,7 +112,7 @@ def tour_steps(
             sorted(tour) == list(range(n)),
             f"{name} must visit each of the {n} cities once, got {tour}",
         )
-    require(0 <= step <= n, f"step must be between 0 and {n}, got {step}")
+    check_integer("step", step, 0, n)
     data = {"points": xy, "weights": rows[:, :n], "step": step, **tours}
     return InteractiveFigure(
         "tour", "The tour of a pointer network, step by step over the shortest tour", data, still

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..canvas import as_array, plain
-from ..styling import CMAP
+from ...validate import check_choice, check_integer, require
+from ..canvas import as_array, heat, numbers, plain
 from .figure import InteractiveFigure
 
 __all__ = ["head_viewer", "view_heads"]
@@ -25,30 +25,21 @@ class _Part(NamedTuple):
 
 
 def head_viewer(
-    weights,
-    rows: Sequence[str],
-    columns: Sequence[str] | None = None,
-    *,
-    name: str = "self-attention",
-    layer: int = 0,
-    head: int = 0,
-    row: int = 0,
+    weights, rows: Sequence[str], *, layer: int = 0, head: int = 0, row: int = 0
 ) -> InteractiveFigure:
     """Show the weights of one sentence, a head at a time: a map, and for one word the numbers, to
     three digits. The reader chooses layer, head and word.
 
     Args:
-        weights: ``(layers, h, m, n)``, or ``(h, m, n)``, or ``(m, n)``, each between 0 and 1. More
+        weights: ``(layers, h, n, n)``, or ``(h, n, n)``, or ``(n, n)``, each between 0 and 1. More
             rows and columns than tokens (padding) are cut off.
-        rows: the m tokens that look.
-        columns: the n tokens that are looked at; the rows again when not given.
-        name: what the attention is called.
+        rows: the tokens, which look and are looked at.
         layer, head, row: what is shown first, counted from 0. (The viewer itself counts from 1.)
 
     Source: the idea of figures 3 to 5 of Vaswani et al. 2017, and of the tools after it.
     """
-    part = _part("weights", name, weights, rows, rows if columns is None else columns)
-    return _figure([part], _first([part], 0, layer, head, row))
+    part = _part("weights", "self-attention", weights, rows, rows)
+    return _figure([part], _first(part, 0, layer, head, row))
 
 
 def view_heads(
@@ -86,28 +77,25 @@ def view_heads(
         "decoder": "decoder, over the target",
         "cross": "decoder, over the source",
     }
-    if not named or set(named) - set(titles):
-        raise ValueError(
-            f"weights must be named {', '.join(titles)}, got {', '.join(map(str, named)) or 'none'}"
-        )
-    if target is None and set(named) - {"encoder"}:
-        raise ValueError(
-            f"target must be given for weights named "
-            f"{', '.join(sorted(set(named) - {'encoder'}))}, got None"
-        )
+    require(
+        len(named) > 0 and not set(named) - set(titles),
+        f"weights must be named {', '.join(titles)}, got {', '.join(map(str, named)) or 'none'}",
+    )
+    require(
+        target is not None or set(named) == {"encoder"},
+        f"target must be given for weights named {', '.join(named)}, got None",
+    )
     written, read = [*(target or ()), END], [START, *(target or ())]
     tokens = {"encoder": (source, source), "decoder": (written, read), "cross": (written, source)}
     parts = [
         _part(f"weights of {key}", titles[key], _of_sentence(key, value, index), *tokens[key])
         for key, value in named.items()
     ]
-    if part is not None and part not in named:
-        raise ValueError(f"part must be one of {', '.join(named)}, got {part!r}")
-    first = 0 if part is None else list(named).index(part)
-    return _figure(parts, _first(parts, first, layer, head, row))
+    first = 0 if part is None else list(named).index(check_choice("part", part, named))
+    return _figure(parts, _first(parts[first], first, layer, head, row))
 
 
-def _figure(parts: Sequence[_Part], first: tuple[int, int, int, int]) -> InteractiveFigure:
+def _figure(parts: Sequence[_Part], first: Sequence[int]) -> InteractiveFigure:
     shown = "; ".join(
         f"{p.name}: {_many(p.weights.shape[0], 'layer')} of {_many(p.weights.shape[1], 'head')}, "
         f"{len(p.rows)} by {len(p.columns)} words"
@@ -128,67 +116,44 @@ def _figure(parts: Sequence[_Part], first: tuple[int, int, int, int]) -> Interac
 
 
 def _of_sentence(key: str, value, index: int) -> np.ndarray:
-    layers = [value] if hasattr(value, "shape") else list(value)
-    if not layers or any(one is None for one in layers):
-        raise ValueError(
-            f"weights of {key} must hold a tensor for each layer, got "
-            f"{'none' if not layers else 'None'}: ask the model "
-            "with need_weights=True"
-        )
-    arrays = [as_array(f"weights of {key}", one, 4) for one in layers]
-    if len({array.shape for array in arrays}) != 1:
-        raise ValueError(
-            f"weights of {key} must have one shape in all layers, got "
-            f"{[array.shape for array in arrays]}"
-        )
-    if not 0 <= index < len(arrays[0]):
-        raise ValueError(f"index must lie in 0..{len(arrays[0]) - 1}, got {index!r}")
-    return np.stack([array[index] for array in arrays])
+    name, layers = f"weights of {key}", [value] if hasattr(value, "shape") else list(value)
+    require(
+        len(layers) > 0 and all(one is not None for one in layers),
+        f"{name} must hold a tensor for each layer: ask the model with need_weights=True",
+    )
+    first = as_array(name, layers[0], 4)
+    check_integer("index", index, 0, len(first) - 1)
+    return np.stack([as_array(name, one, first.shape)[index] for one in layers])
 
 
 def _part(argument: str, name: str, weights, rows: Sequence[str], columns: Sequence[str]) -> _Part:
-    shape = np.shape(weights.detach().cpu() if hasattr(weights, "detach") else weights)
-    if len(shape) not in (2, 3, 4):
-        raise ValueError(
-            f"{argument} must have the shape (layers, h, m, n), (h, m, n) or (m, n), got {shape}"
-        )
-    array = as_array(argument, weights, len(shape))
-    array = array.reshape((1,) * (4 - len(shape)) + shape)
+    array = numbers(weights)
+    require(
+        array.ndim in (2, 3, 4),
+        f"{argument} must have the shape (layers, h, m, n), (h, m, n) or (m, n), got {array.shape}",
+    )
+    array = as_array(argument, array.reshape((1,) * (4 - array.ndim) + array.shape), 4)
     for said, words in (("rows", rows), ("columns", columns)):
-        if isinstance(words, str) or not len(words):
-            raise ValueError(
-                f"{said} must hold at least one token, got {words!r}; split a sentence first"
-            )
-    rows, columns = tuple(map(str, rows)), tuple(map(str, columns))
-    if 0 in array.shape or array.shape[2] < len(rows) or array.shape[3] < len(columns):
-        raise ValueError(
-            f"{argument} must cover {len(rows)} rows and {len(columns)} columns, got shape {shape}"
+        require(
+            not isinstance(words, str) and len(words) > 0,
+            f"{said} must hold at least one token, got {words!r}; split a sentence first",
         )
+    require(
+        array.size > 0 and array.shape[2] >= len(rows) and array.shape[3] >= len(columns),
+        f"{argument} must cover {len(rows)} rows and {len(columns)} columns, got {array.shape}",
+    )
     array = array[:, :, : len(rows), : len(columns)]
-    if array.min() < -1e-3 or array.max() > 1 + 1e-3:
-        raise ValueError(
-            f"{argument} must lie between 0 and 1, got {array.min():g} to {array.max():g}: are "
-            f"these scores?"
-        )
-    return _Part(name, array.clip(0, 1), rows, columns)
+    require(
+        array.min() >= -1e-3 and array.max() <= 1 + 1e-3,
+        f"{argument} must lie between 0 and 1, got {array.min():g} to {array.max():g}: are these "
+        "scores?",
+    )
+    return _Part(name, array.clip(0, 1), tuple(map(str, rows)), tuple(map(str, columns)))
 
 
-def _first(
-    parts: Sequence[_Part], part: int, layer: int, head: int, row: int
-) -> tuple[int, int, int, int]:
-    sizes = parts[part].weights.shape
-    for name, value, size in (
-        ("layer", layer, sizes[0]),
-        ("head", head, sizes[1]),
-        ("row", row, sizes[2]),
-    ):
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, np.integer))
-            or not 0 <= value < size
-        ):
-            raise ValueError(f"{name} must be an integer in 0..{size - 1}, got {value!r}")
-    return part, int(layer), int(head), int(row)
+def _first(part: _Part, number: int, *places: int) -> list[int]:
+    named = zip(("layer", "head", "row"), places, part.weights.shape)
+    return [number, *(check_integer(name, place, 0, size - 1) for name, place, size in named)]
 
 
 def _many(number: int, what: str) -> str:
@@ -199,31 +164,20 @@ def _still(parts: Sequence[_Part]) -> Figure:
     """A map of each head, a row of maps a layer."""
     lines = [(p, layer) for p in parts for layer in range(p.weights.shape[0])]
     across = max(p.weights.shape[1] for p in parts)
-    figure = Figure(
-        figsize=(7.2, 0.3 + 1.75 * len(lines) * min(1.0, 4 / across)), layout="constrained"
-    )
+    height = 0.3 + 1.75 * len(lines) * min(1.0, 4 / across)
+    figure = Figure(figsize=(7.2, height), layout="constrained")
     axes = figure.subplots(len(lines), across, squeeze=False)
     for (p, layer), line in zip(lines, axes):
         for head, ax in enumerate(line):
-            ax.axis("off")
             if head >= p.weights.shape[1]:
+                ax.axis("off")
                 continue
-            ax.axis("on")
-            ax.imshow(
-                p.weights[layer, head],
-                cmap=CMAP,
-                vmin=0,
-                vmax=1,
-                aspect="auto",
-                interpolation="nearest",
-            )
+            heat(ax, p.weights[layer, head], interpolation="nearest")
             ax.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=7, pad=2)
             ax.grid(False)
-            ax.tick_params(
-                length=0, labelsize=5 if max(len(p.rows), len(p.columns)) > 12 else 6, pad=1
-            )
-            ax.set_xticks([])
-            ax.set_yticks([])
+            size = 5 if max(len(p.rows), len(p.columns)) > 12 else 6
+            ax.tick_params(length=0, labelsize=size, pad=1)
+            ax.set(xticks=[], yticks=[])
             if head == 0:
                 if len(p.rows) <= 26:
                     ax.set_yticks(range(len(p.rows)), list(map(_math_free, p.rows)))

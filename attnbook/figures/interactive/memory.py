@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...validate import check_integer, require
+from ...validate import check_choice, check_integer, check_number, require
 from ..canvas import as_array
+from ..weights.heads import ring
 from .figure import InteractiveFigure
 
 __all__ = ["addressing_steps", "delta_rule_steps", "machine_steps"]
@@ -43,13 +44,9 @@ def addressing_steps(
 
     Source: section 3.3.2 and figure 2 of Graves, Wayne and Danihelka 2014.
     """
-    rows, wanted = as_array("memory", memory, 2), as_array("key", key, 1)
-    before = as_array("previous", previous, 1)
-    require(
-        len(rows) > 0 and rows.shape[1:] == wanted.shape and before.shape == rows.shape[:1],
-        f"memory (N, d), key (d,) and previous (N,) must fit, got shapes {rows.shape}, "
-        f"{wanted.shape} and {before.shape}",
-    )
+    rows = as_array("memory", memory, 2)
+    wanted = as_array("key", key, rows.shape[1:])
+    before = as_array("previous", previous, rows.shape[:1])
     ranges = {
         "strength": (strength, 0, 20),
         "gate": (gate, 0, 1),
@@ -57,7 +54,7 @@ def addressing_steps(
         "gamma": (gamma, 1, 10),
     }
     for name, (value, low, high) in ranges.items():
-        require(low <= value <= high, f"{name} must be between {low} and {high}, got {value}")
+        check_number(name, value, least=low, most=high)
     require(
         len(names) in (0, len(rows)),
         f"names must be one for each of the {len(rows)} slots, got {len(names)}",
@@ -99,17 +96,17 @@ def machine_steps(
 
     Source: the idea of figure 6 of Graves, Wayne and Danihelka 2014.
     """
-    held, looks = as_array("memory", memory, 3), as_array("weights", weights, 3)
-    given, said = as_array("inputs", inputs, 2), as_array("outputs", outputs, 2)
+    held = as_array("memory", memory, 3)
     T, N, _ = held.shape
+    looks = as_array("weights", weights, (T, len(names), N))
+    given, said = as_array("inputs", inputs, 2), as_array("outputs", outputs, 2)
     require(
-        looks.shape == (T, len(names), N) and len(given) == len(said) == len(titles) == T,
-        f"memory of shape {held.shape} needs weights ({T}, {len(names)}, {N}), inputs, outputs and "
-        f"titles of {T} steps, got {looks.shape}, {len(given)}, {len(said)} and {len(titles)}",
+        len(given) == len(said) == len(titles) == T,
+        f"inputs, outputs and titles must be of {T} steps, as memory is, got {len(given)}, "
+        f"{len(said)} and {len(titles)}",
     )
     check_integer("step", step, 0, T - 1)
-    shown = check_integer("count", N if count is None else count, 1, N)
-    slots = [(first + k) % N for k in range(shown)]
+    slots = ring(first, count, N)
     data = {
         "memory": held[:, slots].round(3), "weights": looks[:, :, slots].round(3),
         "inputs": given.round(3), "outputs": said.round(3), "slots": slots, "t": step,
@@ -128,7 +125,6 @@ def delta_rule_steps(
     entries: Sequence[str],
     read: str,
     written: int = 0,
-    strength: float = 1.0,
     still: Figure,
 ) -> InteractiveFigure:
     r"""Show two memories of one matrix while pairs are written to them one after the other: a sum,
@@ -143,20 +139,13 @@ def delta_rule_steps(
         entries: what the d_v numbers of a value are called.
         read: the name of the key that is read with first.
         written: how many pairs are written first.
-        strength: :math:`β`, between 0 and 1, shown first.
         still: what is shown where no script runs.
 
     Source: equation 24 of Schlag, Irie and Schmidhuber 2021.
     """
-    k, v = as_array("keys", keys, 2), as_array("values", values, 2)
+    k, v = as_array("keys", keys, 2), as_array("values", values, (len(keys), len(entries)))
     require(
-        len(k) == len(v) == len(names) > 0,
-        f"keys, values and names must be one for each pair, got {len(k)}, {len(v)} and "
-        f"{len(names)}",
-    )
-    require(
-        len(entries) == v.shape[1],
-        f"entries must be one for each of the {v.shape[1]} numbers of a value, got {len(entries)}",
+        len(names) == len(k) > 0, f"names must be one for each of {len(k)} keys, got {len(names)}"
     )
     pairs = [
         {"key": key, "value": value, "names": [str(a), str(b)]}
@@ -169,12 +158,11 @@ def delta_rule_steps(
             bool(np.array_equal(first.setdefault(name, pair["key"]), pair["key"])),
             f"keys of one name must be equal, got two of {name}",
         )
-    require(read in first, f"read must be one of {', '.join(first)}, got {read}")
-    require(0 <= written <= len(k), f"written must be between 0 and {len(k)}, got {written}")
-    require(0 <= strength <= 1, f"strength must be between 0 and 1, got {strength}")
+    check_choice("read", read, first)
+    check_integer("written", written, 0, len(k))
     data = {
         "pairs": pairs, "keys": list(first), "entries": list(map(str, entries)), "read": read,
-        "written": written, "strength": float(strength),
+        "written": written, "strength": 1.0,
     }  # fmt: skip
     return InteractiveFigure(
         "delta", "Two memories, a sum and one with the delta rule, pair after pair", data, still

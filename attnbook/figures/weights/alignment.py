@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ...validate import require
+from ...validate import check_integer, require
 from ..canvas import (
     arrow,
     as_array,
@@ -19,6 +19,7 @@ from ..canvas import (
     figure_of,
     frame,
     heat,
+    outline,
     plain,
     rectangle,
     shade,
@@ -73,9 +74,7 @@ def alignment(
     ax.set_yticks(range(len(target)), list(map(plain, target)))
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
-    ax.grid(False)
-    ax.spines[:].set_visible(True)
-    ax.spines[:].set_color("#bbbbbb")
+    outline(ax)
     for row, positions in enumerate(framed):
         for column in positions:
             frame(ax, column - 0.5, row - 0.5, 1, 1, linewidth=1.5)
@@ -94,12 +93,8 @@ def word_arcs(words: Sequence[str], weights: Any, query: int, ax: Axes | None = 
 
     Source: the idea of figure 2 of Weng 2018.
     """
-    row = as_array("weights", weights, 1)
-    require(
-        len(row) == len(words) and 0 <= query < len(words),
-        f"weights must hold one number per word ({len(words)}) and query be one of them, got "
-        f"{len(row)}, {query}",
-    )
+    row = as_array("weights", weights, (len(words),))
+    check_integer("query", query, 0, len(words) - 1)
     ax = axes_of(ax, min(7.6, 1.05 * len(words) + 0.4), 2.4)
     for j, weight in enumerate(row):
         if j != query and weight >= 0.005:
@@ -135,11 +130,8 @@ def text_heat(words: Sequence[str], weights: Any) -> Figure:
         words: The text.
         weights: ``(len(words),)`` between 0 and 1.
     """
-    row = as_array("weights", weights, 1)
-    require(
-        len(row) == len(words) > 0,
-        f"weights must hold one number per word ({len(words)}, at least one), got {len(row)}",
-    )
+    row = as_array("weights", weights, (len(words),))
+    require(len(row) > 0, "words must hold at least one word, got none")
     require(
         row.min() >= -1e-3 and row.max() <= 1 + 1e-3,
         f"weights must lie between 0 and 1, got {row.min():g} to {row.max():g}",

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ...validate import require
-from ..canvas import as_array, axes_of, figure_of, frame, plain
+from ..canvas import as_array, axes_of, figure_of, frame, panels, plain
 
 __all__ = ["picture", "picture_words"]
 
@@ -101,16 +100,13 @@ def picture_words(
         height % grid[0] == width % grid[1] == 0,
         f"grid must divide a picture of {height} by {width} pixels, got {grid}",
     )
-    columns = 4
-    rows = -(-(len(words) + 1) // columns)
-    size = (1.85 * columns, (1.75 * height / width + 0.35) * rows)
-    fig, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-    for ax in axes.flat:
-        ax.axis("off")
-    axes.flat[0].imshow(pixels, interpolation="nearest")
-    axes.flat[0].set_title("the picture", fontsize=9.5, color="#555555", style="italic")
+    fig, axes = panels(len(words) + 1, 4, 1.85, 1.75 * height / width + 0.35)
+    axes[0].axis("off")
+    axes[0].imshow(pixels, interpolation="nearest")
+    axes[0].set_title("the picture", fontsize=9.5, color="#555555", style="italic")
     region = np.ones((height // grid[0], width // grid[1]))
-    for k, (ax, word) in enumerate(zip(axes.flat[1:], words)):
+    for k, (ax, word) in enumerate(zip(axes[1:], words)):
+        ax.axis("off")
         weight = matrix[k].reshape(grid)
         light = np.kron(weight / max(weight.max(), 1e-12), region)[..., None]
         ax.imshow(pixels * (0.22 + 0.78 * light), interpolation="nearest")

@@ -14,17 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ...validate import check_integer, require
-from ..canvas import as_array, figure_of, heat
+from ..canvas import as_array, figure_of, heat, outline
 from ..styling import COLORS
 
 __all__ = ["bit_panels", "head_weights"]
-
-
-def _outline(ax: Axes) -> None:
-    ax.grid(False)
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(True)
-    ax.spines[:].set_color("#bbbbbb")
 
 
 def _panel(ax: Axes, weights: np.ndarray, marks: Sequence[int]) -> None:
@@ -34,7 +27,8 @@ def _panel(ax: Axes, weights: np.ndarray, marks: Sequence[int]) -> None:
     for mark in marks:
         ax.axvline(mark + 0.5, color=COLORS[1], linewidth=1.8, linestyle=":")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _outline(ax)
+    outline(ax)
+    ax.tick_params(length=0)
 
 
 def _check_marks(marks: Sequence[int], steps: int) -> None:
@@ -102,7 +96,7 @@ def head_weights(
     """
     array = as_array("weights", weights, 3)
     T, heads, N = array.shape
-    slots = _window(first, count, N)
+    slots = ring(first, count, N)
     require(len(names) == heads, f"names must hold one per head ({heads}), got {len(names)}")
     _check_marks(marks, T)
     if axes is None:
@@ -117,6 +111,7 @@ def head_weights(
     return figure_of(axes[0])
 
 
-def _window(first: int, count: int | None, slots: int) -> list[int]:
+def ring(first: int, count: int | None, slots: int) -> list[int]:
+    """So many slots from the first on, all without a number; slot 0 follows the last one."""
     count = check_integer("count", slots if count is None else count, 1, slots)
     return [(first + k) % slots for k in range(count)]

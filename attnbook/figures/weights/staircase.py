@@ -28,12 +28,9 @@ def word_staircase(
 
     Source: the idea of figure 1 of Cheng, Dong and Lapata 2016, which is figure 6 of Weng 2018.
     """
-    matrix, n = as_array("weights", weights, 2), len(words)
-    require(
-        matrix.shape == (n, n) and n > 1,
-        f"weights must be ({n}, {n}), a row and a column per word, at least two, got shape "
-        f"{matrix.shape}",
-    )
+    n = len(words)
+    require(n > 1, f"words must be at least two, got {n}")
+    matrix = as_array("weights", weights, (n, n))
     require(
         all(matrix[t, j] == 0 for t in range(n) for j in range(t, n)),
         "weights must be 0 on the diagonal and above it: a word attends to earlier words only",

@@ -26,13 +26,13 @@ def first_of(figure):
 
 
 def test_a_layer_a_head_and_a_row_can_be_shown_first():
-    array = weights(2, 3, 6, 5)
+    array = weights(2, 3, 6, 6)
     words = [*"abcde", "</script><b>"]
-    figure = head_viewer(array, words, words[:5], layer=1, head=2, row=5)
+    figure = head_viewer(array, words, layer=1, head=2, row=5)
     first, part = first_of(figure)
     assert first == [0, 1, 2, 5] and part["rows"] == words
     np.testing.assert_allclose(np.array(part["weights"]) / 1000, array, rtol=0, atol=5.1e-4)
-    assert "2 layers of 3 heads, 6 by 5 words" in figure._repr_mimebundle_()["text/plain"]
+    assert "2 layers of 3 heads, 6 by 6 words" in figure._repr_mimebundle_()["text/plain"]
 
 
 def test_the_still_is_a_picture_of_every_head():
@@ -90,23 +90,21 @@ def test_weights_of_a_model_are_taken_as_they_come():
         )  # fmt: skip
 
 
+TWO = np.ones((1, 1, 2, 2))
+
 test_mistakes_are_named = refusals(
     ("weights must have", lambda: head_viewer(np.ones(3), list("abc"))),
     ("weights must cover", lambda: head_viewer(np.full((1, 1, 2, 3), 0.1), list("abc"))),
     ("weights must lie", lambda: head_viewer(np.full((1, 1, 3, 3), 2.0), list("abc"))),
     ("weights must be finite", lambda: head_viewer(np.full((3, 3), np.nan), list("abc"))),
     ("rows", lambda: head_viewer(np.eye(3), [])),
-    ("columns", lambda: head_viewer(np.eye(3), ["a"] * 3, "a b c")),
     ("layer", lambda: head_viewer(np.eye(3), ["a"] * 3, layer=1)),
     ("head", lambda: head_viewer(np.eye(3), ["a"] * 3, head=-1)),
     ("row", lambda: head_viewer(np.eye(3), ["a"] * 3, row=3)),
     ("index", lambda: view_heads(np.ones((1, 1, 3, 3)), ["a"] * 3, index=1)),
     ("weights of encoder must hold", lambda: view_heads([None], ["a"])),
     ("weights of encoder must hold", lambda: view_heads([], ["a"])),
-    (
-        "weights of encoder must have",
-        lambda: view_heads([np.ones((1, 1, 2, 2)), np.ones((1, 2, 2, 2))], ["a"]),
-    ),
+    ("weights of encoder must be", lambda: view_heads([TWO, TWO.repeat(2, 1)], ["a"])),
     ("target", lambda: view_heads({"cross": np.ones((1, 1, 2, 1))}, ["a"])),
     ("weights must be named", lambda: view_heads({"self": np.ones((1, 1, 1, 1))}, ["a"])),
     ("part", lambda: view_heads(np.ones((1, 1, 1, 1)), ["a"], part="cross")),

@@ -58,66 +58,37 @@ def test_the_style_names_only_the_figure_itself():
     assert all(rule.startswith("@ID") for rule in re.findall(r"[^{}\n]+(?=\{)", rules))
 
 
+def shown(kind, *given, **named):
+    return getattr(figures, kind)(*given, **named, still=still())
+
+
+ODD = ("odd", [1, 2], [1, 2], [1, 0.1])
+
 test_what_does_not_fit_is_named = refusals(
-    ("words", lambda: figures.mask_painter([], still=still())),
-    (
-        "memory of shape",
-        lambda: figures.machine_steps(**{**MACHINE, "titles": ["a"]}, still=still()),
-    ),
-    ("step", lambda: figures.machine_steps(**MACHINE, step=2, still=still())),
-    ("count", lambda: figures.machine_steps(**MACHINE, count=3, still=still())),
+    ("words", lambda: shown("mask_painter", [])),
+    ("inputs, outputs and titles", lambda: shown("machine_steps", **MACHINE | {"titles": ["a"]})),
+    ("step", lambda: shown("machine_steps", **MACHINE, step=2)),
+    ("count", lambda: shown("machine_steps", **MACHINE, count=3)),
     ("still", lambda: figures.mask_painter(["a"], still=None)),
-    (
-        "keys must",
-        lambda: figures.softmax_of_products([[1.0, 2]], [[[1.0]]], width=1, still=still()),
-    ),
-    (
-        "width",
-        lambda: figures.softmax_of_products([[1.0, 2]], [[[1.0, 2]]], width=3, still=still()),
-    ),
-    ("widths", lambda: figures.position_products([5], 9, first=0, second=1, still=still())),
-    ("second", lambda: figures.position_products([4], 9, first=0, second=9, still=still())),
-    ("weights", lambda: figures.alignment_steps([([[1.0]], ["a", "b"], ["c"])], still=still())),
-    ("word", lambda: figures.alignment_steps([([[1.0]], ["a"], ["c"])], word=1, still=still())),
-    ("gamma", lambda: figures.addressing_steps(**MEMORY | {"gamma": 0.5}, still=still())),
-    (
-        "memory (N, d)",
-        lambda: figures.addressing_steps(**MEMORY | {"gamma": 1, "previous": [1.0]}, still=still()),
-    ),
-    ("names", lambda: figures.addressing_steps(**MEMORY, gamma=1, names=["x"], still=still())),
-    ("examples", lambda: figures.rotary_scores([], 9, query=1, key=0, still=still())),
-    ("query must", lambda: figures.rotary_scores([TURNED], 9, query=9, key=0, still=still())),
-    (
-        "query and key",
-        lambda: figures.rotary_scores(
-            [("odd", [1, 2], [1, 2], [1, 0.1])], 9, query=1, key=0, still=still()
-        ),
-    ),
-    ("entries", lambda: figures.delta_rule_steps(**PAIRS | {"entries": ["a"]}, still=still())),
-    (
-        "keys, values and",
-        lambda: figures.delta_rule_steps(**PAIRS | {"names": [("a", "x")]}, still=still()),
-    ),
-    (
-        "keys of one",
-        lambda: figures.delta_rule_steps(**PAIRS | {"names": [("a", "x")] * 2}, still=still()),
-    ),
-    ("read", lambda: figures.delta_rule_steps(**PAIRS | {"read": "c"}, still=still())),
-    ("written", lambda: figures.delta_rule_steps(**PAIRS, written=3, still=still())),
-    ("strength", lambda: figures.delta_rule_steps(**PAIRS, strength=1.5, still=still())),
-    (
-        "beam_size",
-        lambda: figures.beam_steps(following, end=END, beam_size=0, longest=3, still=still()),
-    ),
-    (
-        "following",
-        lambda: figures.beam_steps(lambda words: {"a": 0.0}, end=END, longest=3, still=still()),
-    ),
-    ("best", lambda: figures.tour_steps(**TOUR, best=[0, 1, 1], still=still())),
-    (
-        "weights",
-        lambda: figures.tour_steps(
-            **TOUR | {"weights": [[1.0]] * 3}, best=[0, 1, 2], still=still()
-        ),
-    ),
+    ("keys", lambda: shown("softmax_of_products", [[1.0, 2]], [[[1.0]]], width=1)),
+    ("width", lambda: shown("softmax_of_products", [[1.0, 2]], [[[1.0, 2]]], width=3)),
+    ("widths", lambda: shown("position_products", [5], 9, first=0, second=1)),
+    ("second", lambda: shown("position_products", [4], 9, first=0, second=9)),
+    ("weights", lambda: shown("alignment_steps", [([[1.0]], ["a", "b"], ["c"])])),
+    ("word", lambda: shown("alignment_steps", [([[1.0]], ["a"], ["c"])], word=1)),
+    ("gamma", lambda: shown("addressing_steps", **MEMORY | {"gamma": 0.5})),
+    ("previous", lambda: shown("addressing_steps", **MEMORY | {"gamma": 1, "previous": [1.0]})),
+    ("names", lambda: shown("addressing_steps", **MEMORY, gamma=1, names=["x"])),
+    ("examples", lambda: shown("rotary_scores", [], 9, query=1, key=0)),
+    ("query must", lambda: shown("rotary_scores", [TURNED], 9, query=9, key=0)),
+    ("query and key", lambda: shown("rotary_scores", [ODD], 9, query=1, key=0)),
+    ("values", lambda: shown("delta_rule_steps", **PAIRS | {"entries": ["a"]})),
+    ("names", lambda: shown("delta_rule_steps", **PAIRS | {"names": [("a", "x")]})),
+    ("keys of one name", lambda: shown("delta_rule_steps", **PAIRS | {"names": [("a", "x")] * 2})),
+    ("read", lambda: shown("delta_rule_steps", **PAIRS | {"read": "c"})),
+    ("written", lambda: shown("delta_rule_steps", **PAIRS, written=3)),
+    ("beam_size", lambda: shown("beam_steps", following, end=END, beam_size=0, longest=3)),
+    ("following", lambda: shown("beam_steps", lambda words: {"a": 0.0}, end=END, longest=3)),
+    ("best", lambda: shown("tour_steps", **TOUR, best=[0, 1, 1])),
+    ("weights", lambda: shown("tour_steps", **TOUR | {"weights": [[1.0]] * 3}, best=[0, 1, 2])),
 )

@@ -1,6 +1,5 @@
 import numpy as np
-import pytest
-from refusing import refused
+from refusing import refusals
 
 from attnbook import figures
 
@@ -30,8 +29,8 @@ def test_the_looking_word_stands_last_in_a_colour_of_its_own():
     assert colored == WORDS[1:]
 
 
-@pytest.mark.parametrize(
-    ("weights", "words"), [(WEIGHTS[:3], "weights must be (4"), (np.eye(4), "weights must be 0")]
+test_mistakes_are_named = refusals(
+    ("words", lambda: figures.word_staircase(WORDS[:1], WEIGHTS)),
+    ("weights must be of shape", lambda: figures.word_staircase(WORDS, WEIGHTS[:3])),
+    ("weights must be 0", lambda: figures.word_staircase(WORDS, np.eye(4))),
 )
-def test_mistakes_are_named(weights, words):
-    refused(words, figures.word_staircase, WORDS, weights)
