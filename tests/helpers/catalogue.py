@@ -286,7 +286,7 @@ MAKE: dict[str, Callable[[], Entry]] = {
 }
 """How to make each; a name may stand for one class only."""
 
-BASE_CLASSES = {"Score", "ResidualConnection"}
+BASE_CLASSES = {"Score", "ResidualConnection", "SlidingWindow"}  # no layer each
 
 
 def make(name: str, seed: int = 0) -> Entry:
