@@ -489,6 +489,7 @@ def exercises(tree: Path) -> list[Table]:
                 number += is_exercise
                 if size > PARAMETERS and not is_exercise:
                     wide.append((size, node.name, name))
+            number += isinstance(node, ast.Call) and last_name(node) == "on_paper"
             sentences += id(node) not in told and _is_sentence(node)
             named += sum(map(_is_sentence, getattr(node, "keys", ())))
     counts = [(number, sentences, named, len(wide))]

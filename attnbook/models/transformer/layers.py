@@ -4,13 +4,11 @@ the residual connections around them.
 What a block expects of its modules:
 
 - attention: ``attention.read(x, cache=, mask=, position=, need_weights=)`` attends from positions x
-  to those of the cache and to x itself, and returns the context, the cache that includes x, and the
-  weights, a :class:`~attnbook.mechanisms.caches.key_value.Read`.
-  :class:`attnbook.MultiHeadAttention` has it, and :class:`attnbook.LinearAttention`, whose cache is
-  a state of fixed size. Attention over a source is ``attention(x, mask=, projected=,
-  need_weights=, position=)`` with what ``project(memory)`` made of it.
-- feed-forward: ``(batch, n, d)`` → the same. A mixture of experts or a memory of product keys can
-  stand here.
+  to those of the cache and to x itself; :class:`attnbook.MultiHeadAttention` has it, and
+  :class:`attnbook.LinearAttention`, whose cache is a state of fixed size. Attention over a source
+  is ``attention(x, mask=, projected=, need_weights=, position=)`` with what ``project(memory)``
+  made of it.
+- feed-forward: ``(batch, n, d)`` → the same, such as a mixture of experts.
 - residual: makes a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`, one per
   sublayer.
 
@@ -41,26 +39,23 @@ __all__ = [
 ]
 
 
-Position = int | torch.Tensor
-"""The position of the first row of x: an integer, or one for each text of the batch."""
+Position = int | torch.Tensor  # of the first row of x: an integer, or one for each text
 
 
 class Attention(Protocol):
     """The attention of a block, see above."""
 
-    def project(self, x: torch.Tensor, /) -> Any: ...
-
     read: Callable[..., Read]
+
+    def project(self, x: torch.Tensor, /) -> Any: ...
 
     def __call__(self, x: torch.Tensor, /, *arguments: Any, **options: Any) -> Any: ...
 
 
 class LayerOutput(NamedTuple):
     """The result of a block: ``x (batch, m, d)``, the ``cache`` for later positions, and
-    ``weights`` of its heads or None.
-
-    weights: of an :class:`EncoderLayer` ``(batch, h, m, n)``; of a :class:`DecoderLayer` a pair,
-    those of the target ``(batch, h, m, t)`` and those of the source ``(batch, h, m, n)``.
+    ``weights (batch, h, m, n)`` of its heads or None; of a :class:`DecoderLayer` a pair, those of
+    the target, with n = t, and those of the source.
     """
 
     x: torch.Tensor
@@ -69,10 +64,8 @@ class LayerOutput(NamedTuple):
 
 
 class Stacked(NamedTuple):
-    """The result of a stack of blocks: ``x (batch, m, d)``, and of every block, first to last, its
-    cache and its weights.
-
-    mask: who may be attended to in x, ``(batch, 1, m)``, of a stack that changes the length.
+    """The result of a stack: ``x (batch, m, d)``, the caches and the weights of all blocks, and
+    the ``mask (batch, 1, m)`` of x where the stack changes the length.
     """
 
     x: torch.Tensor
