@@ -12,8 +12,7 @@ What a block expects of its modules:
 - residual: makes a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`, one per
   sublayer.
 
-Stacks are lists of blocks, so one block may stand in a list several times, and a wrapper of a block
-is a block."""
+A block may stand in a stack several times, and a wrapper of a block is a block."""
 
 from __future__ import annotations
 
@@ -81,8 +80,7 @@ class EncoderLayer(nn.Module):
     :class:`~attnbook.mechanisms.layers.residual.PostNorm`, as in the paper,
     ``residual(x, f) = LayerNorm(x + dropout(f(x)))``.
 
-    Under a causal mask this is also the block of a decoder without a source, the decoder-only
-    Transformer.
+    Under a causal mask this is the block of a decoder-only Transformer.
 
     Args:
         attention, feed_forward: modules, see above; without the second, None, the block is the
