@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,26 +38,15 @@ def make(folder: Path, text: str) -> Path:
     return path.with_suffix(".ipynb")
 
 
-def nbval(notebook: Path, *more: str) -> subprocess.CompletedProcess:
-    """Strict nbval with the configuration of the project."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-c",
-        str(ROOT / "pyproject.toml"),
-        "--rootdir",
-        str(ROOT),
-        "-p",
-        "conftest",
-        "-p",
-        "no:cacheprovider",
-        *more,
-        str(notebook),
-    ]
+def nbval(folder: Path, *more: str) -> tuple[set[str], str]:
+    """Strict nbval with the configuration of the project: the notebooks of a folder that are red,
+    and all that was said.
+    """
+    command = [sys.executable, "-m", "pytest", "-q", "-c", ROOT / "pyproject.toml", "--rootdir"]
+    command += [ROOT, "-p", "conftest", "-p", "no:cacheprovider", *more, folder]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=HANGS, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=HANGS, env=env)
+    return set(re.findall(r"^FAILED \S*?(\w+)\.ipynb", done.stdout, re.MULTILINE)), done.stdout
 
 
 def encoded(picture: Image.Image) -> str:
@@ -110,54 +100,48 @@ def test_made_again_it_is_the_same_file_and_no_kernel_stays_behind(tmp_path):
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
 
 
-def test_the_book_s_environment(tmp_path, monkeypatch):
-    """Quick preset, no progress bars, no mirror, no GPU, whatever the caller has set."""
+ENVIRONMENT = """
+```{code-cell} ipython3
+import os
+names = "ATTNBOOK_DATA", "ATTNBOOK_PRESET", "ATTNBOOK_PROGRESS", "CUDA_VISIBLE_DEVICES"
+print([os.environ.get(name) for name in names])
+```
+"""
+FAULTS = {
+    "stale": (("print(total)", "print(total + 1)"), "Cell outputs differ"),
+    "error": (("print(total)", "raise RuntimeError(total)"), "RuntimeError"),
+    "large": (("1 GB", "1 MB"), "large.ipynb: used"),
+}
+
+
+def test_strict_nbval_goes_red_for_each_fault_and_for_nothing_else(made, tmp_path, monkeypatch):
+    """In the book's environment: quick preset, no progress bars, no mirror, no GPU, whatever the
+    caller has set.
+    """
     monkeypatch.setenv("ATTNBOOK_DATA", str(tmp_path))
     monkeypatch.setenv("ATTNBOOK_PRESET", "full")
     monkeypatch.setenv("MPLBACKEND", "agg")
-    shown = (
-        "import os\nprint([os.environ.get(k) for k in ('ATTNBOOK_DATA', 'ATTNBOOK_PRESET', "
-        "'ATTNBOOK_PROGRESS', 'CUDA_VISIBLE_DEVICES')])"
-    )
-    notebook = make(tmp_path, small.HEAD + "\n```{code-cell} ipython3\n" + shown + "\n```\n")
+    notebook = make(tmp_path, small.HEAD + ENVIRONMENT)
     assert "[None, 'quick', '0', '']" in notebook.read_text()
-    assert nbval(notebook).returncode == 0
+    notebook.rename(tmp_path / "environment.ipynb")
+    sound = copy_of(made, tmp_path)
+    for name, (fault, _) in FAULTS.items():
+        nb = nbformat.read(sound, as_version=4)
+        target = next(c for c in nb.cells if fault[0] in c.source)
+        target.source = target.source.replace(*fault)
+        nbformat.write(nb, tmp_path / f"{name}.ipynb")
+    red, said = nbval(tmp_path)
+    assert red == set(FAULTS) and not [w for _, w in FAULTS.values() if w not in said], said
 
 
-def test_the_small_notebook_passes(made):
-    done = nbval(made)
-    assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.parametrize(
-    "fault, said",
-    [
-        (("print(total)", "print(total + 1)"), "Cell outputs differ"),
-        (("print(total)", "raise RuntimeError(total)"), "RuntimeError"),
-    ],
-    ids=["stale output", "error"],
-)
-def test_strict_nbval_goes_red(made, tmp_path, fault, said):
-    notebook = copy_of(made, tmp_path)
-    nb = nbformat.read(notebook, as_version=4)
-    target = next(c for c in nb.cells if fault[0] in c.source)
-    target.source = target.source.replace(*fault)
-    nbformat.write(nb, notebook)
-    done = nbval(notebook)
-    assert done.returncode == 1 and said in done.stdout, done.stdout
-
-
-@pytest.mark.parametrize(
-    "code, said",
-    [("import time; time.sleep(3600)", "imeout"), ("import os; os._exit(1)", "failed")],
-    ids=["endless cell", "dead kernel"],
-)
-def test_a_cell_without_an_answer_goes_red(tmp_path, code, said):
+def test_a_cell_without_an_answer_goes_red(tmp_path):
     """It stands alone: no other cell may take longer than the few seconds."""
-    notebook = tmp_path / "small.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)]), notebook)
-    done = nbval(notebook, "--nbval-cell-timeout=3")
-    assert done.returncode == 1 and said in done.stdout, done.stdout
+    dead = {"endless": "import time; time.sleep(3600)", "dead": "import os; os._exit(1)"}
+    for name, code in dead.items():
+        nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+        nbformat.write(nb, tmp_path / f"{name}.ipynb")
+    red, said = nbval(tmp_path, "--nbval-cell-timeout=3")
+    assert red == set(dead) and "imeout" in said, said
 
 
 def test_the_builder_checks_pairs_and_rules(made, tmp_path, capsys, monkeypatch):
@@ -229,17 +213,9 @@ def test_measuring_alone_records_time_and_memory(made, tmp_path, capsys, monkeyp
 def test_instructors_make_their_version_with_one_command(tmp_path):
     (tmp_path / "99_small").mkdir()
     (tmp_path / "99_small" / "small.md").write_text(small.SOURCE, encoding="utf-8")
-    done = subprocess.run(
-        [
-            sys.executable,
-            ROOT / "tools" / "build_notebooks.py",
-            "--instructor",
-            tmp_path / "out",
-            tmp_path / "99_small",
-        ],
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, ROOT / "tools" / "build_notebooks.py", "--instructor"]
+    command += [tmp_path / "out", tmp_path / "99_small"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     text = (tmp_path / "out" / "99_small" / "small.ipynb").read_text()
     assert "return weights @ values" in text and "right." in text

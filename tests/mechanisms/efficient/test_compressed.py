@@ -257,9 +257,9 @@ def test_compressed_errors_name_the_argument():
     refused("kernel_size", MemoryCompressedAttention, D, H, kernel_size=0)
     refused(
         "mask",
-        MemoryCompressedAttention(D, H),
-        torch.randn(1, 4, D),
-        mask=torch.ones(4, 1, dtype=torch.bool).float(),
+        lambda: MemoryCompressedAttention(D, H)(
+            torch.randn(1, 4, D), mask=torch.ones(4, 1, dtype=torch.bool).float()
+        ),
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refused
 from torch import nn
 
 from attnbook import (
@@ -242,14 +243,10 @@ def test_chunks_go_on_after_prompts_of_different_lengths():
     for b in range(3):
         text = torch.cat([SOURCE[b, : LENGTHS[b]], TARGET[b]])[None]
         torch.testing.assert_close(read[b], model(text).logits[0, LENGTHS[b] :], **EXACT)
-    with pytest.raises(ValueError, match="tokens must be between 0 and 7"):
-        model.read(TARGET + 8, model.begin(3))
-    with pytest.raises(ValueError, match="token must be between 0 and 7, got numbers from"):
-        model.step(TARGET[:, 0] + 8, model.begin(3))
-    with pytest.raises(ValueError, match=r"token must be token ids \(batch\), .* torch.float64"):
-        model.step(TARGET[:, 0].double(), model.begin(3))
-    with pytest.raises(ValueError, match="^parts must be Parts, .* got dict"):
-        TransformerLM(8, {}, token_ids=TOKEN_IDS)
+    refused("tokens", lambda: model.read(TARGET + 8, model.begin(3)))
+    refused("token", lambda: model.step(TARGET[:, 0] + 8, model.begin(3)))
+    refused("token", lambda: model.step(TARGET[:, 0].double(), model.begin(3)))
+    refused("parts", TransformerLM, 8, {}, token_ids=TOKEN_IDS)
 
 
 def test_a_text_from_nothing_and_with_greedy_and_beam():

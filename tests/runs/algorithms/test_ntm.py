@@ -170,9 +170,9 @@ def test_the_match_counts_where_the_heads_peak():
     )
     refused(
         "net",
-        experiments.read_write_match,
-        NTM(3, 2, read_heads=2, slots=4, slot_width=2, hidden_size=2),
-        batch,
+        lambda: experiments.read_write_match(
+            NTM(3, 2, read_heads=2, slots=4, slot_width=2, hidden_size=2), batch
+        ),
     )
 
 

@@ -229,15 +229,16 @@ def test_all_models_are_compared_on_the_same_cities_in_both_forms(tmp_path, figu
     assert len({m["rows"][0]["length"]["greedy"] for m in figures["models"]}) == 7
     refused(
         "form",
-        reproduce,
-        "pointer-tours-10",
-        out=tmp_path,
-        device="cpu",
-        commit="abc",
-        form="some",
-        steps=1,
-        count=2,
-        test=(5,),
+        lambda: reproduce(
+            "pointer-tours-10",
+            out=tmp_path,
+            device="cpu",
+            commit="abc",
+            form="some",
+            steps=1,
+            count=2,
+            test=(5,),
+        ),
     )
 
 

@@ -4,6 +4,7 @@ step alone.
 
 import pytest
 import torch
+from refusing import refused
 
 from attnbook.tasks.algorithms.repeats import FIRST, RepeatBatches
 
@@ -34,12 +35,11 @@ def test_batches_depend_on_seed_and_step_alone():
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"period": (3, 32)}, "period must be shorter than length"),
-        ({"symbols": 10}, "period must be shorter than length and at most symbols, got 16"),
-        ({"period": 1}, "period must be an integer >= 2"),
-        ({"length": 0}, "length must"),
+        ({"period": (3, 32)}, "period must be shorter"),
+        ({"symbols": 10}, "period must be shorter"),
+        ({"period": 1}, "period must be an"),
+        ({"length": 0}, "length"),
     ],
 )
 def test_wrong_arguments_are_named(change, words):
-    with pytest.raises(ValueError, match=words):
-        RepeatBatches(**change)
+    refused(words, RepeatBatches, **change)

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from refusing import refused
 
 from attnbook.tasks.decisions.bandits import RandomPolicy
 from attnbook.tasks.decisions.decision_processes import (
@@ -240,13 +241,9 @@ def test_errors():
     ):
         with pytest.raises(ValueError, match=word):
             DecisionProcesses(**kwargs)
-    with pytest.raises(ValueError, match="transitions"):
-        value_iteration(torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 3), 4)
-    with pytest.raises(ValueError, match="horizon must be an integer >= 1, got 0"):
-        value_iteration(torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 2), 0)
-    with pytest.raises(ValueError, match="epsilon"):
-        EpsilonGreedyPlanner(-0.1)
+    refused("transitions", value_iteration, torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 3), 4)
+    refused("horizon", value_iteration, torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 2), 0)
+    refused("epsilon", EpsilonGreedyPlanner, -0.1)
     world = DecisionProcesses()
     world.reset(0, 2)
-    with pytest.raises(ValueError, match="actions"):
-        world.step(torch.tensor([0, 5]))
+    refused("actions", world.step, torch.tensor([0, 5]))

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refusals, refused
 
 from attnbook.tasks.geometry import hulls, tours, triangulations
 
@@ -53,8 +54,7 @@ def test_thirteen_cities_round_a_circle():
     points = torch.stack([angle.cos(), angle.sin()], 1)
     ring = tours.canonical(angle.argsort()[None])
     assert torch.equal(tours.held_karp(tours.distances(points[None])), ring)
-    with pytest.raises(ValueError, match="at most 16 cities for an exact tour, got 17"):
-        tours.taught_tours(rand(1, 17, 2))
+    refused("matrix", lambda: tours.taught_tours(rand(1, 17, 2)))
 
 
 def test_rows_of_their_own_length_and_many_parts(monkeypatch):
@@ -104,8 +104,7 @@ def test_only_the_teacher_that_is_called_exact_is_exact():
         < mean["2-opt"]
         < mean["farthest insertion"]
     )
-    with pytest.raises(ValueError, match="^teacher must"):
-        tours.taught_tours(points, lengths, "guess")
+    refused("teacher", tours.taught_tours, points, lengths, "guess")
 
 
 @given(st.permutations(range(6)))
@@ -211,15 +210,13 @@ def test_what_a_tour_is():
 def test_lengths_that_do_not_fit_are_named(solve, lengths):
     with pytest.raises(ValueError, match="^lengths must"):
         solve(torch.rand(2, 4, 2), torch.tensor(lengths))
-    with pytest.raises(ValueError, match="lengths must be .* got list"):
-        solve(torch.rand(2, 4, 2), [3, 3])
+    refused("lengths", solve, torch.rand(2, 4, 2), [3, 3])
 
 
 @pytest.mark.parametrize("teacher", tours.TEACHERS)
 def test_points_that_are_not_finite_have_no_tour(teacher):
     for lengths in (None, torch.tensor([5])):
-        with pytest.raises(ValueError, match="points must be finite, got NaN or infinity"):
-            tours.taught_tours(torch.full((1, 5, 2), torch.nan), lengths, teacher)
+        refused("points", tours.taught_tours, torch.full((1, 5, 2), torch.nan), lengths, teacher)
 
 
 def test_whole_distances_are_distances():
@@ -236,14 +233,8 @@ def test_whole_distances_are_distances():
         assert torch.equal(solve(whole), solve(matrix))
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: tours.distances(torch.rand(3, 2)), "^points must"),
-        (lambda: tours.held_karp(torch.rand(1, 4, 5)), "^matrix must"),
-        (lambda: tours.nearest_neighbour(torch.rand(1, 4, 4), 4), "^start must be between 0 and 3"),
-    ],
+test_wrong_arguments_are_named = refusals(
+    ("points", lambda: tours.distances(torch.rand(3, 2))),
+    ("matrix", lambda: tours.held_karp(torch.rand(1, 4, 5))),
+    ("start", lambda: tours.nearest_neighbour(torch.rand(1, 4, 4), 4)),
 )
-def test_wrong_arguments_are_named(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()

@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 
 from attnbook.tasks.images import few_shot_episodes, omniglot, strokes
 from attnbook.tasks.images.few_shot_episodes import (
@@ -112,8 +113,7 @@ def test_a_picture_is_bent_by_an_affine_map_of_its_own():
         )
     assert torch.equal(bent(pictures, 0.0), pictures)
     for wrong in (-0.1, 1.5, float("nan")):
-        with pytest.raises(ValueError, match="^amount must"):
-            bent(pictures, wrong)
+        refused("amount", bent, pictures, wrong)
 
 
 def test_bent_batches_are_those_of_the_same_episodes():
@@ -123,8 +123,7 @@ def test_bent_batches_are_those_of_the_same_episodes():
     assert torch.equal(one.labels, other.labels) and torch.equal(one.answers, other.answers)
     assert not torch.equal(one.support, other.support) and not torch.equal(one.query, other.query)
     assert torch.equal(other.support, curved.batch(5).support)
-    with pytest.raises(ValueError, match="^bend must"):
-        EpisodeBatches(classes, 3, bend=2.0)
+    refused("bend", EpisodeBatches, classes, 3, bend=2.0)
 
 
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), st.integers(0, 50))
@@ -208,23 +207,20 @@ def test_known_wrong_versions_are_told_apart(mistake, fault, monkeypatch):
 @pytest.mark.parametrize(
     "numbers, words",
     [
-        ((8, 1, 1, 1), "^ways must"),
-        ((3, 5, 4, 1), r"shots \+ queries must be at most the 8 examples of a class, got 5 \+ 4"),
-        ((0, 1, 1, 1), "^ways must"),
-        ((3, 1, 0, 1), "^queries must"),
+        ((8, 1, 1, 1), "ways"),
+        ((3, 5, 4, 1), "shots + queries"),
+        ((0, 1, 1, 1), "ways"),
+        ((3, 1, 0, 1), "queries"),
     ],
 )
 def test_too_few_are_named(numbers, words):
-    with pytest.raises(ValueError, match=words):
-        draw_episodes(coded(7, 8), *numbers)
+    refused(words, draw_episodes, coded(7, 8), *numbers)
 
 
 def test_wrong_batches_are_named():
     data = Classes(coded(7, 8), tuple(("a", str(k)) for k in range(7)))
-    with pytest.raises(ValueError, match="pictures must be"):
-        draw_episodes(coded(7, 8)[0], 1, 1, 1, 1)
-    with pytest.raises(ValueError, match="shots must be"):
-        EpisodeBatches(data, 3, (3, 1))
+    refused("pictures", lambda: draw_episodes(coded(7, 8)[0], 1, 1, 1, 1))
+    refused("shots", EpisodeBatches, data, 3, (3, 1))
 
 
 def test_turned_classes_are_classes_of_their_own():
@@ -361,8 +357,7 @@ def test_characters_are_read_in_order_and_made_small(small):
             ink = 1.0 - small["small1"][(*names, k)]
             # as much ink, and it is ink that is white
             assert abs(ink.mean() - result.pictures[c, k].double().mean() / 255) < 0.01
-    with pytest.raises(ValueError, match="^name must"):
-        omniglot.read("small3")
+    refused("name", omniglot.read, "small3")
 
 
 def test_the_split_shares_no_alphabet(small):
@@ -372,8 +367,7 @@ def test_the_split_shares_no_alphabet(small):
         ("Tagalog", "character02"),
     )
     assert torch.equal(test.pictures, omniglot.read("small2").pictures[2:])
-    with pytest.raises(ValueError, match="^size must"):
-        omniglot.split("large")
+    refused("size", omniglot.split, "large")
 
 
 def test_pictures_of_another_size_are_named(mirror):

@@ -2,10 +2,10 @@
 training never names.
 """
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refusals
 
 from attnbook.tasks import BOS, EOS, PAD
 from attnbook.tasks.images import scenes
@@ -105,22 +105,13 @@ def test_train_and_test_name_different_pairs_and_seeds_differ():
     assert all(word in scenes.vocabulary() for caption in train.captions for word in caption)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: scenes.scenes(0, seed=0), "^count must"),
-        (lambda: scenes.scenes(2, seed=0, part="valid"), "^part must"),
-        (lambda: scenes.scenes(2, seed=0, small=30), "^small must"),
-        (
-            lambda: regions_of([Box(0, 0, 1, 1)], (48, 48), (5, 6)),
-            "grid must divide a picture of 48 by 48",
-        ),
-        (lambda: Captioned(torch.zeros(1, 3, 8, 8), [], []), "must be as many"),
-    ],
+test_bad_arguments_are_named = refusals(
+    ("count", lambda: scenes.scenes(0, seed=0)),
+    ("part", lambda: scenes.scenes(2, seed=0, part="valid")),
+    ("small", lambda: scenes.scenes(2, seed=0, small=30)),
+    ("grid", lambda: regions_of([Box(0, 0, 1, 1)], (48, 48), (5, 6))),
+    ("pictures, captions and", lambda: Captioned(torch.zeros(1, 3, 8, 8), [], [])),
 )
-def test_bad_arguments_are_named(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()
 
 
 @given(st.integers(0, 15), st.integers(0, 7), st.integers(1, 9), st.integers(1, 9))

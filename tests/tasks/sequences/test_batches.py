@@ -2,6 +2,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 
 from attnbook.modules import counted_targets
 from attnbook.tasks import (
@@ -66,21 +67,17 @@ def test_collate_turns_back(texts):
 
 
 def test_empty_and_unknown_are_named():
-    with pytest.raises(ValueError, match="pairs must hold"):
-        collate([], LETTERS, LETTERS)
+    refused("pairs", collate, [], LETTERS, LETTERS)
     with pytest.raises(ValueError, match=r"pairs\[1\] must have a source"):
         collate([Pair(("a",), ()), Pair((), ("a",))], LETTERS, LETTERS)
     with pytest.raises(ValueError, match="'z'"):
         collate([Pair(("a",), ("z",))], LETTERS, LETTERS)
     with pytest.raises(ValueError, match="'z'"):
         SequenceBatches([Pair(("z",), ("a",))], LETTERS, LETTERS, 2)
-    with pytest.raises(ValueError, match="pairs must hold"):
-        SequenceBatches([], LETTERS, LETTERS, 2)
+    refused("pairs", SequenceBatches, [], LETTERS, LETTERS, 2)
     for size in (0, -1, 2.0):
-        with pytest.raises(ValueError, match="batch_size"):
-            SequenceBatches(pairs_of(1), LETTERS, LETTERS, size)
-    with pytest.raises(ValueError, match="step"):
-        SequenceBatches(pairs_of(1), LETTERS, LETTERS, 1).batch(-1)
+        refused("batch_size", lambda: SequenceBatches(pairs_of(1), LETTERS, LETTERS, size))
+    refused("step", lambda: SequenceBatches(pairs_of(1), LETTERS, LETTERS, 1).batch(-1))
 
 
 @given(st.integers(1, 300), st.integers(1, 40), st.booleans(), st.integers(0, 5))

@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
+from refusing import refused
 
 from attnbook.tasks import UNK, Vocabulary, make_task
 from attnbook.tasks.make import task_names
@@ -86,8 +87,7 @@ def test_options_reach_the_generator():
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match="^name must .*'dates'.* got 'date'"):
-        make_task("date", train=1)
+    refused("name", make_task, "date", train=1)
     for sizes in (
         {"train": 0},
         {"train": 1, "valid": -1},
@@ -99,8 +99,7 @@ def test_wrong_arguments_are_named():
     with pytest.raises(ValueError, match="options of 'copy'.*colour"):
         make_task("copy", train=1, colour="red")
     for length in ("3", None, 2.5, (1, 2, 3), (1, "2")):
-        with pytest.raises(ValueError, match="^length must"):
-            make_task("copy", train=1, length=length)
+        refused("length", make_task, "copy", train=1, length=length)
     with pytest.raises(ValueError, match="too few different sources"):
         make_task("copy", train=100, length=1, symbols=5)
     with pytest.raises(ValueError, match="options of 'tatoeba'.*length"):

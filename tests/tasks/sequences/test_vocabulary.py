@@ -4,6 +4,7 @@ import os
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 
 from attnbook.tasks import BOS, EOS, PAD, UNK, Vocabulary
 
@@ -49,24 +50,18 @@ def test_unknown_tokens_are_named_or_mapped():
 
 @pytest.mark.parametrize("ids", [[7], [-1]])
 def test_ids_outside_are_refused(ids):
-    with pytest.raises(ValueError, match=r"0\.\.4"):
-        Vocabulary(["a"]).decode(ids)
+    refused("ids", lambda: Vocabulary(["a"]).decode(ids))
 
 
 def test_a_string_is_not_a_list_of_tokens():
-    with pytest.raises(ValueError, match="string"):
-        Vocabulary(list("abc")).encode("abc")
-    with pytest.raises(ValueError, match="one string"):
-        Vocabulary.from_sequences("abc")
+    refused("tokens", lambda: Vocabulary(list("abc")).encode("abc"))
+    refused("sequences", Vocabulary.from_sequences, "abc")
 
 
 def test_repeated_and_special_tokens_are_refused():
-    with pytest.raises(ValueError, match="'a'"):
-        Vocabulary(["a", "b", "a"])
-    with pytest.raises(ValueError, match="<eos>"):
-        Vocabulary(["<eos>"])
-    with pytest.raises(ValueError, match="unknown must be"):
-        Vocabulary(["a"], unknown="skip")
+    refused("tokens", Vocabulary, ["a", "b", "a"])
+    refused("tokens", Vocabulary, ["<eos>"])
+    refused("unknown", Vocabulary, ["a"], unknown="skip")
     assert Vocabulary.from_sequences([["<pad>", "a"]]).tokens[4:] == ("a",)
 
 
@@ -82,8 +77,7 @@ def test_saved_and_loaded_is_equal(tmp_path):
 def test_a_strange_file_is_refused(tmp_path):
     for text in ("{", "[]", '{"tokens": ["a"]}'):
         (tmp_path / "v.json").write_text(text)
-        with pytest.raises(ValueError, match="v.json"):
-            Vocabulary.load(tmp_path / "v.json")
+        refused("path", Vocabulary.load, tmp_path / "v.json")
 
 
 @pytest.mark.skipif(

@@ -8,6 +8,7 @@ import pytest
 import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
+from refusing import refusals
 
 from attnbook.tasks.text.byte_pairs import BytePairs, split_words
 
@@ -148,17 +149,11 @@ def test_special_ids_have_no_text_and_a_character_may_be_cut():
     assert BytePairs.train("", 5).merges == () and pairs.encode("") == []
 
 
-@pytest.mark.parametrize(
-    "make, words",
-    [
-        (lambda: BytePairs([(3, 5)]), "merges must be pairs of ids from 4"),
-        (lambda: BytePairs([(5, 260)]), "merges must be pairs"),
-        (lambda: BytePairs([(5, 6), (5, 6)]), "merges must be different"),
-        (lambda: BytePairs.train("ab", -1), "merges must be an integer >= 0"),
-        (lambda: BytePairs([]).encode("a\ud800"), "text must be of characters"),
-        (lambda: BytePairs([]).decode([260]), "ids must be from 0 to 259, got 260"),
-    ],
+test_wrong_arguments_are_named = refusals(
+    ("merges must be pairs", lambda: BytePairs([(3, 5)])),
+    ("merges must be pairs", lambda: BytePairs([(5, 260)])),
+    ("merges must be different", lambda: BytePairs([(5, 6), (5, 6)])),
+    ("merges must be an", lambda: BytePairs.train("ab", -1)),
+    ("text", lambda: BytePairs([]).encode("a\ud800")),
+    ("ids", lambda: BytePairs([]).decode([260])),
 )
-def test_wrong_arguments_are_named(make, words):
-    with pytest.raises(ValueError, match=words):
-        make()

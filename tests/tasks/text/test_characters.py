@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from refusing import refusals
 
 from attnbook.tasks.text.characters import (
     CharacterWindows,
@@ -71,26 +72,14 @@ def test_ids_may_come_from_elsewhere(kind):
     assert to_text(kind(ids), vocabulary) == "".join(vocabulary.decode(kind(ids)))
 
 
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (
-            lambda: CharacterWindows(torch.arange(5), 5, 2),
-            "ids must hold more than length = 5, got 5",
-        ),
-        (lambda: CharacterWindows(torch.arange(9), 0, 2), "^length must"),
-        (
-            lambda: CharacterWindows("to be", 2, 2),
-            "^ids must be a tensor of whole numbers, got str",
-        ),
-        (lambda: CharacterWindows(np.ones(9), 2, 2), "^ids must be .* whole numbers, got ndarray"),
-        (lambda: CharacterWindows(torch.ones(9), 2, 2), "^ids must be .* numbers, got torch.float"),
-        (lambda: CharacterWindows([[4, 5], [6, 7]], 1, 2), r"^ids .* in a row, got shape \(2, 2\)"),
-    ],
+test_bad_input_is_named = refusals(
+    ("ids must hold", lambda: CharacterWindows(torch.arange(5), 5, 2)),
+    ("length", lambda: CharacterWindows(torch.arange(9), 0, 2)),
+    ("ids must be a", lambda: CharacterWindows("to be", 2, 2)),
+    ("ids must be a", lambda: CharacterWindows(np.ones(9), 2, 2)),
+    ("ids must be a", lambda: CharacterWindows(torch.ones(9), 2, 2)),
+    ("ids must be those", lambda: CharacterWindows([[4, 5], [6, 7]], 1, 2)),
 )
-def test_bad_input_is_named(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()
 
 
 def test_tiny_shakespeare_is_read_as_it_is(mirror):

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from refusing import refused
 
 from attnbook.tasks import BOS, EOS
 from attnbook.tasks.text.reports import (
@@ -106,7 +107,5 @@ def test_wrong_arguments_are_named():
     for arguments, word in (((3, 1), "sentences"), ((4, 0), "batch"), ((4.0, 1), "sentences")):
         with pytest.raises(ValueError, match=word):
             draw(*arguments, generator)
-    with pytest.raises(ValueError, match="sentences"):
-        ReportBatches(2, 4)
-    with pytest.raises(ValueError, match="^step must"):
-        ReportBatches(4, 4).reports(-1)
+    refused("sentences", ReportBatches, 2, 4)
+    refused("step", lambda: ReportBatches(4, 4).reports(-1))

@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 import torch
+from refusing import refusals
 
 from attnbook.tasks import Vocabulary
 from attnbook.tasks.text import reviews
@@ -151,22 +152,10 @@ def test_batches_show_each_document_once_an_epoch_bucketed_or_not():
     assert int(counts.max() - counts.min()) <= 3
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: reviews.generate(-1, seed=0), "^count must"),
-        (lambda: reviews.generate(1, seed=0, others=(3, 2)), "^others must"),
-        (
-            lambda: reviews.generate(1, seed=0, sentences=(3, 5), others=(1, 3)),
-            "sentences must leave room",
-        ),
-        (
-            lambda: reviews.generate(1, seed=0, sentences=(4, 15), others=(1, 3)),
-            r"sentences .* at most 12 facts, .* at most 14, got \(4, 15\)",
-        ),
-        (lambda: reviews.collate_documents([], Vocabulary([])), "at least one document, got none"),
-    ],
+test_wrong_arguments_are_named = refusals(
+    ("count", lambda: reviews.generate(-1, seed=0)),
+    ("others", lambda: reviews.generate(1, seed=0, others=(3, 2))),
+    ("sentences", lambda: reviews.generate(1, seed=0, sentences=(3, 5), others=(1, 3))),
+    ("sentences", lambda: reviews.generate(1, seed=0, sentences=(4, 15), others=(1, 3))),
+    ("documents", lambda: reviews.collate_documents([], Vocabulary([]))),
 )
-def test_wrong_arguments_are_named(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()

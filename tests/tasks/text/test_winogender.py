@@ -3,6 +3,7 @@ all sentences keep.
 """
 
 import pytest
+from refusing import refused
 
 from attnbook.tasks import datasets
 from attnbook.tasks.text import winogender
@@ -68,8 +69,7 @@ def test_positions_of_the_pronoun_and_of_both_people(small):
 
 
 def test_files_that_do_not_fit_and_other_genders_are_named(small):
-    with pytest.raises(ValueError, match="gender must be one of"):
-        winogender.schemas("male ")
+    refused("gender", winogender.schemas, "male ")
     path = small / "all_sentences.tsv"
     path.write_text(
         path.read_text(encoding="utf-8").replace("that he could", "that Ann, he could"),

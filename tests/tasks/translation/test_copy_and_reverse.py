@@ -1,4 +1,5 @@
 import pytest
+from refusing import refused
 
 from attnbook.tasks.sequences.pairs import take
 from attnbook.tasks.translation.copy_and_reverse import drawer
@@ -20,8 +21,6 @@ def test_what_each_target_token_comes_from(reverse):
 
 def test_wrong_arguments_are_named():
     for length in (0, (3, 2), (1.5, 2)):
-        with pytest.raises(ValueError, match="length"):
-            drawer(False, length=length)
+        refused("length", drawer, False, length=length)
     for symbols in (0, 27, 1.5):
-        with pytest.raises(ValueError, match="symbols"):
-            drawer(True, symbols=symbols)
+        refused("symbols", drawer, True, symbols=symbols)

@@ -8,6 +8,7 @@ import os
 import zipfile
 
 import pytest
+from refusing import refused
 
 from attnbook.tasks import UNK, make_task
 from attnbook.tasks.translation import corpora
@@ -46,8 +47,7 @@ def test_multi30k_arguments_are_named():
     ):
         with pytest.raises(ValueError, match=name):
             corpora.multi30k(*arguments)
-    with pytest.raises(ValueError, match="split must"):
-        corpora.multi30k(split="test")
+    refused("split", corpora.multi30k, split="test")
     with pytest.raises(ValueError, match="Czech"):
         corpora.multi30k("en", "cs", "mscoco2017")
 
@@ -139,8 +139,7 @@ def test_long_sentences_and_rare_words(mirror):
     assert max(len(pair.source) for pair in task.train) == 3
     with pytest.raises(ValueError, match="train asks for 500 pairs, but with max_words=3"):
         make_task("tatoeba", train=500, valid=0, test=0, max_words=3)
-    with pytest.raises(ValueError, match="max_words"):
-        make_task("tatoeba", train=1, max_words=0)
+    refused("max_words", make_task, "tatoeba", train=1, max_words=0)
 
 
 def put_alibi(mirror, links="0-0 1p2 2-1 "):
@@ -171,12 +170,11 @@ def test_alibi_links_are_turned_around_for_english_sources(mirror):
 
 
 @pytest.mark.parametrize(
-    ("links", "fault"), [("0-3", "outside"), ("3-0", "outside"), ("0:1", "must be")]
+    ("links", "fault"), [("0-3", "link"), ("3-0", "link"), ("0:1", "a link must")]
 )
 def test_strange_links_are_refused(mirror, links, fault):
     put_alibi(mirror, links)
-    with pytest.raises(ValueError, match=fault):
-        corpora.alibi()
+    refused(fault, corpora.alibi)
 
 
 @real

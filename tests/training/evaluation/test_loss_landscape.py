@@ -4,6 +4,7 @@ and weights that come back.
 
 import pytest
 import torch
+from refusing import refused
 from torch import nn
 
 from attnbook.training.evaluation.loss_landscape import curvatures, loss_surface, random_directions
@@ -137,18 +138,14 @@ def test_a_shared_weight_moves_once():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda m, d: loss_surface(m, d[:1], float, [0]), "got 1 directions"),
-        (lambda m, d: loss_surface(m, d, float, []), "got 2 directions and 0 steps"),
-        (
-            lambda m, d: loss_surface(nn.Linear(2, 2), d, float, [0]),
-            r"directions\[0\] must have the names",
-        ),
-        (lambda m, d: curvatures(torch.zeros(2, 2), 1.0), r"got \(2, 2\)"),
-        (lambda m, d: curvatures(torch.zeros(3, 5), 1.0), r"got \(3, 5\)"),
-        (lambda m, d: curvatures(torch.zeros(3, 3), 0.0), "step above 0"),
+        (lambda m, d: loss_surface(m, d[:1], float, [0]), "directions"),
+        (lambda m, d: loss_surface(m, d, float, []), "directions"),
+        (lambda m, d: loss_surface(nn.Linear(2, 2), d, float, [0]), "directions[0]"),
+        (lambda m, d: curvatures(torch.zeros(2, 2), 1.0), "surface"),
+        (lambda m, d: curvatures(torch.zeros(3, 5), 1.0), "surface"),
+        (lambda m, d: curvatures(torch.zeros(3, 3), 0.0), "surface"),
     ],
 )
 def test_wrong_arguments_are_named(call, words):
     model = net()
-    with pytest.raises(ValueError, match=words):
-        call(model, random_directions(model, 0))
+    refused(words, call, model, random_directions(model, 0))

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from refusing import refused
 from torch import nn
 from training_doubles import CopyBatches, make_model
 
@@ -67,8 +68,7 @@ def test_the_last_folders_of_a_run(tmp_path, monkeypatch):
         )
     assert any(not torch.allclose(averaged.state_dict()[name], last[name]) for name in last)
     averaged.num_heads = 4
-    with pytest.raises(ValueError, match="num_heads is 2 in the file and 4 in the model"):
-        average_checkpoints(averaged, tmp_path)
+    refused("path", average_checkpoints, averaged, tmp_path)
 
 
 def test_tied_weights_stay_tied_counters_and_dtypes_stay_what_they_are(tmp_path):
@@ -136,8 +136,7 @@ def test_what_does_not_fit_is_named_and_changes_nothing(tmp_path):
             average_checkpoints(model, paths)
     broken = tmp_path / "c.safetensors"
     broken.write_bytes(good.read_bytes()[:-5])
-    with pytest.raises(ValueError, match="complete safetensors file"):
-        average_checkpoints(model, [good, broken])
+    refused("path", average_checkpoints, model, [good, broken])
     assert all(
         torch.equal(a, b) for a, b in zip(before.values(), weights(model).values(), strict=True)
     )
@@ -235,5 +234,5 @@ def test_a_checkpoint_of_an_earlier_version_has_no_average(tmp_path):
     content = json.loads(manifest.read_text())
     del content["settings"]["average"]
     manifest.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="this run, got a checkpoint without averaged"):
-        averaged_run(checkpoint_dir=tmp_path)
+    begin = "checkpoint_dir must be of this run, got a checkpoint without averaged"
+    refused(begin, averaged_run, checkpoint_dir=tmp_path)

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from refusing import refused
 from torch import nn
 from torch.nn import functional as F
 from training_doubles import PAD, CopyBatches, make_model
@@ -271,8 +272,12 @@ def test_evaluation_at_the_end_only_and_once():
 
 
 def test_evaluation_must_return_numbers():
-    with pytest.raises(ValueError, match="evaluate must return a number, .* got Tensor"):
-        fit(make_model(), CopyBatches(), token_loss, steps=1, evaluate=lambda model: torch.zeros(3))
+    refused(
+        "evaluate",
+        lambda: fit(
+            make_model(), CopyBatches(), token_loss, steps=1, evaluate=lambda model: torch.zeros(3)
+        ),
+    )
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -370,15 +375,17 @@ def test_a_schedule_without_a_number_stops_before_the_weights_are_touched(factor
             schedule=lambda step: factor if step == 2 else 1.0,
         )
     assert torch.equal(weights(model), weights(twin))
-    with pytest.raises(ValueError, match="schedule must give"):
-        fit(
+    refused(
+        "schedule",
+        lambda: fit(
             model,
             CopyBatches(),
             token_loss,
             steps=9,
             schedule=lambda step: factor,
             checkpoint_dir=tmp_path,
-        )
+        ),
+    )
 
 
 def test_a_batch_without_terms():
@@ -386,61 +393,59 @@ def test_a_batch_without_terms():
         total, count = token_loss(model, batch)
         return total * 0, count * 0
 
-    with pytest.raises(ValueError, match="at least one term in step 0, got 0"):
-        fit(make_model(), CopyBatches(), nothing, steps=1)
+    refused("loss", lambda: fit(make_model(), CopyBatches(), nothing, steps=1))
 
 
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        (
-            lambda model, batch: token_loss(model, batch)[0],
-            r"loss must return \(total, count\), got Tensor",
-        ),
+        (lambda model, batch: token_loss(model, batch)[0], "loss must return (total"),
         (
             lambda model, batch: (token_loss(model, batch)[0].detach(), 1),
-            "depends on the parameters, got",
+            "loss must return a total",
         ),
-        (lambda model, batch: (token_loss(model, batch)[0].expand(2), 1), r"a total of shape \(\)"),
+        (
+            lambda model, batch: (token_loss(model, batch)[0].expand(2), 1),
+            "loss must return a total",
+        ),
         (
             lambda model, batch: (token_loss(model, batch)[0], torch.ones(2)),
-            r"a count of shape \(\), got shape \(2,\)",
+            "loss must return a count",
         ),
     ],
 )
 def test_losses_of_the_wrong_kind(loss, message):
-    with pytest.raises(ValueError, match=message):
-        fit(make_model(), CopyBatches(), loss, steps=1)
+    refused(message, fit, make_model(), CopyBatches(), loss, steps=1)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"steps": 0}, "^steps must"),
-        ({"seed": -1}, "^seed must"),
-        ({"learning_rate": 0}, "learning_rate must be"),
-        ({"clip_norm": 0}, "clip_norm must be"),
-        ({"micro_batch": 0}, "micro_batch must be"),
-        ({"evaluate": len, "evaluate_every": 0}, "evaluate_every must be"),
-        ({"optimizer": "lion"}, "^optimizer must"),
-        ({"optimizer": torch.optim.SGD([torch.zeros(1)])}, "after the model has moved"),
-        ({"optimizer": lambda parameters: None}, "must return a torch Optimizer, got NoneType"),
-        ({"optimizer": torch.optim.LBFGS}, "make its step without a closure, got LBFGS"),
-        ({"loss": "token_loss"}, "loss must be a function"),
-        ({"evaluate": "loss"}, "evaluate must be a function"),
-        ({"schedule": "noam"}, "^schedule must"),
-        ({"precision": "fp8"}, "^precision must"),
-        ({"precision": "fp16", "device": "cpu"}, "^precision must"),
-        ({"save_every": 5}, "save_every must be None without checkpoint_dir"),
-        ({"evaluate_every": 5}, "evaluate_every must be None without evaluate"),
-        ({"model": None}, "model must be a torch.nn.Module"),
-        ({"batches": [1, 2]}, "batches must have a method .* or be a DataLoader, got list"),
-        ({"average": 1.0}, "average must be a finite number >= 0 and < 1, got 1.0"),
-        ({"weight_decay": -1}, "^weight_decay must be"),
-        ({"warmup_steps": 2, "schedule": inverse_sqrt(2)}, "^warmup_steps must be None where"),
-        ({"model": nn.Identity()}, "model must have a parameter"),
-        ({"device": "gpu"}, "device must be None, 'cpu'"),
-        ({"device": "cuda:99"}, "^device must"),
+        ({"steps": 0}, "steps"),
+        ({"seed": -1}, "seed"),
+        ({"learning_rate": 0}, "learning_rate"),
+        ({"clip_norm": 0}, "clip_norm"),
+        ({"micro_batch": 0}, "micro_batch"),
+        ({"evaluate": len, "evaluate_every": 0}, "evaluate_every"),
+        ({"optimizer": "lion"}, "optimizer"),
+        ({"optimizer": torch.optim.SGD([torch.zeros(1)])}, "optimizer must be a"),
+        ({"optimizer": lambda parameters: None}, "optimizer must return"),
+        ({"optimizer": torch.optim.LBFGS}, "optimizer must make"),
+        ({"loss": "token_loss"}, "loss"),
+        ({"evaluate": "loss"}, "evaluate"),
+        ({"schedule": "noam"}, "schedule"),
+        ({"precision": "fp8"}, "precision"),
+        ({"precision": "fp16", "device": "cpu"}, "precision"),
+        ({"save_every": 5}, "save_every"),
+        ({"evaluate_every": 5}, "evaluate_every must be None"),
+        ({"model": None}, "model must be"),
+        ({"batches": [1, 2]}, "batches"),
+        ({"average": 1.0}, "average"),
+        ({"weight_decay": -1}, "weight_decay"),
+        ({"warmup_steps": 2, "schedule": inverse_sqrt(2)}, "warmup_steps"),
+        ({"model": nn.Identity()}, "model must have"),
+        ({"device": "gpu"}, "device must be None"),
+        ({"device": "cuda:99"}, "device"),
     ],
 )
 def test_arguments_out_of_range(options, message):
@@ -451,8 +456,7 @@ def test_arguments_out_of_range(options, message):
         "steps": 1,
         **options,
     }
-    with pytest.raises(ValueError, match=message):
-        fit(given.pop("model"), given.pop("batches"), given.pop("loss"), **given)
+    refused(message, fit, given.pop("model"), given.pop("batches"), given.pop("loss"), **given)
 
 
 def test_two_precisions_in_one_process_and_an_accelerator_of_the_callers():
@@ -553,5 +557,4 @@ def test_a_batch_without_tensors_is_named(batch):
         def batch(self, step):
             return batch
 
-    with pytest.raises(ValueError, match="batches must hold a tensor, got "):
-        fit(make_model(), Empty(), token_loss, steps=1)
+    refused("batches", lambda: fit(make_model(), Empty(), token_loss, steps=1))

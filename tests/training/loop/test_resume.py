@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from patience import HANGS
+from refusing import refused
 from training_doubles import CopyBatches, make_model
 
 from attnbook.training import fit, token_loss
@@ -281,11 +282,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, message):
 
 def test_a_run_in_parts_does_not_go_on_without_them(tmp_path):
     train(tmp_path, steps=4, schedule=None, micro_batch=2)
-    with pytest.raises(
-        ValueError,
-        match="got step_000004 of another run. micro_batch: 2 in the checkpoint, None in this call",
-    ):
-        train(tmp_path, schedule=None)
+    refused("checkpoint_dir", train, tmp_path, schedule=None)
 
 
 def test_a_checkpoint_of_an_earlier_version_is_gone_on_from(tmp_path):
@@ -300,10 +297,7 @@ def test_a_checkpoint_of_an_earlier_version_is_gone_on_from(tmp_path):
 
 def test_fewer_steps_than_were_made(tmp_path):
     train(tmp_path, steps=6, schedule=None)
-    with pytest.raises(
-        ValueError, match="steps must be at least the 6 of the run in checkpoint_dir, got 5"
-    ):
-        train(tmp_path, steps=5, schedule=None)
+    refused("steps", train, tmp_path, steps=5, schedule=None)
 
 
 def truncate(path):
@@ -449,10 +443,7 @@ def test_a_loss_has_the_same_name_in_every_process(tmp_path):
     )
     train(tmp_path, loss=Told(1), steps=4, schedule=None)
     assert train(tmp_path, loss=Told(1), steps=8, schedule=None)[1].resumed_from == 4
-    with pytest.raises(
-        ValueError, match=r"loss: 'Told\(1\)' in the checkpoint, 'Told\(2\)' in this call"
-    ):
-        train(tmp_path, loss=Told(2), steps=12, schedule=None)
+    refused("checkpoint_dir", lambda: train(tmp_path, loss=Told(2), steps=12, schedule=None))
 
 
 def test_when_all_are_damaged(tmp_path):
@@ -486,8 +477,7 @@ def test_full_disk_leaves_the_earlier_checkpoint_and_a_clear_error(tmp_path, mon
 def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
     with resume.sole_writer(tmp_path):
         (tmp_path / ".step_000004.1.tmp").mkdir()  # being written
-        with pytest.raises(ValueError, match="checkpoint_dir must be of one run at a time"):
-            train(tmp_path)
+        refused("checkpoint_dir", train, tmp_path)
         assert names(tmp_path) == [".step_000004.1.tmp"]
     with pytest.raises(ZeroDivisionError):  # an error lets it go
         train(tmp_path, evaluate=lambda model: 1 / 0)
@@ -508,8 +498,7 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_the_training(tmp_path
 
 def test_checkpoint_dir_that_is_a_file(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="checkpoint_dir must be a directory, got the file"):
-        train(tmp_path / "file")
+    refused("checkpoint_dir", train, tmp_path / "file")
 
 
 def test_another_device_or_torch_is_a_warning(tmp_path):
