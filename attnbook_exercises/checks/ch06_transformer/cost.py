@@ -162,15 +162,15 @@ def linformer_attention(answer, ctx):
     right, wrong = _LINFORMER(*arrays, there)
     ctx.close(got, right, "the context", wrong)
     names = {0: "query", 1: "key", 2: "value", 3: "E", 4: "F"}
-    check_gradients(ctx, answer, given, names, lambda *now: _linformer(*now, there))
+    check_gradients(ctx, answer, given, names, lambda *now: _linformer(*now, words=there))
     q, rows, _, mix, _ = arrays
     scores = q @ (mix[:, :n] @ (rows * there[..., None])).swapaxes(1, 2) / np.sqrt(d)
     large, what = query * float(200 / np.abs(scores).max()), "the context for scores of 200"
     got = ctx.floats(ctx.call(answer, large, *given[1:]), what, (batch, m, v))
-    ctx.close(got, _linformer(array(large), *arrays[1:], there), what)
+    ctx.close(got, _linformer(array(large), *arrays[1:], words=there), what)
     some, what = words[:, ctx.order(n)], "the context where words stand between padding"
     got = ctx.floats(ctx.call(answer, *given[:5], some), what, (batch, m, v))
-    ctx.close(got, _linformer(*arrays, some.numpy()), what)
+    ctx.close(got, _linformer(*arrays, words=some.numpy()), what)
     spoiled = key.clone(), value.clone()
     for tensor in spoiled:
         tensor[~words] = float("inf")

@@ -205,4 +205,6 @@ def dense_block(answer, ctx):
         ctx.close(got, right, name, wrong)
         if dilation == drawn < n:
             at, steps = {0: "x", 1: "W_far", 2: "W_near", 3: "b"}, dilation
-            check_gradients(ctx, answer, (*given, steps), at, lambda *now: _dense(*now, steps))
+            check_gradients(
+                ctx, answer, (*given, steps), at, lambda *now: _dense(*now, dilation=steps)
+            )
