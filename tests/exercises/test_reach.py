@@ -169,7 +169,7 @@ def _noting(said):
 @pytest.mark.parametrize("id", PAPER)
 def test_every_slip_on_paper_is_named(id):
     """As the number that comes out, and as a reader may round it."""
-    right, slips = getattr(TASKS[id].function, "__wrapped__")()
+    right, slips = TASKS[id].function.__wrapped__()
     missed = []
     for sentence, number in slips.items():
         for digits in (12, 4):
