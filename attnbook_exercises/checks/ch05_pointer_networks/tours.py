@@ -182,11 +182,9 @@ def canonical_tour(answer, ctx):
                     f"city comes the first ({error})"
                 )
             raise
+        ctx.recognize(got, right, known)
         if got == right:
             continue
-        for message, walk in known.items():
-            if got == walk and walk != right:
-                ctx.fail(message)
         if sorted(got) != sorted(right):
             ctx.fail(f"the tour has the cities {got}, expected those of {given}, each once")
         if got[0] != 0:
@@ -483,11 +481,9 @@ def beam_of_tours(answer, ctx):
             )
         ]
         got += [_long(ctx, part, name, k) for part, name in zip(parts[1:], names[1:])]
+        ctx.recognize(tuple(got), tuple(right), {m: tuple(other) for m, other in known.items()})
         if all(ctx.same(mine, other) for mine, other in zip(got, right)):
             continue
-        for message, other in known.items():
-            if all(ctx.same(mine, theirs) for mine, theirs in zip(got, other)):
-                ctx.fail(message)
         if ctx.same(got[1], right[1]) and ctx.same(got[2], right[2]):
             ctx.recognize(
                 got[0],

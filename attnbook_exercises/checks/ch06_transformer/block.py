@@ -185,38 +185,37 @@ def filter_direction(answer, ctx: CheckContext):
             )
         return result
 
-    def alike(other):
-        return all(ctx.same(directions[name], other[name]) for name in shapes)
+    def listed(found):
+        return tuple(found[name] for name in shapes)
 
     expected = scaled()
-    if not alike(expected):
-        for message, other in {
-            "the noise comes back as it was: scale every row to the length of the row of the "
-            "weights": drawn,
-            "the whole matrix is scaled as one: expected each row by itself": scaled(per="whole"),
-            "the whole matrix is scaled as one, and biases are not 0: expected each row by "
-            "itself, and 0 for one dimension": scaled("whole", per="whole"),
-            "columns are scaled: a filter is a row, the first dimension": scaled(per="column"),
-            "of a kernel only the last dimension is taken for a filter: a filter is all that "
-            "stands under one index of the first "
-            "dimension": scaled(per="last"),
-            "of a kernel only the second dimension is taken for a filter: a filter is all that "
-            "stands under one index of the first "
-            "dimension": scaled(per="second"),
-            "every row has length 1: multiply by the length of the row of the weights": scaled(
-                factor="unit"
-            ),
-            "the rows of the noise are not brought to length 1 first": scaled(factor="long"),
-            "squares of lengths are taken for lengths: the root is missing": scaled(root=False),
-            "tensors of one dimension are left as noise: biases and norms stay where they are, "
-            "their direction is 0": scaled("noise"),
-            "tensors of one dimension are scaled too: biases and norms stay where they are, "
-            "their direction is 0": scaled("whole"),
-            "each number of a bias is taken for a filter: biases and norms stay where they are, "
-            "their direction is 0": scaled("each"),
-        }.items():
-            if alike(other):
-                ctx.fail(message)
+    wrong = {
+        "the noise comes back as it was: scale every row to the length of the row of the "
+        "weights": drawn,
+        "the whole matrix is scaled as one: expected each row by itself": scaled(per="whole"),
+        "the whole matrix is scaled as one, and biases are not 0: expected each row by "
+        "itself, and 0 for one dimension": scaled("whole", per="whole"),
+        "columns are scaled: a filter is a row, the first dimension": scaled(per="column"),
+        "of a kernel only the last dimension is taken for a filter: a filter is all that "
+        "stands under one index of the first "
+        "dimension": scaled(per="last"),
+        "of a kernel only the second dimension is taken for a filter: a filter is all that "
+        "stands under one index of the first "
+        "dimension": scaled(per="second"),
+        "every row has length 1: multiply by the length of the row of the weights": scaled(
+            factor="unit"
+        ),
+        "the rows of the noise are not brought to length 1 first": scaled(factor="long"),
+        "squares of lengths are taken for lengths: the root is missing": scaled(root=False),
+        "tensors of one dimension are left as noise: biases and norms stay where they are, "
+        "their direction is 0": scaled("noise"),
+        "tensors of one dimension are scaled too: biases and norms stay where they are, "
+        "their direction is 0": scaled("whole"),
+        "each number of a bias is taken for a filter: biases and norms stay where they are, "
+        "their direction is 0": scaled("each"),
+    }
+    named = {message: listed(other) for message, other in wrong.items()}
+    ctx.recognize(listed(directions), listed(expected), named)
     for name in shapes:
         ctx.close(directions[name], expected[name], name)
 
