@@ -54,8 +54,6 @@ def attention_operations(answer, ctx: CheckContext):
             ctx.fail(f"the operations are {got}, which is no whole number")
         got, pairs, of_m, of_n = int(got), 4 * m * n * d, 4 * m * d * d, 4 * n * d * d
         right = pairs + of_m + of_n
-        if got == right:
-            continue
         wrong = {
             "every operation counts once: a product of a×b and b×c has abc multiplications and "
             "as many additions": right // 2,
@@ -86,9 +84,10 @@ def attention_operations(answer, ctx: CheckContext):
             + of_m
             + of_n,
         }
-        for message, other in wrong.items():
-            if got == other:
-                ctx.fail(message)
+        # of their differences, which are far smaller than the numbers
+        ctx.recognize(got - right, 0, {message: other - right for message, other in wrong.items()})
+        if got == right:
+            continue
         ctx.fail(f"for m = {m}, n = {n}, d = {d}: {got} operations came back, expected {right}")
 
 
