@@ -229,6 +229,7 @@ def _attention(h, mix):
 
 
 def _block(pre, x, mix, network, norms):
+    """The block, `pre`-norm or post-norm."""
     w_1, b_1, w_2, b_2 = network
     first, second = (lambda h, g=g, b=b: _norm(h, g, b, 1e-5) for g, b in norms)
 
@@ -311,15 +312,15 @@ def encoder_block(answer, ctx):
 
         return apply
 
-    x_, mix_, network = array(x), array(mix), [array(t) for t in (w_1, b_1, w_2, b_2)]
+    rows, mixing, network = array(x), array(mix), [array(t) for t in (w_1, b_1, w_2, b_2)]
     norms = [(array(g), array(s)) for g, s in zip(gains, shifts)]
     for pre in (False, True):
         got = ctx.call(answer, x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre)
         got = ctx.floats(got, "the result", (batch, n, d), mention="the shape of x")
-        right, wrong = _BLOCK(pre, x_, mix_, network, norms)
+        right, wrong = _BLOCK(pre, rows, mixing, network, norms)
         order = ("post-norm", "pre-norm")
         other = f"with pre_norm={pre} your block is {order[not pre]}: expected {order[pre]}"
-        wrong = {other: _block(not pre, x_, mix_, network, norms)} | wrong
+        wrong = {other: _block(not pre, rows, mixing, network, norms)} | wrong
         ctx.close(got, right, f"the result with pre_norm={pre}", wrong)
 
     at = {0: "x", 4: "w_1", 5: "b_1", 6: "w_2", 7: "b_2"}
@@ -329,6 +330,6 @@ def encoder_block(answer, ctx):
             answer,
             (x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre),
             at,
-            lambda x, *network: _block(pre, x, mix_, network, norms),
+            lambda x, *network: _block(pre, x, mixing, network, norms),
             step=1e-6,
         )
