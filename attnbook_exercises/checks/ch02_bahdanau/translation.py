@@ -227,4 +227,4 @@ def _look(answer, ctx, given, ordinary):
     )
     if ordinary:
         at = dict(enumerate(("embedded", "state", "annotations", "W")))
-        check_gradients(ctx, answer, given, at, lambda *now: _context(*now, there), part=0)
+        check_gradients(ctx, answer, given, at, lambda *now: _context(*now, real=there), part=0)

@@ -188,7 +188,7 @@ def words_look_at_words(answer, ctx):
     expected, wrong = _ATTEND(*(array(t) for t in (words, *matrices)), real)
     ctx.close(got, expected, "the result", wrong)
     names, given = dict(enumerate(("words", "W_q", "W_k", "W_v"))), (words, *matrices, lengths)
-    check_gradients(ctx, answer, given, names, lambda *now: _attend(*now, real))
+    check_gradients(ctx, answer, given, names, lambda *now: _attend(*now, real=real))
 
     # small whole numbers, so that no score is rounded: all of them below a finite fill
     whole = [ctx.integers(1, 4, *tensor.shape).float() for tensor in (words, *matrices)]
@@ -196,7 +196,7 @@ def words_look_at_words(answer, ctx):
     name = "the result where all scores are very low"
     nan = "exp is 0 for very low scores: torch.softmax subtracts the largest first"
     got = ctx.floats(ctx.call(answer, *whole, lengths), name, (batch, n, d), nan=nan)
-    ctx.close(got, _attend(*map(array, whole), real), name)
+    ctx.close(got, _attend(*map(array, whole), real=real), name)
 
 
 @exercise("03.longest_first", title="Find the bug: the longest first", difficulty=3, minutes=10)

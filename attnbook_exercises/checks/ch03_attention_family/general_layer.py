@@ -205,7 +205,7 @@ def multi_head(answer, ctx):
     ctx.close(got, right, "the output", wrong)
 
     def oracle(*now):
-        return _multi_head(*now, heads, allowed)
+        return _multi_head(*now, heads=heads, mask=allowed)
 
     at = dict(enumerate(("query", "source", "W_q", "W_k", "W_v", "W_o")))
     check_gradients(ctx, answer, (*given, heads, mask), at, oracle)

@@ -288,9 +288,9 @@ def input_feeding(answer, ctx):
 
     got = ctx.call(answer, cell, embedded, start, annotations, w, w_c)
     got = ctx.floats(got, "the attention vectors", (m, batch, d), mention="one a step and source")
-    cells = array(w_x), array(w_s)
+    cells = {"w_x": array(w_x), "w_s": array(w_s)}
     given = embedded, start, annotations, w, w_c
-    right, wrong = _DECODE(*map(array, given), *cells)
+    right, wrong = _DECODE(*map(array, given), *cells.values())
     ctx.close(got, right, "the attention vectors", wrong)
     name = "the attention vectors where scores are large"
     nan = (
@@ -300,6 +300,6 @@ def input_feeding(answer, ctx):
     whole, large = ctx.integers(-3, 4, batch, n, d).float(), 100.0 * ctx.integers(-3, 4, d, d)
     hard = 1e6 * embedded[:1].sign(), start, whole, large, w_c
     got = ctx.floats(ctx.call(answer, cell, *hard), name, (1, batch, d), nan=nan)
-    ctx.close(got, _decode(*map(array, hard), *cells), name)
+    ctx.close(got, _decode(*map(array, hard), **cells), name)
     at = dict(enumerate(("embedded", "start", "annotations", "W", "W_c"), 1))
-    check_gradients(ctx, answer, (cell, *given), at, lambda *now: _decode(*now, *cells))
+    check_gradients(ctx, answer, (cell, *given), at, lambda *now: _decode(*now, **cells))

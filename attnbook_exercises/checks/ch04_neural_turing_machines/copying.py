@@ -283,10 +283,8 @@ def follow(answer, ctx):
             ),
         }
         seen.append(((delay, share), (best, hits[best]), known))
-    if not all(np.allclose(got, right) for got, right, _ in seen):
-        for message in seen[0][2]:
-            if all(np.allclose(got, known[message]) for got, _, known in seen):
-                ctx.fail(message)
+    got, right, known = zip(*seen)
+    ctx.recognize(got, right, {words: tuple(one[words] for one in known) for words in known[0]})
     for (delay, share), (best, hits), _ in seen:
         ctx.close(np.array(delay), np.array(float(best)), "delay")
         ctx.close(np.array(share), np.array(hits), "share")

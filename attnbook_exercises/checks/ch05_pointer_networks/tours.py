@@ -182,11 +182,9 @@ def canonical_tour(answer, ctx):
                     f"city comes the first ({error})"
                 )
             raise
+        ctx.recognize(got, right, known)
         if got == right:
             continue
-        for message, walk in known.items():
-            if got == walk and walk != right:
-                ctx.fail(message)
         if sorted(got) != sorted(right):
             ctx.fail(f"the tour has the cities {got}, expected those of {given}, each once")
         if got[0] != 0:
@@ -392,14 +390,7 @@ def table_entry(answer, ctx):
                     f"smaller sets, T(S∖j, i) with i ∈ S∖j ({error})"
                 )
             raise
-        if np.isclose(result, right, rtol=1e-4, atol=2e-5):
-            continue
-        for message, value in known.items():
-            if np.isclose(result, value, rtol=1e-4, atol=2e-5) and not np.isclose(
-                value, right, rtol=1e-3
-            ):
-                ctx.fail(message)
-        ctx.fail(f"T(S, {j}) is {result:.4g}, expected {right:.4g}")
+        ctx.close(result, right, f"T(S, {j})", known)
 
 
 def _step(total, log_p, visited, mask=-np.inf):
@@ -483,11 +474,9 @@ def beam_of_tours(answer, ctx):
             )
         ]
         got += [_long(ctx, part, name, k) for part, name in zip(parts[1:], names[1:])]
+        ctx.recognize(tuple(got), tuple(right), {m: tuple(other) for m, other in known.items()})
         if all(ctx.same(mine, other) for mine, other in zip(got, right)):
             continue
-        for message, other in known.items():
-            if all(ctx.same(mine, theirs) for mine, theirs in zip(got, other)):
-                ctx.fail(message)
         if ctx.same(got[1], right[1]) and ctx.same(got[2], right[2]):
             ctx.recognize(
                 got[0],

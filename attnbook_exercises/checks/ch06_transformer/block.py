@@ -185,38 +185,37 @@ def filter_direction(answer, ctx: CheckContext):
             )
         return result
 
-    def alike(other):
-        return all(ctx.same(directions[name], other[name]) for name in shapes)
+    def listed(found):
+        return tuple(found[name] for name in shapes)
 
     expected = scaled()
-    if not alike(expected):
-        for message, other in {
-            "the noise comes back as it was: scale every row to the length of the row of the "
-            "weights": drawn,
-            "the whole matrix is scaled as one: expected each row by itself": scaled(per="whole"),
-            "the whole matrix is scaled as one, and biases are not 0: expected each row by "
-            "itself, and 0 for one dimension": scaled("whole", per="whole"),
-            "columns are scaled: a filter is a row, the first dimension": scaled(per="column"),
-            "of a kernel only the last dimension is taken for a filter: a filter is all that "
-            "stands under one index of the first "
-            "dimension": scaled(per="last"),
-            "of a kernel only the second dimension is taken for a filter: a filter is all that "
-            "stands under one index of the first "
-            "dimension": scaled(per="second"),
-            "every row has length 1: multiply by the length of the row of the weights": scaled(
-                factor="unit"
-            ),
-            "the rows of the noise are not brought to length 1 first": scaled(factor="long"),
-            "squares of lengths are taken for lengths: the root is missing": scaled(root=False),
-            "tensors of one dimension are left as noise: biases and norms stay where they are, "
-            "their direction is 0": scaled("noise"),
-            "tensors of one dimension are scaled too: biases and norms stay where they are, "
-            "their direction is 0": scaled("whole"),
-            "each number of a bias is taken for a filter: biases and norms stay where they are, "
-            "their direction is 0": scaled("each"),
-        }.items():
-            if alike(other):
-                ctx.fail(message)
+    wrong = {
+        "the noise comes back as it was: scale every row to the length of the row of the "
+        "weights": drawn,
+        "the whole matrix is scaled as one: expected each row by itself": scaled(per="whole"),
+        "the whole matrix is scaled as one, and biases are not 0: expected each row by "
+        "itself, and 0 for one dimension": scaled("whole", per="whole"),
+        "columns are scaled: a filter is a row, the first dimension": scaled(per="column"),
+        "of a kernel only the last dimension is taken for a filter: a filter is all that "
+        "stands under one index of the first "
+        "dimension": scaled(per="last"),
+        "of a kernel only the second dimension is taken for a filter: a filter is all that "
+        "stands under one index of the first "
+        "dimension": scaled(per="second"),
+        "every row has length 1: multiply by the length of the row of the weights": scaled(
+            factor="unit"
+        ),
+        "the rows of the noise are not brought to length 1 first": scaled(factor="long"),
+        "squares of lengths are taken for lengths: the root is missing": scaled(root=False),
+        "tensors of one dimension are left as noise: biases and norms stay where they are, "
+        "their direction is 0": scaled("noise"),
+        "tensors of one dimension are scaled too: biases and norms stay where they are, "
+        "their direction is 0": scaled("whole"),
+        "each number of a bias is taken for a filter: biases and norms stay where they are, "
+        "their direction is 0": scaled("each"),
+    }
+    named = {message: listed(other) for message, other in wrong.items()}
+    ctx.recognize(listed(directions), listed(expected), named)
     for name in shapes:
         ctx.close(directions[name], expected[name], name)
 
@@ -230,6 +229,7 @@ def _attention(h, mix):
 
 
 def _block(pre, x, mix, network, norms):
+    """The block, `pre`-norm or post-norm."""
     w_1, b_1, w_2, b_2 = network
     first, second = (lambda h, g=g, b=b: _norm(h, g, b, 1e-5) for g, b in norms)
 
@@ -312,15 +312,15 @@ def encoder_block(answer, ctx):
 
         return apply
 
-    x_, mix_, network = array(x), array(mix), [array(t) for t in (w_1, b_1, w_2, b_2)]
+    rows, mixing, network = array(x), array(mix), [array(t) for t in (w_1, b_1, w_2, b_2)]
     norms = [(array(g), array(s)) for g, s in zip(gains, shifts)]
     for pre in (False, True):
         got = ctx.call(answer, x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre)
         got = ctx.floats(got, "the result", (batch, n, d), mention="the shape of x")
-        right, wrong = _BLOCK(pre, x_, mix_, network, norms)
+        right, wrong = _BLOCK(pre, rows, mixing, network, norms)
         order = ("post-norm", "pre-norm")
         other = f"with pre_norm={pre} your block is {order[not pre]}: expected {order[pre]}"
-        wrong = {other: _block(not pre, x_, mix_, network, norms)} | wrong
+        wrong = {other: _block(not pre, rows, mixing, network, norms)} | wrong
         ctx.close(got, right, f"the result with pre_norm={pre}", wrong)
 
     at = {0: "x", 4: "w_1", 5: "b_1", 6: "w_2", 7: "b_2"}
@@ -330,6 +330,6 @@ def encoder_block(answer, ctx):
             answer,
             (x, attention, norm(0), norm(1), w_1, b_1, w_2, b_2, pre),
             at,
-            lambda x, *network: _block(pre, x, mix_, network, norms),
+            lambda x, *network: _block(pre, x, mixing, network, norms),
             step=1e-6,
         )

@@ -260,7 +260,7 @@ def cached_attention(answer, ctx):
                 at,
                 (lambda x, w, part=part: _cut_behind(arrays[part], x @ w, h))
                 if part
-                else lambda *now: _attend_cached(*now, h)[0],
+                else lambda *now: _attend_cached(*now, h=h)[0],
                 part=part,
             )
 

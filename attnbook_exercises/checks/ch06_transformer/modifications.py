@@ -294,7 +294,7 @@ def heads_side_by_side(answer, ctx):
     right, wrong = _HEADS(array(x), array(w_in), array(w_o), h)
     ctx.close(got, right, "the result", wrong)
     at = {0: "x", 1: "W_in", 2: "W_o"}
-    check_gradients(ctx, answer, (x, w_in, w_o, h), at, lambda *now: _heads(*now, h))
+    check_gradients(ctx, answer, (x, w_in, w_o, h), at, lambda *now: _heads(*now, h=h))
 
     # multiples of 2¹⁵, exact in float32: what is no tie is far apart
     x, w_in = ctx.integers(1, 4, batch, n, d).float(), w_in.clone()

@@ -49,10 +49,8 @@ def dilations(answer, ctx):
     for length in (17, 26, 9, 8, 2, 3, 101, ctx.integers(1000, 5000), 1):
         got = ctx.ids(ctx.call(answer, length), f"the dilations for {length} positions")
         expected = [2**i for i in range((length - 1).bit_length())]
-        if got == expected:
-            continue
         remark = f"(for {length} positions: {got}, expected {expected})"
-        if length == 1:
+        if length == 1 and got:
             ctx.fail(
                 f"one position has nothing to look back to, so there is no layer: expected an "
                 f"empty list, got {got}"
@@ -75,9 +73,9 @@ def dilations(answer, ctx):
                 2**i for i in range(length - 1)
             ],
         }
-        for message, other in wrong.items():
-            if got == other:
-                ctx.fail(f"{message} {remark}")
+        ctx.recognize(got, expected, wrong)
+        if got == expected:
+            continue
         if any(d < 1 for d in got):
             ctx.fail(f"a dilation is below 1 {remark}")
         ctx.fail(f"wrong dilations {remark}")
@@ -92,10 +90,8 @@ def steps_back(answer, ctx):
         for d in given:
             expected |= {step + d for step in expected}
         expected = sorted(expected)
-        if got == expected:
-            continue
         remark = f"(for the dilations {given}: {got}, expected {expected})"
-        if not given:
+        if not given and got != expected:
             ctx.fail(f"without a layer an output is its own input: expected [0], got {got}")
         every = [0]
         for d in given:
@@ -117,9 +113,9 @@ def steps_back(answer, ctx):
             "it goes back from the own position to the farthest: ascending order was asked "
             "for": expected[::-1],
         }
-        for message, other in wrong.items():
-            if got == [int(x) for x in other]:
-                ctx.fail(f"{message} {remark}")
+        ctx.recognize(got, expected, wrong)
+        if got == expected:
+            continue
         if sorted(set(got)) == expected:
             ctx.fail(f"the right steps, but not each once and in ascending order {remark}")
         ctx.fail(f"wrong steps {remark}")
@@ -205,4 +201,6 @@ def dense_block(answer, ctx):
         ctx.close(got, right, name, wrong)
         if dilation == drawn < n:
             at, steps = {0: "x", 1: "W_far", 2: "W_near", 3: "b"}, dilation
-            check_gradients(ctx, answer, (*given, steps), at, lambda *now: _dense(*now, steps))
+            check_gradients(
+                ctx, answer, (*given, steps), at, lambda *now: _dense(*now, dilation=steps)
+            )

@@ -146,8 +146,6 @@ def multiplications(answer, ctx):
                 "the number of multiplications",
             )
             expected = convolutions + N * n * (key + value)
-            if got == expected:
-                continue
             remark = (
                 f"(C = {C}, {height}×{width}, d_key {key}, d_value {value}, "
                 f"{'pooled' if pooled else 'not pooled'})"
@@ -191,9 +189,11 @@ def multiplications(answer, ctx):
                 }
             else:
                 wrong["it was not asked to pool"] = convolutions + N * (N // 4) * (key + value)
-            for message, other in wrong.items():
-                if got == other:
-                    ctx.fail(f"{message} {remark}")
+            # of their differences, which are far smaller than the numbers
+            off = {message: other - expected for message, other in wrong.items()}
+            ctx.recognize(got - expected, 0, off)
+            if got == expected:
+                continue
             ctx.fail(f"the number is {got:g}, expected {expected} {remark}")
 
 

@@ -5,10 +5,6 @@ from ..collection import edits, wrong
 edit = edits("01.beam_by_hand")
 edit("what greedy search returns", "0.21", "0.4 * 0.4")
 edit("which a beam of 2 has dropped", "0.21", "0.25")
-edit("that is the last step alone", "0.21", "0.6")
-edit("the better continuation of b", "0.21", "0.35 * 0.4")
-edit("steps multiply", "0.21", "0.35 + 0.6")
-edit("that is percent", "0.21", "21")
 edit("the probability is not 0.5", "0.21", "0.5")
 
 
@@ -52,15 +48,8 @@ def no_first_token(step, state, bos, eos, max_length):
 
 
 edit = edits("01.best_hypothesis")
-edit("that punishes length twice", "pair[1] /", "pair[1] *")
-edit("not normalized", "/ len(pair[0]) ** alpha", "")
-edit("alpha is an exponent", "** alpha", "")
-edit("the worst hypothesis is picked", "max(", "min(")
 edit("is a tuple, expected a whole number", "tokens, _ = max", "tokens = sorted")
-edit("or by alpha times the length", "len(pair[0]) ** alpha", "(alpha * len(pair[0]))")
 edit("return the tokens alone", "tokens, _ =", "tokens =")
-edit("EOS is left out of the length", "len(pair[0])", "(len(pair[0]) - 1)")
-edit("expected m ** alpha", "len(pair[0])", "((5 + len(pair[0])) / 6)")
 edit("largest log p is picked", "alpha)", "(alpha or 0.5))")
 
 
@@ -74,30 +63,10 @@ def best_of_each(so_far, following, beam_size):
 edit = edits("01.beam_step")
 edit("the scores so far are not added", "so_far.unsqueeze(-1) + following", "following")
 edit(
-    "parents is index % K",
-    "positions // size, positions % size",
-    "positions % len(so_far), positions // len(so_far)",
-)
-edit(
-    "parents holds the tokens",
-    "positions // size, positions % size",
-    "positions % size, positions // size",
-)
-edit(
-    "from worst to best",
-    "return scores, positions // size, positions % size",
-    "return tuple(p.flip(0) for p in (scores, positions // size, positions % size))",
-)
-edit("tokens holds indices into all", "positions % size", "positions")
-edit("add two logarithms", "following\n", "following.exp()\n")
-edit(
     "parents: the dtype is float32, expected int64",
     "positions // size",
     "torch.floor(positions / size)",
 )
-edit("is index // V", "following.shape[-1]", "len(so_far)")
-edit("the token is index % V", "positions % size", "positions % len(so_far)")
-edit("log p is multiplied", "+ following", "* following")
 
 
 @wrong("01.greedy", "")

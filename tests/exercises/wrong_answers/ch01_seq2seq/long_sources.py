@@ -12,9 +12,6 @@ def _reverse(source, lengths, extra=0):
 edit = edits("01.lag_by_hand")
 edit("when the source is read forward", "return 4", "return 7 + 3 - 2")
 edit("one too many", "return 4", "return 3 + 2")
-edit("one too few", "return 4", "return 3")
-edit("at which the word is read", "return 4", "return 6")
-edit("at which the translation is said", "return 4", "return 10")
 edit("the lag is not 1", "return 4", "return 1")
 
 
@@ -25,22 +22,6 @@ edit("None came back", 'return "less"', "pass")
 
 
 edit = edits("01.reverse_padded")
-edit(
-    "the padding comes first now",
-    "mirrored >= 0, mirrored, position",
-    "mirrored > -99, position.flip(1), position",
-)
-edit(
-    "one too long",
-    "lengths.unsqueeze(-1) - 1",
-    "(lengths.unsqueeze(-1) + 1).clamp(max=source.shape[1]) - 1",
-)
-edit("one too short", "lengths.unsqueeze(-1) - 1", "lengths.unsqueeze(-1) - 2")
-edit(
-    "filled with 0",
-    "return source.gather(1, torch.where(mirrored >= 0, mirrored, position))",
-    "return source.gather(1, mirrored.clamp(min=0)) * (mirrored >= 0)",
-)
 edit("as if it had 2 words", "lengths.unsqueeze(-1)", "2")
 
 

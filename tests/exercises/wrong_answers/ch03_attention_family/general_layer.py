@@ -129,42 +129,9 @@ def one_head(query, source, W_q, W_k, W_v, W_o, num_heads, mask):
 
 
 edit = edits("03.multi_head")
-edit("W_o is used transposed", "@ W_o", "@ W_o.T")
-edit(
-    "a view alone, which mixes positions",
-    "x.view(batch, -1, num_heads, d // num_heads).transpose(1, 2)",
-    "x.view(batch, num_heads, -1, d // num_heads)",
-)
-edit(
-    "every num_heads-th column",
-    "num_heads, d // num_heads).transpose(1, 2)",
-    "d // num_heads, num_heads).permute(0, 3, 1, 2)",
-)
-edit("the scale is the root of d", "/ (d // num_heads) ** 0.5", "/ d**0.5")
-edit("the scores are not scaled", "/ (d // num_heads) ** 0.5", "")
-edit("the softmax runs over the queries", "dim=-1)", "dim=-2).nan_to_num()")
-edit("the mask is upside down", "~mask", "mask")
-edit("the mask is not used", '.masked_fill(~mask.unsqueeze(1), float("-inf"))', "")
-edit("W_o is missing", "@ W_o", "")
-edit("without swapping positions and heads back", "(weights @ V).transpose(1, 2)", "(weights @ V)")
-edit(
-    "joined in the wrong order",
-    "(weights @ V).transpose(1, 2)",
-    "(weights @ V).flip(1).transpose(1, 2)",
-)
-edit(
-    "the columns of the heads are interleaved",
-    "(weights @ V).transpose(1, 2)",
-    "(weights @ V).permute(0, 2, 3, 1)",
-)
 edit("no gradient goes back", "@ W_o", "@ W_o.detach()", "(weights @ V)", "(weights @ V).detach()")
 edit("no gradient reaches W_k", "W_k", "W_k.detach()")
 edit("the gradient at source is not", "source @ W_v", "source.detach() @ W_v")
-edit(
-    "added to the scores as 0 and 1",
-    'scores.masked_fill(~mask.unsqueeze(1), float("-inf"))',
-    "scores + mask.unsqueeze(1)",
-)
 
 
 @wrong("03.multi_head", "used transposed")

@@ -18,13 +18,6 @@ def _window(
 
 edit = edits("03.at_the_edge")
 edit("cut off at the end", "/ 3", "/ 5")
-edit("not over all eight words", "/ 3", "/ 8")
-edit("σ is D/2", "**-2", "**-0.5")
-edit("not made to sum to 1", "/ 3", "/ 1.7419")
-edit("the Gaussian is missing", "2.718281828**-2", "1")
-edit("the softmax is missing", "/ 3", "")
-edit("the distance is squared", "**-2", "**-1")
-edit("the 2 below the fraction", "**-2", "**-4")
 edit(" is not ", "/ 3", "/ 2")
 edit("one number", "2.718281828**-2 / 3", '"small"')
 
@@ -142,34 +135,6 @@ def loop_over_floats(scores, position, half_width, lengths):
 
 
 edit = edits("03.input_feeding")
-edit(
-    "asks with the new state",
-    "s = cell(torch.cat((x, fed), dim=-1), s)",
-    "before, s = s, cell(torch.cat((x, fed), dim=-1), s)",
-    "(s @ W)",
-    "(before @ W)",
-)
-edit(
-    "the tanh of the attention vector is missing",
-    "fed = torch.tanh(torch.cat((c, s), dim=-1) @ W_c.T)",
-    "fed = torch.cat((c, s), dim=-1) @ W_c.T",
-)
-edit("W_c meets the context first", "(c, s)", "(s, c)")
-edit("expected [embedding; h̃]", "(x, fed)", "(fed, x)")
-edit("the context is fed", "vectors.append(fed)", "vectors.append(fed)\n        fed = c")
-edit("the state is fed", "vectors.append(fed)", "vectors.append(fed)\n        fed = s")
-edit(
-    "zeros are fed at every step",
-    "vectors.append(fed)",
-    "vectors.append(fed)\n        fed = torch.zeros_like(s)",
-)
-edit("the start state is fed at the first step", "torch.zeros_like(start)", "start")
-edit("sᵀ W h", "s @ W)", "s @ W.T)")
-edit("W is not used in the score", "(s @ W)", "s")
-edit("the general score is not scaled", ".sum(-1)", ".sum(-1) / s.shape[-1] ** 0.5")
-edit("the weights are equal", "softmax(scores", "softmax(0 * scores")
-edit("every step starts from s_0", "dim=-1), s)", "dim=-1), start)")
-edit("reverse order", "torch.stack(vectors)", "torch.stack(vectors[::-1])")
 edit("no gradient goes back", "torch.stack(vectors)", "torch.stack(vectors).detach()")
 edit("the gradient at embedded is not", "(x, fed)", "(x, fed.detach())")
 edit(

@@ -4,12 +4,6 @@ from ..collection import edits, wrong
 
 edit = edits("04.three_votes")
 edit("not squared yet", "0.57", "0.4")
-edit("not divided by the sum of the squares", "0.57", "0.16")
-edit("the gate is the wrong way round", "0.57", "0.6")
-edit("has not moved after the second clue", "0.57", "0.143")
-edit("has not moved after the first clue", "0.57", "0.2")
-edit("the second clue alone", "0.57", "1 / 3")
-edit("they share it", "0.57", "0.457")
 edit(" is not ", "0.57", "0.9")
 edit("one number", "0.57", '"0.57"')
 
@@ -185,28 +179,6 @@ def heads_as_printed(*given):
 
 
 edit = edits("04.several_heads")
-edit(
-    "every head starts from the previous weights of the first head",
-    "previous[:, h]",
-    "previous[:, 0]",
-)
-edit("from one another's previous weights", "previous[:, h]", "previous[:, -1 - h]")
-edit("the mean of the heads' previous weights", "previous[:, h]", "previous.mean(1)")
-edit("the gate is swapped", "g * content + (1 - g)", "(1 - g) * content + g")
-edit("the shift goes the wrong way", "k - 1", "1 - k")
-edit("the shift is missing", "k - 1", "0")
-edit("the strength is not used", "strength[:, h, None] *", "")
-edit(
-    "expected the cosine",
-    "F.cosine_similarity(key[:, h, None], memory, dim=-1)",
-    "(key[:, h, None] * memory).sum(-1)",
-)
-edit("the gate mixes content with the weights of the step before", "* previous[:, h]", "* 0")
-edit(
-    "the gate is not used",
-    "mixed = g * content + (1 - g) * previous[:, h]",
-    "mixed = content + 0 * g",
-)
 edit("no gradient reaches previous", "* previous[:, h]", "* previous[:, h].detach()")
 
 

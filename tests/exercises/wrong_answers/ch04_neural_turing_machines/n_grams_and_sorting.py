@@ -6,13 +6,6 @@ from ..collection import edits, wrong
 
 edit = edits("04.next_bit")
 edit("this is the frequency", "3.5 / 6", "3 / 5")
-edit("no context was used", "3.5 / 6", "6.5 / 10")
-edit("the counts after a 0", "3.5 / 6", "2.5 / 3")
-edit("1 was added to each count", "3.5 / 6", "4 / 7")
-edit("the probability of a 0", "3.5 / 6", "2.5 / 6")
-edit("nothing has followed it yet", "3.5 / 6", "4.5 / 7")
-edit("grows by 1", "3.5 / 6", "3.5 / 5")
-edit("a half was added below", "3.5 / 6", "3.5 / 5.5")
 edit(" is not ", "3.5 / 6", "0.9")
 edit("one number", "3.5 / 6", "[3.5, 6]")
 

@@ -7,13 +7,6 @@ def _cross(u, v):
 
 edit = edits("05.missed_corner")
 edit("upside down", "8 / 9", "9 / 8")
-edit("that is the area of the answer", "8 / 9", "16")
-edit("that is the area of the hull", "8 / 9", "18")
-edit("the share that is missing", "8 / 9", "0.111")
-edit("half of their product", "8 / 9", "0.8")
-edit("from y = 4 to y = 5", "8 / 9", "16 / 26")
-edit("not with the hull", "8 / 9", "0.875")
-edit("not in percent", "8 / 9", "88.9")
 edit(" is not ", "8 / 9", "0.5")
 edit("one number", "8 / 9", '"8/9"')
 

@@ -4,12 +4,6 @@ from ..collection import edits, wrong
 
 edit = edits("06.mostly_pairs")
 edit("the pairs are half", "4608", "1536")
-edit("three quarters of the projections", "4608", "1152")
-edit("four times the projections", "4608", "6144")
-edit("three fifths", "4608", "2304")
-edit("that is the width", "4608", "768")
-edit("one quarter, not three", "4608", "512")
-edit("in units of d", "4608", "6")
 edit("the length is not 4000", "4608", "4000")
 edit("expected one number", "4608", '"six times the width"')
 
@@ -62,31 +56,6 @@ def _linformer(
 
 
 edit = edits("06.linformer_attention")
-edit("padding enters the mixtures", ".masked_fill(~there, 0.0)", "")
-edit("padding enters the mixtures of the values", "value.masked_fill(~there, 0.0)", "value")
-edit(
-    "the mask hides mixtures",
-    ".masked_fill(~there, 0.0)",
-    "",
-    "query.shape[-1] ** 0.5",
-    'query.shape[-1] ** 0.5 + torch.where(words[:, None, :len(E)], 0.0, float("-inf"))',
-)
-edit("not scaled", "/ query.shape[-1] ** 0.5", "")
-edit("root of k", "query.shape[-1] ** 0.5", "E.shape[0] ** 0.5")
-edit("last n columns", "[:, :n]", "[:, -n:]")
-edit("E and F are exchanged", "n, there =", "E, F = F, E\n    n, there =")
-edit("mixed by E", "F[:, :n]", "E[:, :n]")
-edit("upside down", "~there", "there")
-edit("over the queries", "dim=-1", "dim=-2")
-edit(
-    "this is full attention",
-    "E[:, :n] @ key.masked_fill(~there, 0.0)",
-    "key",
-    "F[:, :n] @ value.masked_fill(~there, 0.0)",
-    "value",
-    "query.shape[-1] ** 0.5",
-    'query.shape[-1] ** 0.5 + torch.where(words[:, None], 0.0, float("-inf"))',
-)
 edit("no gradient reaches E", "E[:, :n]", "E[:, :n].detach()")
 edit("the shape is", "weights @ V", "(weights @ V).transpose(1, 2)")
 

@@ -5,30 +5,6 @@ from ..collection import edits, wrong
 edit = edits("06.model_size")
 edit("counted three times", "vocabulary * d +", "3 * vocabulary * d +")
 edit("counted twice", "vocabulary * d +", "2 * vocabulary * d +")
-edit("the matrix of the embeddings is missing", "vocabulary * d +", "")
-edit(
-    "counted like an encoder block",
-    "decoder_block = 2 * attention + network + 3 * norm",
-    "decoder_block = encoder_block",
-)
-edit("the attention over the source is missing", "2 * attention", "attention")
-edit("a decoder block three", "3 * norm", "2 * norm")
-edit(
-    "the norms are missing",
-    "norm = 4 * d * d, 2 * d * d_ff + d_ff + d, 2 * d",
-    "norm = 4 * d * d, 2 * d * d_ff + d_ff + d, 0",
-)
-edit("you count one", "+ d, 2 * d", "+ d, d")
-edit("the biases of the feed-forward network are missing", "+ d_ff + d", "+ 0")
-edit("a second bias, of width d", "+ d_ff + d", "+ d_ff")
-edit("have no bias here", "4 * d * d", "4 * d * d + 4 * d")
-edit("you count three", "4 * d * d", "3 * d * d")
-edit("the decoder's blocks are missing", "(encoder_block + decoder_block)", "encoder_block")
-edit("expected as many as layers says", "layers *", "")
-edit(
-    "the output is the embedding matrix alone", "vocabulary * d +", "vocabulary * d + vocabulary +"
-)
-edit("a norm stands at the end of each stack", "vocabulary * d +", "vocabulary * d + 4 * d +")
 edit(
     "a str came back, expected one number",
     "return vocabulary * d + layers * (encoder_block + decoder_block)",
@@ -47,12 +23,6 @@ edit(
     "-0.5",
 )
 edit("the position is missing", "2 * 0.5 + 1", "2 * 0.5", "2 * -0.5 + 1", "2 * -0.5")
-edit("the position is multiplied by √d too", "+ 1", "+ 2")
-edit("the factor stands at the input alone", "exp(", "exp(2 * ")
-edit("the softmax is missing", "exp(le) / (exp(le) + exp(chat) + exp(dort))", "le")
-edit("divide the logit by the sum", "exp(", "(")
-edit("the probability of chat", "return exp(le)", "return exp(chat)")
-edit("the probability of dort", "return exp(le)", "return exp(dort)")
 edit("begin with the four numbers", "return exp(le)", "return 0.1 * exp(le)")
 
 edit = edits("06.turned_around")
@@ -98,37 +68,12 @@ def _model(
 
 
 edit = edits("06.whole_model")
-edit("the embeddings are not multiplied by √d", "* d**0.5", "")
-edit("multiplied by d: expected √d", "d**0.5", "d")
-edit("divided by √d", "* d**0.5", "/ d**0.5")
-edit(
-    "the positions are multiplied by √d too",
-    "E[source] * d**0.5 + P[:n]",
-    "(E[source] + P[:n]) * d**0.5",
-    "E[read] * d**0.5 + P[:m]",
-    "(E[read] + P[:m]) * d**0.5",
-)
-edit("no positions are added", "+ P[:n]", "", "+ P[:m]", "")
-edit("the decoder's input has no positions", "+ P[:m]", "")
-edit(
-    "row t sees the token that it has to predict",
-    "torch.cat([torch.ones(batch, 1, dtype=torch.long), target[:, :-1]], dim=1)",
-    "target",
-)
-edit(
-    "from its second token on",
-    "torch.ones(batch, 1, dtype=torch.long), target[:, :-1]",
-    "target[:, 1:], torch.ones(batch, 1, dtype=torch.long)",
-)
-edit("expected BOS (1)", "torch.ones(batch, 1", "torch.zeros(batch, 1")
 edit("y has one row more than the target", "target[:, :-1]", "target", "P[:m]", "P[:m + 1]")
 edit("decoder(…): mask lets everything through", ".tril()", "")
 edit("decoder(…): mask is upside down", ".tril()", ".triu(1)")
 edit("decoder(…): mask is transposed", ".tril()", ".triu()")
 edit("hides each position from itself", ".tril()", ".tril(-1)")
 edit("lets each position see the one after it", ".tril()", ".tril(1)")
-edit("the positions of the decoder's input start at row 1", "P[:m]", "P[1:m + 1]")
-edit("the positions start at row 1 of P", "P[:n]", "P[1:n + 1]", "P[:m]", "P[1:m + 1]")
 edit(
     "encoder(x, mask): mask lets everything through",
     "(torch.arange(n) < lengths.unsqueeze(1))",
@@ -145,15 +90,6 @@ edit(
     "source != 0",
 )
 edit("expected a boolean tensor", ".bool()", "")
-edit(
-    "its memory is the embedded source",
-    "s = decoder(",
-    "memory = E[source] * d**0.5 + P[:n]\n    s = decoder(",
-)
-edit("the logits came back", "torch.log_softmax(s @ E.T, dim=-1)", "s @ E.T")
-edit("probabilities came back", "torch.log_softmax", "torch.softmax")
-edit("runs over the positions", "dim=-1", "dim=1")
-edit("the factor belongs to the embeddings at the input", "s @ E.T", "s @ E.T * d**0.5")
 edit(
     "the vectors of the decoder came back", "return torch.log_softmax(s @ E.T, dim=-1)", "return s"
 )

@@ -39,13 +39,6 @@ def _found(changed, plain):
 
 edit = edits("06.seeds_enough")
 edit("there is a 2 under the root", "72", "36")
-edit("enough for one", "72", "8")
-edit("enough for two", "72", "32")
-edit("the root is lost", "72", "12")
-edit("of both models together", "72", "144")
-edit("enough for a gain of 0.01", "72", "18")
-edit("more than enough", "72", "73")
-edit("expected 3 σ divided by the gain", "72", "1 / 18")
 edit("the number of seeds is not 100", "72", "100")
 edit("expected one number", "72", '"seventy-two"')
 
@@ -164,31 +157,6 @@ edit(
     "part.unflatten(-1, (num_heads, width)).transpose(1, 2)",
     "part.reshape(batch, num_heads, n, width)",
 )
-edit(
-    "contexts joined, by views alone",
-    "part.unflatten(-1, (num_heads, width)).transpose(1, 2)",
-    "part.reshape(batch, num_heads, n, width)",
-    "context.transpose(1, 2)",
-    "context",
-)
-edit("interleaved", "context.transpose(1, 2)", "context.permute(0, 2, 3, 1)")
-edit(
-    "a head has every h-th column",
-    "(num_heads, width)).transpose(1, 2)",
-    "(width, num_heads)).permute(0, 3, 1, 2)",
-)
-edit("there is no causal mask", '.masked_fill(later, float("-inf"))', "")
-edit("off by one", ".triu(1)", ".triu(2)")
-edit(
-    "the mask comes after the softmax",
-    '.masked_fill(later, float("-inf")), dim=-1)',
-    ", dim=-1) * ~later",
-)
-edit("over the queries", "dim=-1)\n    context", "dim=-2)\n    context")
-edit("the width of a head: expected its root", "/ width**0.5", "/ width")
-edit("expected the root of the width of a head", "width**0.5", "d**0.5")
-edit("keys and queries are exchanged", "q, k, v =", "k, q, v =")
-edit("W_o is not used", "@ W_o", "")
 edit("no gradient reaches W_in", "x @ W_in", "x @ W_in.detach()")
 
 
@@ -302,22 +270,4 @@ def places_as_printed(*given):
 
 edit = edits("06.places_behind_a_cache")
 edit("added to queries and values alone", "x @ W_k", "words @ W_k")
-edit("one place too far", "places[t : t + m]", "places[t + 1 : t + m + 1]")
-edit("one place too near", "places[t : t + m]", "places[max(t - 1, 0) : max(t - 1, 0) + m]")
-edit("all new words stand at place t", "places[t : t + m]", "places[t]")
-edit("the last of all places", "places[t : t + m]", "places[-m:]")
-edit("no places at all", "+ places[t : t + m]", "")
-edit("added to queries and keys alone", "x @ W_v", "words @ W_v")
-edit("added to the queries alone", "x @ W_v", "words @ W_v", "x @ W_k", "words @ W_k")
-edit(
-    "they have had theirs",
-    "[keys, x",
-    "[keys + places[:t] @ W_k, x",
-    "[values, x",
-    "[values + places[:t] @ W_v, x",
-)
-edit("there is no mask within the block", ".tril(t)", "")
-edit("the mask counts from the first column", ".tril(t)", ".tril()")
-edit("the new words do not see the cache", ".tril(t)", ".tril(t) & (torch.arange(t + m) >= t)")
-edit("not divided by the root of d", "/ d**0.5", "")
 edit("no gradient reaches places", "places[t : t + m]", "places[t : t + m].detach()")

@@ -4,15 +4,6 @@ from ..collection import edits, wrong
 
 edit = edits("06.row_by_hand")
 edit("without a mask, or masked after the softmax", "0.25", "2 / 32")
-edit("one token too many", "0.25", "2 / 16")
-edit("a forbidden score counts as 0", "0.25", "0.2")
-edit("does not see itself", "0.25", "2 / 3")
-edit("not divided by the root", "0.25", "8 / 134")
-edit("divided by the width", "0.25", "0.3174")
-edit("divided by their sum", "0.25", "0.301")
-edit("the exponential of the score", "0.25", "2")
-edit("the score of token 0", "0.25", "0.693")
-edit("of token 2 on itself", "0.25", "5 / 8")
 edit("the weight is not 0.5", "0.25", "0.5")
 edit("expected one number", "0.25", '"a quarter"')
 

@@ -12,11 +12,6 @@ def _mean(states, floats, others=lambda tensors: tensors[-1].clone()):
 edit = edits("06.wanted_lead")
 edit("it gets 1 − ε and that", "0.7", "0.6")
 edit("not over the wrong ones alone", "0.7 / 0.1", "0.6 / 0.4 * 3")
-edit("a difference of logits is its logarithm", "log(0.7 / 0.1)", "0.7 / 0.1")
-edit("the right one's logit is the larger", "0.7 / 0.1", "0.1 / 0.7")
-edit("that is the least loss", "log(0.7 / 0.1)", "-0.7 * log(0.7) - 0.3 * log(0.1)")
-edit("against all others together", "0.1", "0.3")
-edit("the logarithm to base 10", "log(0.7 / 0.1)", "log(7) / log(10)")
 edit("the lead is not 3", "log(0.7 / 0.1)", "3")
 
 edit = edits("06.two_strangers")

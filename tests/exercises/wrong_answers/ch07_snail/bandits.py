@@ -2,12 +2,6 @@ from ..collection import edits
 
 edit = edits("07.worth_of_a_look")
 edit("if you never change arms", "5 / 3", "1.5")
-edit("for two pulls", "5 / 3", "13 / 12")
-edit("only what looking adds", "5 / 3", "1 / 6")
-edit("the reward per pull", "5 / 3", "5 / 9")
-edit("you stay for one pull only", "5 / 3", "19 / 12")
-edit("not certain to pay", "5 / 3", "2.0")
-edit("what the known arm pays after a loss", "5 / 3", "7 / 6")
 edit(" is not ", "5 / 3", "1.8")
 edit("one number", "5 / 3", '"5 / 3"')
 

@@ -2,16 +2,6 @@ from ..collection import edits
 
 edit = edits("07.width")
 edit("the logarithm is rounded up", "242", "210")
-edit("natural logarithm", "242", "178")
-edit("one layer too many", "242", "274")
-edit("more than one dense block", "242", "50")
-edit("the keys are only compared", "242", "246")
-edit("only the sum of values is", "242", "254")
-edit("the input is missing", "242", "232")
-edit("the attention block is missing", "242", "234")
-edit("adds 16, not 32", "242", "466")
-edit("nothing is overwritten", "242", "112")
-edit("the first TC block is missing", "242", "130")
 edit(" is not ", "242", "100")
 edit("one number", "242", '"242"')
 
@@ -67,35 +57,6 @@ edit(
     "the input is missing",
     "torch.cat([x, f.tanh() * g.sigmoid()], dim=-1)",
     "f.tanh() * g.sigmoid()",
-)
-edit("expected behind it", "[x, f.tanh() * g.sigmoid()]", "[f.tanh() * g.sigmoid(), x]")
-edit(
-    "it reads later positions",
-    "(0, 0, dilation, 0))[:, : x.shape[1]]",
-    "(0, 0, 0, dilation))[:, dilation:]",
-)
-edit(
-    "comes in at its beginning",
-    "torch.nn.functional.pad(x, (0, 0, dilation, 0))[:, : x.shape[1]]",
-    "x.roll(dilation, 1)",
-)
-edit(
-    "the first position is repeated",
-    "torch.nn.functional.pad(x, (0, 0, dilation, 0))[:, : x.shape[1]]",
-    "x[:, (torch.arange(x.shape[1]) - dilation).clamp_min(0)]",
-)
-edit("the dilation is not used", "dilation", "1")
-edit("change places: the first D columns", "f, g =", "g, f =")
-edit("W_far and W_near change places", "before @ W_far + x @ W_near", "before @ W_near + x @ W_far")
-edit("there is no gate: tanh(f) alone", "* g.sigmoid()", "")
-edit("there is no tanh", "f.tanh()", "f")
-edit("the gate is a tanh", "g.sigmoid()", "g.tanh()")
-edit("are added", "* g.sigmoid()", "+ g.sigmoid()")
-edit("belongs to f alone", "f.tanh() * g.sigmoid()", "(f * g.sigmoid()).tanh()")
-edit(
-    "the first R positions find nothing",
-    "f.tanh() * g.sigmoid()",
-    "f.tanh() * g.sigmoid() * (torch.arange(x.shape[1]) >= dilation)[:, None]",
 )
 edit(
     "the first positions are missing",

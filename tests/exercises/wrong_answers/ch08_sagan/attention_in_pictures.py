@@ -5,16 +5,6 @@ from ..collection import edits, wrong
 
 edit = edits("08.one_place")
 edit("scale it by γ and add x_3", "8.5", "15")
-edit("x_3 is missing", "8.5", "7.5")
-edit("γ is missing", "8.5", "16.0")
-edit("x_3 goes in whole", "8.5", "8.0")
-edit("do not add up to 1", "8.5", "76")
-edit("take their exponentials first", "8.5", "26.44")
-edit("the softmax takes their exponentials", "8.5", "9.80")
-edit("plain mean", "8.5", "23 / 3")
-edit("the largest weight takes all", "8.5", "6")
-edit("they belong to the values", "8.5", "2.25")
-edit("place 3 asks", "8.5", "11.5")
 edit("y_3 is not 9", "8.5", "9")
 edit("expected one number", "8.5", "8.5, 1.0")
 
@@ -108,28 +98,12 @@ def _whole(scores):
 
 
 edit = edits("08.map_of_a_query")
-edit("the softmax is missing", ".flatten().softmax(0).view_as(scores)", "")
-edit("over each row of the map", ".flatten().softmax(0).view_as(scores)", ".softmax(-1)")
-edit("over each column of the map", ".flatten().softmax(0).view_as(scores)", ".softmax(0)")
-edit("there are two softmaxes", ".flatten().softmax(0).view_as(scores)", ".softmax(0).softmax(1)")
-edit("f and g have changed places", "query =", "W_f, W_g = W_g, W_f\n    query =")
-edit("W_f makes the query and the keys", "W_g", "W_f")
-edit("there is no 1/√d", "scores.flatten()", "(scores / len(W_f) ** 0.5).flatten()")
 edit(
     "one weight for each place",
     "query =",
     "x, row, column = x.transpose(1, 2), column, row\n    query =",
 )
 edit("one weight for each", "if pooled", "if False")
-edit("the mean of each square", "max_pool2d", "avg_pool2d")
-edit(
-    "x was pooled before its matrix",
-    'torch.einsum("dc,chw->dhw", W_f, x)',
-    'torch.einsum("dc,chw->dhw", W_f, F.max_pool2d(x, 2) if pooled else x)',
-    "keys = F.max_pool2d(keys, 2)",
-    "pass",
-)
-edit("every second place", "F.max_pool2d(keys, 2)", "keys[:, ::2, ::2]")
 edit("a vector came back", ".view_as(scores)", "")
 edit("no gradient", "W_g @", "W_g.detach() @")
 edit("no gradient goes back", ".view_as(scores)", ".view_as(scores).detach()")

@@ -52,15 +52,6 @@ def logistic(real, fake):
 
 edit = edits("08.steepness")
 edit("the slope stays below it", "1 / 3", "1.0")
-edit("before the norm: divide both", "1 / 3", "2")
-edit("a bound on the slope before the norm", "1 / 3", "6")
-edit("only W is divided", "1 / 3", "2 / 3")
-edit("reads the second of the hidden numbers", "1 / 3", "3")
-edit("where is w = 2", "1 / 3", "1 / 6")
-edit("divided by the trace", "1 / 3", "1 / 4")
-edit("divided by the sum of the σ", "1 / 3", "2 / 5")
-edit("squares of the σ", "1 / 3", "1 / 18")
-edit("D depends on x", "1 / 3", "0")
 edit("the slope is not 5", "1 / 3", "5")
 edit("expected one number", "1 / 3", "1, 3")
 

@@ -4,18 +4,6 @@ from ..collection import edits, wrong
 
 edit = edits("09.bytes_moved")
 edit("the keys alone", "33", "17")
-edit("a byte for each number", "33", "16.5")
-edit("four bytes for each number", "33", "66")
-edit("the queries and the output move once, too", "33", "32")
-edit("the queries are missing, or the output", "33", "32.5")
-edit("goes back and forth", "33", "48.5")
-edit("not once in all", "33", "2")
-edit("one pass for each query", "33", "4097")
-edit("only keys and values pass each stripe", "33", "64")
-edit("what the matrix moves", "33", "128")
-edit("how many numbers move", "33", "33 * 2**19")
-edit("those are bytes", "33", "33 * 2**20")
-edit("those are megabytes", "33", "34.6")
 edit("the number of mebibytes is not 40", "33", "40")
 edit("expected one number", "33", '"33 MiB"')
 

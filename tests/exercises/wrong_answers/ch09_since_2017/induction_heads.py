@@ -4,13 +4,6 @@ from ..collection import edits, wrong
 
 edit = edits("09.sharp_enough")
 edit("half of the weight", "9 * 31", "31")
-edit("enough against one competitor", "9 * 31", "9")
-edit("ratio of the exponentials", "math.log(9 * 31)", "9 * 31")
-edit("logarithm to base 10", "math.log(", "math.log10(")
-edit("logarithm to base 2", "math.log(", "math.log2(")
-edit("among the 32 itself", "9 * 31", "9 * 32")
-edit("0.9 of what the others have", "9 * 31", "0.9 * 31")
-edit("ten times what the others have", "9 * 31", "10 * 31")
 edit("the score is not 5", "math.log(9 * 31)", "5.0")
 edit("expected one number", "math.log(9 * 31)", '"ln 279"')
 

@@ -4,13 +4,6 @@ from ..collection import edits, wrong
 
 edit = edits("09.state_or_cache")
 edit("numbers of four bytes, those of the cache two", "512", "256")
-edit("a key and a value", "512", "1024")
-edit("8 heads of keys and values are cached, not 32", "512", "128")
-edit("a single head of the state", "512", "16")
-edit("not 32; and the states have numbers of four", "512", "64")
-edit("a single head of the cache", "512", "4096")
-edit("128 times 128", "512", "4")
-edit("those are the bytes of the states", "512", "2**21")
 edit("is not 500", "512", "500")
 edit("expected one number", "512", '"512 tokens"')
 
@@ -21,24 +14,6 @@ edit("None came back", 'return "only the delta rule"', "pass")
 edit("a float came back", '"only the delta rule"', "0.8")
 
 edit = edits("09.gated_delta_step")
-edit("that is the sum with a decay", " - k[:, None] @ S", "")
-edit("the state does not decay", "S = alpha[:, None, None] * S", "pass")
-edit(
-    "β multiplies the value alone",
-    "beta[:, None, None] * (v[:, None] -",
-    "(beta[:, None, None] * v[:, None] -",
-)
-edit(
-    "β multiplies what is taken out alone",
-    "beta[:, None, None] * (v[:, None] - k[:, None] @ S)",
-    "v[:, None] - beta[:, None, None] * (k[:, None] @ S)",
-)
-edit("what the key finds is added", "v[:, None] -", "v[:, None] +")
-edit("β is missing", "beta[:, None, None] * ", "")
-edit("α and β are swapped", "alpha[:", "x[:", "beta[:", "alpha[:", "x[:", "beta[:")
-edit("the writing is missing", "S = S + k[:, :, None] * u", "pass")
-edit("what the query finds is taken out", "k[:, None] @ S)", "q[:, None] @ S)")
-edit("the key reads", "(q[:, None] @ S)", "(k[:, None] @ S)")
 edit("expected the tuple (o, S)", "[:, 0], S", "[:, 0]")
 edit(
     "(S, o): expected (o, S)",

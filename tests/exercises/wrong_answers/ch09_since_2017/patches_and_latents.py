@@ -4,12 +4,6 @@ from ..collection import edits, wrong
 
 edit = edits("09.pixels_and_latents")
 edit("one reading alone", "n * n / (8 * (m * n + 6 * m * m))", "n / m")
-edit("the blocks of the latents are missing", " + 6 * m * m", "")
-edit("one round of eight", "8 * (m * n + 6 * m * m)", "m * n + 6 * m * m")
-edit("six blocks after each reading, not one", "6 * m * m", "m * m")
-edit("not six altogether", "8 * (m * n + 6 * m * m)", "8 * m * n + 6 * m * m")
-edit("the share that remains", "n * n / (8 * (m * n + 6 * m * m))", "8 * (m + 6 * m * m / n) / n")
-edit("the number of weights of the Perceiver", "n * n / ", "")
 edit("the number of times is not 224", "n * n / (8 * (m * n + 6 * m * m))", "224")
 edit("expected one number", "n * n / (8 * (m * n + 6 * m * m))", '"a lot"')
 

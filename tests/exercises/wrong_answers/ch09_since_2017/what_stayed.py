@@ -2,10 +2,6 @@ from ..collection import edits, wrong
 
 edit = edits("09.cache_outgrows")
 edit("both keep the same: which is the first", "// per_pair + 1", "// per_pair")
-edit("the number of tokens, or the pairs if only keys", "2 * 2 * 2 * 32", "2 * 2 * 32")
-edit("count pairs", "return state // per_pair + 1", "return state // 128")
-edit("there are two blocks", "2 * 8 * 16 * 16", "8 * 16 * 16")
-edit("not of 16 numbers", "return state // per_pair + 1", "return 3")
 edit("the number of pairs is not 100", "return state // per_pair + 1", "return 100")
 edit("expected one number", "return state // per_pair + 1", 'return "17"')
 
