@@ -22,11 +22,14 @@ CODE = ("attnbook", "attnbook_exercises", "attnbook_runs", "tests")
 LINKED = ("bookbuild", "data", "results", "conftest.py", "pyproject.toml", "references.bib")
 BLOCK = re.compile(r"^( *)```python\n(.*?)^ *```$", re.M | re.S)
 FILE = re.compile(r"`([\w/]+/\w+\.py)`")
-EXAMPLE = {"chCC_CHAPTER/SECTION": "ch03_attention_family/scores", "CC_CHAPTER": "03"}
+STEP = re.compile(r"^\d+\. ", re.M)
+EXAMPLE = {"chCC_CHAPTER/SECTION": "ch03_attention_family/general_layer"}
 
 
 class Block(NamedTuple):
-    """A block of Python, and the file that the text before it names last."""
+    """A block of Python, and the file that its step names last before it, or else the first file of
+    the guide.
+    """
 
     guide: str
     file: str
@@ -36,7 +39,8 @@ class Block(NamedTuple):
 def blocks(path: Path) -> list[Block]:
     text, found = path.read_text(encoding="utf-8"), []
     for match in BLOCK.finditer(text):
-        file = FILE.findall(text[: match.start()])[-1]
+        before = text[: match.start()]
+        file = [*FILE.findall(before)[:1], *FILE.findall(STEP.split(before)[-1])][-1]
         for part, example in EXAMPLE.items():
             file = file.replace(part, example)
         found.append(Block(path.stem, file, textwrap.dedent(match[2])))
@@ -100,6 +104,26 @@ def test_what_the_guides_add_passes_the_tests_that_they_name(tree):
     done = run(tree, "-m", "pytest", *options, *(f"tests/{part}" for part in named.split()))
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 60, done.stdout
+
+
+ANSWERS = """
+from attnbook.checks import check
+
+def right(query, key):
+    return query @ key.T / key.shape[-1] ** 0.5
+
+def wrong(query, key):
+    return query @ key.T
+
+assert check("03.scaled", right)
+check("03.scaled", wrong)
+"""
+
+
+@pytest.mark.slow
+def test_the_exercise_of_the_guide_judges(tree):
+    done = run(tree, "-c", ANSWERS)
+    assert done.returncode == 0 and "the scale is missing" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow
