@@ -210,12 +210,13 @@ def test_measuring_alone_records_time_and_memory(made, tmp_path, capsys, monkeyp
     assert json.loads(recorded.read_text())[0]["seconds"] == 30
 
 
-def test_instructors_make_their_version_with_one_command(tmp_path):
+def test_instructors_make_their_version_with_one_command(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import build_notebooks
+
     (tmp_path / "99_small").mkdir()
     (tmp_path / "99_small" / "small.md").write_text(small.SOURCE, encoding="utf-8")
-    command = [sys.executable, ROOT / "tools" / "build_notebooks.py", "--instructor"]
-    command += [tmp_path / "out", tmp_path / "99_small"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    folders = [str(tmp_path / "out"), str(tmp_path / "99_small")]
+    assert build_notebooks.main(["--instructor", *folders]) == 0
     text = (tmp_path / "out" / "99_small" / "small.ipynb").read_text()
     assert "return weights @ values" in text and "right." in text

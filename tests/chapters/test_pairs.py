@@ -2,8 +2,6 @@
 contents list all of them.
 """
 
-import ast
-import importlib.util
 import io
 import json
 import re
@@ -14,7 +12,6 @@ import pytest
 from book import toc_files
 
 from bookbuild import measure, promise, publish, rules, source
-from bookbuild.nondeterminism import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(p for p in (ROOT / "sources").rglob("*.md") if source.is_source(p))
@@ -117,23 +114,6 @@ def test_names_are_unique_in_the_book():
                 if name:
                     assert name not in seen, f"{name} is used by {seen[name]} and {_id(path)}"
                     seen[name] = _id(path)
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=_id)
-def test_what_a_section_imports_from_the_library_exists(path):
-    """A name that was moved is found here, and not only when the section runs."""
-    nb = source.read_source(path)
-    cells = [parse(c.source) for c in nb.cells if c.cell_type == "code"]
-    lines = [node for tree in cells for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    missing = []
-    for line in (line for line in lines if line.module.startswith("attnbook")):
-        module = importlib.import_module(line.module)
-        for name in (alias.name for alias in line.names):
-            path = f"{line.module}.{name}"
-            is_module = hasattr(module, "__path__") and importlib.util.find_spec(path)
-            if not hasattr(module, name) and not is_module:
-                missing.append(path)
-    assert missing == []
 
 
 def test_exercises_of_the_notebooks_are_those_of_the_registry():

@@ -13,17 +13,12 @@ CHAPTERS = Path(__file__).resolve().parents[2] / "chapters"
 # night.
 EVERY_DAY = {"one_stack"}
 # What their cells do with a result needs a whole training.
-WHOLE_TRAININGS = {
-    "multi_head",
-    "block",
-    "training",
-    "full_model",
-    "few_shot",
-    "far_parts",
-    "attention_in_pictures",
-    "steady_training",
-    "induction_heads",
-}
+WHOLE_TRAININGS = set(
+    (
+        "multi_head block training full_model few_shot far_parts attention_in_pictures "
+        "steady_training induction_heads"
+    ).split()
+)
 
 
 def marks(stem):

@@ -222,17 +222,11 @@ TRUE_OF_CUDA = {
     "max_memory_reserved": 0,
     "get_rng_state_all": [],
 }
-NOTHING_TO_DO = (
-    "init",
-    "_lazy_init",
-    "set_device",
-    "synchronize",
-    "empty_cache",
-    "reset_peak_memory_stats",
-    "manual_seed",
-    "manual_seed_all",
-    "set_rng_state",
-    "set_rng_state_all",
+NOTHING_TO_DO = tuple(
+    (
+        "init _lazy_init set_device synchronize empty_cache reset_peak_memory_stats "
+        "manual_seed manual_seed_all set_rng_state set_rng_state_all"
+    ).split()
 )
 
 

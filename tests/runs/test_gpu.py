@@ -9,14 +9,7 @@ from attnbook.cli import main
 from attnbook_runs import gpu, load_experiments
 from attnbook_runs.gpu import RUNS, GpuRun, run_list
 
-TINY = (
-    "train_pairs=200",
-    "test_pairs=200",
-    "steps=40",
-    "d_embed=8",
-    "hidden_size=8",
-    "batch_size=8",
-)
+TINY = tuple("train_pairs=200 test_pairs=200 steps=40 d_embed=8 hidden_size=8 batch_size=8".split())
 SHORT = GpuRun("length-seq2seq", 0.1, 0, TINY)
 
 

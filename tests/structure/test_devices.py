@@ -13,23 +13,12 @@ PATHS = [
     for part in ("mechanisms", "models")
     for path in sorted((ROOT / "attnbook" / part).rglob("*.py"))
 ]
-FACTORIES = {
-    "arange",
-    "empty",
-    "eye",
-    "full",
-    "linspace",
-    "logspace",
-    "ones",
-    "rand",
-    "randint",
-    "randn",
-    "randperm",
-    "tensor",
-    "tril_indices",
-    "triu_indices",
-    "zeros",
-}
+FACTORIES = set(
+    (
+        "arange empty eye full linspace logspace ones rand randint randn randperm tensor "
+        "tril_indices triu_indices zeros"
+    ).split()
+)
 
 
 def homeless(source: str) -> list[int]:

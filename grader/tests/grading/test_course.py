@@ -69,39 +69,30 @@ def test_exercise_notebooks_hold_no_prose_of_the_chapter():
 
 
 def test_folders_that_cannot_be_used(tmp_path, section):
-    missing = run(grade, tmp_path / "nobody", "--out", tmp_path / "out")
-    assert missing.exit_code == 1
-    assert (
-        f"Error: submissions: {tmp_path / 'nobody'} is not there, expected a folder"
-        in missing.output
-    )
-    (tmp_path / "hand-ins").mkdir()
-    assert "holds no student" in run(grade, tmp_path / "hand-ins", "--out", tmp_path / "out").output
-    (tmp_path / "hand-ins" / "ann").mkdir()
-    (tmp_path / "hand-ins" / "ann" / "x.ipynb").write_text("")
-    nothing = run(grade, tmp_path / "hand-ins", "--out", tmp_path / "out").output
+    hand_ins, precious = tmp_path / "hand-ins", tmp_path / "precious"
+
+    def said(folder, *more):
+        result = run(grade, folder, *more)
+        assert result.exit_code == 1
+        return result.output
+
+    one = ("--section", "soft_lookup", "--out")
+    nobody = said(tmp_path / "nobody", *one, tmp_path / "out")
+    assert f"submissions: {tmp_path / 'nobody'} is not there, expected a folder" in nobody
+    hand_ins.mkdir()
+    assert "holds no student" in said(hand_ins, *one, tmp_path / "out")
+    (hand_ins / "ann").mkdir()
+    (hand_ins / "ann" / "x.ipynb").write_text("")
+    nothing = said(hand_ins, *one, tmp_path / "out")
     assert "holds no notebook of an assignment" in nothing and "ann/x.ipynb" in nothing
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "thesis.tex").write_text("")
-    assert (
-        "no round of grading wrote"
-        in run(grade, tmp_path / "hand-ins", "--out", tmp_path / "precious").output
-    )
-    assert (
-        "is a file, expected a folder"
-        in run(grade, tmp_path / "hand-ins", "--out", tmp_path / "precious" / "thesis.tex").output
-    )
-    assert "there is no folder" in run(grade, tmp_path / "hand-ins", "--book", tmp_path).output
-    assert (
-        "the book has no section 'x'" in run(grade, tmp_path / "hand-ins", "--section", "x").output
-    )
-    assert (
-        "the book has no exercise '00.x'"
-        in run(grade, tmp_path / "hand-ins", "--exercise", "00.x").output
-    )
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["hand-ins", "precious"], (
-        "nothing half-written"
-    )
+    precious.mkdir()
+    (precious / "thesis.tex").write_text("")
+    assert "no round of grading wrote" in said(hand_ins, *one, precious)
+    assert "is a file, expected a folder" in said(hand_ins, *one, precious / "thesis.tex")
+    assert "there is no folder" in said(hand_ins, "--book", tmp_path)
+    assert "the book has no section 'x'" in said(hand_ins, "--section", "x")
+    assert "the book has no exercise '00.x'" in said(hand_ins, "--exercise", "00.x")
+    assert set(tmp_path.iterdir()) == {hand_ins, precious}, "nothing half-written"
 
 
 def test_without_a_sandbox_nothing_is_graded(tmp_path, monkeypatch):
@@ -267,8 +258,9 @@ def test_a_course_file_with_a_mistake_says_which(autumn, tmp_path, name):
     (tmp_path / FILE).write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(words)):
         read_course(tmp_path)
-    result = run(course, "grade", tmp_path)
-    assert result.exit_code == 1 and result.output.startswith("Error: ")
+    if name == "no seed":  # the command says any of them in one way
+        result = run(course, "grade", tmp_path)
+        assert result.exit_code == 1 and result.output.startswith("Error: ")
 
 
 @pytest.mark.slow

@@ -175,18 +175,10 @@ def test_the_code_has_no_rights(inside):
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "/x",
-        "/usr/x",
-        "/etc/x",
-        "/dev/x",
-        "/proc/sys/kernel/core_pattern",
-        "/proc/sys/vm/swappiness",
-        "{prefix}/x",
-        "{package}/x.py",
-        "{package}/__init__.py",
-        "{package}_exercises/checks/x.py",
-    ],
+    (
+        "/x /usr/x /etc/x /dev/x /proc/sys/kernel/core_pattern /proc/sys/vm/swappiness "
+        "{prefix}/x {package}/x.py {package}/__init__.py {package}_exercises/checks/x.py"
+    ).split(),
 )
 def test_nothing_outside_can_be_written(inside, path):
     path = path.format(prefix=sys.prefix, package=LIBRARY)
