@@ -15,13 +15,13 @@ from pathlib import Path
 
 from attnbook_exercises import answers, checks
 from attnbook_exercises.answers import arguments, flop_counter, guarded
-from attnbook_exercises.checks import context, find, gradient_check
+from attnbook_exercises.checks import context, find, gradient_check, slips
 
 from .. import protocol
 
 __all__ = ["CHECKS", "fingerprint"]
 
-_SHARED = (context, gradient_check, guarded, arguments, flop_counter)
+_SHARED = (context, gradient_check, slips, guarded, arguments, flop_counter)
 
 
 def _of_files() -> str:
