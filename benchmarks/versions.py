@@ -116,9 +116,13 @@ def scored(name: str, batch: int, n: int, *, weights: bool):
 
 def window():
     """A text of 64 tokens through a window with sinks, one token a step."""
+    import attnbook
     from attnbook import MultiHeadAttention, RotaryPositions
 
-    layer = MultiHeadAttention(64, 8, rotary=RotaryPositions(8), window=16, sinks=4)
+    seen = {"window": 16, "sinks": 4}  # as long as they were numbers
+    if hasattr(attnbook, "SlidingWindow"):
+        seen = {"window": attnbook.SlidingWindow(16, 4)}
+    layer = MultiHeadAttention(64, 8, rotary=RotaryPositions(8), **seen)
     x = torch.randn(1, 64, 64)
 
     def run():
