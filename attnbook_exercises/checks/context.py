@@ -338,6 +338,8 @@ class CheckContext:
         if type(got) is tuple:
             return all(self.same(part, of_other, more) for part, of_other in zip(got, other))
         got, other = _numbers(got), _numbers(other)
+        if object in (got.dtype, other.dtype):  # an integer beyond 64 bits
+            return bool(np.array_equal(got, other))
         return got.shape == other.shape and bool(
             np.allclose(got, other, rtol=1e-4, atol=2e-5 + more, equal_nan=True)
         )
