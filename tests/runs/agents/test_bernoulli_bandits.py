@@ -1,6 +1,4 @@
-"""Runs of bandits and decision processes, small: what they record, regret by hand, and fractions
-of the plan.
-"""
+"""Runs of bandits, small: what they record, regret by hand, and agents that learn."""
 
 import json
 
@@ -10,8 +8,8 @@ from refusing import refused
 
 from attnbook import resources
 from attnbook.models.snail.agents import LSTMAgent
-from attnbook.tasks.decisions.bandits import Bandits, RandomPolicy
-from attnbook.tasks.decisions.decision_processes import DecisionProcesses, OptimalPlanner
+from attnbook.tasks.decisions.bandits import Bandits
+from attnbook.tasks.decisions.decision_processes import DecisionProcesses
 from attnbook.tasks.decisions.environments import play
 from attnbook.training import load_model_weights
 from attnbook.training.policy_gradient import AgentPolicy
@@ -48,75 +46,6 @@ def test_registered_bandits_are_of_the_size_that_they_say(figures_of, name, arms
     assert (settings.arms, settings.pulls, settings.kind) == (arms, pulls, name.split("-")[1])
     found = figures_of(name, pulls=4, **TINY)["test"]
     assert found["random"]["reward"] < found["knows the best arm"]["reward"] <= 4
-
-
-def test_a_run_of_processes():
-    found = agents.processes(agents.ProcessSettings(episodes=2, kind="lstm", **TINY))
-    assert set(found["test"]) == {
-        "agent",
-        "agent, most probable action",
-        *agents.process_policies(),
-    }
-    assert all(len(row["by_episode"]) == 2 for row in found["test"].values())
-    again = agents.processes(
-        agents.ProcessSettings(episodes=2, kind="lstm", reuse=TINY["steps"], **TINY)
-    )
-    assert len(again["rewards"]) == 1 < len(found["rewards"]), (
-        "one batch of episodes serves all updates"
-    )
-
-
-def test_blocks_in_another_order(tmp_path):
-    found = agents.processes(
-        agents.ProcessSettings(
-            episodes=2,
-            states=3,
-            num_actions=2,
-            horizon=4,
-            kind="snail",
-            order="tat",
-            reach=2,
-            checkpoint="one",
-            **TINY,
-        ),
-        folder=tmp_path,
-    )
-    environments = DecisionProcesses(2, states=3, actions=2, horizon=4)
-    again = agents.make_agent(environments, "snail", width=8, filters=4, order="tat", reach=2)
-    assert [type(part).__name__ for part in again.body.parts] == [
-        "TCBlock",
-        "AttentionBlock",
-        "TCBlock",
-    ]
-    assert [len(part.blocks) for part in again.body.parts if hasattr(part, "blocks")] == [1, 1], (
-        "a single convolution"
-    )
-    kept = load_model_weights(again, tmp_path / "one.safetensors")
-    assert (
-        kept["order"] == "tat"
-        and kept["reach"] == "2"
-        and sum(p.numel() for p in again.parameters()) == found["parameters"]
-    )
-    assert [
-        len(part.blocks)
-        for part in agents.make_agent(environments, "snail").body.parts
-        if hasattr(part, "blocks")
-    ] == [3, 3]
-    refused("order", agents.make_agent, environments, "snail", order="tx")
-
-
-def test_the_plan_earns_the_whole_fraction_and_random_half():
-    world = DecisionProcesses(3)
-    optimal, half = (
-        agents.fractions_of_optimum(world, policy, seed=4, count=800)
-        for policy in (OptimalPlanner(), RandomPolicy())
-    )
-    assert (
-        abs(optimal["fraction"] - 1) < 2 * optimal["half_width"] + 0.005
-        and optimal["half_width"] < 0.02
-    )
-    assert 0.4 < half["fraction"] < 0.52
-    assert sum(optimal["by_episode"]) / 3 == pytest.approx(optimal["fraction"], abs=1e-3)
 
 
 def test_an_unknown_agent_is_named_and_the_runs_of_the_paper_are_registered():
@@ -200,32 +129,3 @@ def test_the_recorded_agent_of_a_hundred_pulls_explores():
     ahead = earned["agent"] - earned["greedy"]  # in the same bandits
     assert float(ahead.mean()) > 3 * float(ahead.std()) / 4000**0.5
     assert float(earned["agent"].mean()) > 0.97 * float(earned["Gittins"].mean())
-
-
-def test_recorded_networks_know_small_environments_by_state():
-    """Counting by action alone earns 0.75 of the plan, a network that was not trained 0.63."""
-    environments = DecisionProcesses(5, states=4, actions=2, horizon=6)
-    for kind, sizes in (
-        ("snail", dict(filters=32, order="tat", reach=2)),
-        ("lstm", dict(width=64)),
-    ):
-        recorded = json.loads(resources.text(f"results/processes-{kind}-small.seed0.json"))[
-            "figures"
-        ]["test"]
-        assert (
-            recorded["agent, most probable action"]["fraction"] > 0.78
-            and 0.62 < recorded["random"]["fraction"] < 0.64
-        )
-        network = agents.make_agent(environments, kind, **sizes)
-        before = agents.fractions_of_optimum(
-            environments, AgentPolicy(network, greedy=True), seed=3, count=1000
-        )["fraction"]
-        load_model_weights(network, resources.path(f"results/processes-{kind}-small.safetensors"))
-        assert (
-            agents.fractions_of_optimum(
-                environments, AgentPolicy(network, greedy=True), seed=3, count=1000
-            )["fraction"]
-            > 0.77
-            > 0.68
-            > before
-        )
