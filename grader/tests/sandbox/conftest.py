@@ -19,7 +19,7 @@ from attnbook_grader.sandbox.session import ATTEMPTS
 LIBRARY = Path(attnbook.__file__).resolve().parent
 EXERCISES = Path(attnbook_exercises.__file__).resolve().parent
 GRADER = Path(attnbook_grader.__file__).resolve().parent
-LIMITS = Limits(seconds=10, notebook=HANGS, memory=1024, processes=8, output=2, disk=8)
+LIMITS = Limits(seconds=10, memory=1024, processes=8, output=2, disk=8)
 
 
 class Pair:
