@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 import attnbook
 from attnbook import resources
@@ -54,12 +54,12 @@ def test_preset_comes_from_argument_then_variable_then_device(monkeypatch):
     ],
 )
 def test_bad_arguments_are_named(arguments, said):
-    refused(said, attnbook.setup, **arguments)
+    assert_refused(said, attnbook.setup, **arguments)
 
 
 def test_a_bad_variable_is_named(monkeypatch):
     monkeypatch.setenv("ATTNBOOK_PRESET", "fast")
-    refused("ATTNBOOK_PRESET", attnbook.setup)
+    assert_refused("ATTNBOOK_PRESET", attnbook.setup)
 
 
 def test_a_notebook_and_a_library_of_different_days_are_told_apart(monkeypatch):
@@ -137,4 +137,4 @@ def test_resources_are_found_and_nothing_else():
     with pytest.raises(FileNotFoundError, match="results/none.json"):
         resources.path("results/none.json")
     for name in ("", "attnbook/cli.py", "../data/x", "data/../pyproject.toml", "/data/README.md"):
-        refused("name", resources.path, name)
+        assert_refused("name", resources.path, name)

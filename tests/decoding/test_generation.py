@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import TransformerLM, generate, paper_parts
 from attnbook.decoding import Step, TokenIds, beam_search, greedy, sample, speculative_sample
@@ -286,7 +286,7 @@ def test_it_works_under_another_default_device():
 )
 def test_bad_input_is_named(change, words):
     given = {"prompts": [[1, 3]], "max_new_tokens": 3, **change}
-    refused(words, generate, build(), given.pop("prompts"), **given)
+    assert_refused(words, generate, build(), given.pop("prompts"), **given)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_bad_input_is_named(change, words):
     ],
 )
 def test_token_ids_outside_the_vocabulary(change, words):
-    refused(words, lambda: build(token_ids=TokenIds(**change)))
+    assert_refused(words, lambda: build(token_ids=TokenIds(**change)))
 
 
 def test_nothing_is_assumed_of_a_model_that_says_nothing():

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.decoding.pointing import (
     Candidate,
@@ -286,11 +286,11 @@ def test_wrong_arguments_are_named():
         for decode, more in ((point_greedy, {}), (point_beam, {"beam_size": 2})):
             with pytest.raises(ValueError, match=message):
                 decode(net, **given, **more)
-    refused("beam_size", point_beam, net, x, LENGTHS, beam_size=0)
-    refused("size", groups, 0)
+    assert_refused("beam_size", point_beam, net, x, LENGTHS, beam_size=0)
+    assert_refused("size", groups, 0)
     with torch.no_grad():
         net.embedding.weight.fill_(math.nan)
-    refused("model must give finite logits", point_greedy, net, x, LENGTHS)
+    assert_refused("model must give finite logits", point_greedy, net, x, LENGTHS)
 
     class Narrow(PointerNetwork):
         def forward(self, *given):
@@ -298,6 +298,6 @@ def test_wrong_arguments_are_named():
             return out._replace(logits=out.logits[..., :-1])
 
     net.__class__ = Narrow
-    refused(
+    assert_refused(
         "logits", pointing_loss, net, PointBatch(x, LENGTHS, torch.zeros(4, 1, dtype=torch.long))
     )

@@ -4,7 +4,7 @@ lengths, and when they end.
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import TransformerLM, paper_parts
 from attnbook.decoding import sample
@@ -90,7 +90,7 @@ def test_nan_from_the_model(temperature):
     with torch.no_grad():
         next(model.parameters()).fill_(torch.nan)
     prompt = torch.tensor([[1, 3]]), torch.tensor([2])
-    refused("model must give finite", sample, model, *prompt, 3, temperature=temperature)
+    assert_refused("model must give finite", sample, model, *prompt, 3, temperature=temperature)
 
 
 def test_lengths_of_any_whole_dtype():
@@ -123,4 +123,4 @@ def test_bad_input_is_named(change, words):
         **change,
     }
     prompts, lengths, most = (given.pop(name) for name in ("prompts", "lengths", "max_length"))
-    refused(words, sample, build(), prompts, lengths, most, **given)
+    assert_refused(words, sample, build(), prompts, lengths, most, **given)

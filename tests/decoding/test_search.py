@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 import torch
 from decoding_doubles import TARGETS, all_targets, produced, sharp, sources, step_by_step
-from refusing import refused
+from refusing import assert_refused
 from torch.utils._python_dispatch import TorchDispatchMode
 from training_doubles import BOS, EOS, PAD, Batch, CopyBatches, TinyAttention, make_model
 
@@ -264,7 +264,7 @@ def test_ids_of_32_bits_are_ids():
 def test_bad_input(decode, change, message):
     source, lengths = sources()
     given = {"source": source, "lengths": lengths, "max_length": 4, **change}
-    refused(message, decode, sharp(), **given)
+    assert_refused(message, decode, sharp(), **given)
 
 
 @pytest.mark.parametrize("options", [{"beam_size": 0}, {"length_penalty": -1}])
@@ -276,8 +276,12 @@ def test_bad_beam_options(options):
 def test_a_penalty_beyond_the_numbers_of_the_scores():
     source, lengths = sources()
     long = {"beam_size": 2, "max_length": 100}
-    refused("length_penalty", beam_search, make_model(), source, lengths, length_penalty=20, **long)
-    refused("length_penalty", beam_search, sharp(), source, lengths, length_penalty=400, **long)
+    assert_refused(
+        "length_penalty", beam_search, make_model(), source, lengths, length_penalty=20, **long
+    )
+    assert_refused(
+        "length_penalty", beam_search, sharp(), source, lengths, length_penalty=400, **long
+    )
     assert all(
         beam_search(sharp(), source, lengths, beam_size=2, max_length=100, length_penalty=20)
     )
@@ -287,8 +291,8 @@ def test_nan_from_the_model():
     model = sharp()
     with torch.no_grad():
         model.readout.bias[3] = math.nan
-    refused("model must give finite", lambda: greedy(model, *sources(), 4))
-    refused(
+    assert_refused("model must give finite", lambda: greedy(model, *sources(), 4))
+    assert_refused(
         "model must give finite", lambda: beam_search(model, *sources(), beam_size=2, max_length=4)
     )
 

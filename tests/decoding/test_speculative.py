@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from scipy import stats
 
 from attnbook import TransformerLM, paper_parts
@@ -283,7 +283,7 @@ def test_it_calls_the_large_model_as_often_as_it_says_and_leaves_the_modes():
 def test_wrong_arguments_are_named(change, words):
     given = {"prompt": torch.tensor(PROMPT), "max_length": 3, **change}
     prompt, most = given.pop("prompt"), given.pop("max_length")
-    refused(words, speculative_sample, Reader(0), Reader(1), prompt, most, **given)
+    assert_refused(words, speculative_sample, Reader(0), Reader(1), prompt, most, **given)
 
 
 def test_a_large_model_that_takes_nothing_back_is_refused_whatever_is_drawn():
@@ -293,10 +293,10 @@ def test_a_large_model_that_takes_nothing_back_is_refused_whatever_is_drawn():
     )
     model = TransformerLM(9, recurrent, num_layers=1, token_ids=TOKEN_IDS)
     prompt = torch.tensor(PROMPT)
-    refused("model", speculative_sample, model, model, prompt, 4)  # every guess would stay
+    assert_refused("model", speculative_sample, model, model, prompt, 4)  # every guess would stay
 
 
 def test_models_of_two_vocabularies_are_refused():
     draft = Reader(1)
     draft.table = torch.nn.Parameter(torch.zeros(7, SIZE + 1))
-    refused("draft", lambda: speculative_sample(Reader(0), draft, torch.tensor(PROMPT), 4))
+    assert_refused("draft", lambda: speculative_sample(Reader(0), draft, torch.tensor(PROMPT), 4))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from scipy import stats
 
 from attnbook.decoding import Step, sample
@@ -175,5 +175,5 @@ def test_edges():
 
 @pytest.mark.parametrize("bad", [-torch.inf, torch.nan, torch.inf])
 def test_a_row_without_a_distribution_is_named(bad):
-    refused("logits", token_distribution, torch.full((2, 3), bad))
-    refused("logits", token_distribution, [1.0])
+    assert_refused("logits", token_distribution, torch.full((2, 3), bad))
+    assert_refused("logits", token_distribution, [1.0])

@@ -1,7 +1,7 @@
 import pytest
 from matplotlib import colors
 from matplotlib import pyplot as plt
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import figures
 
@@ -69,4 +69,4 @@ def test_a_cross_is_a_cross_of_its_colour():
 
 @pytest.mark.parametrize("entries", [{}, {"the window": ("fame", "#000000")}])
 def test_what_cannot_be_drawn_is_named(entries):
-    refused("entries", lambda: figures.legend(plt.figure(), entries))
+    assert_refused("entries", lambda: figures.legend(plt.figure(), entries))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgba
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.figures import plane
 
@@ -112,5 +112,5 @@ def test_a_tour_lies_on_the_ring_where_it_goes_as_the_shortest_and_cuts_across_e
     ],
 )
 def test_mistakes_are_named(call, words):
-    refused(words, call)
+    assert_refused(words, call)
     plt.close("all")

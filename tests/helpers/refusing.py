@@ -11,10 +11,12 @@ from collections.abc import Callable
 
 import pytest
 
-__all__ = ["refusals", "refused"]
+__all__ = ["assert_refused", "refusals"]
 
 
-def refused(begin: str, call: Callable[..., object], *given: object, **named: object) -> None:
+def assert_refused(
+    begin: str, call: Callable[..., object], *given: object, **named: object
+) -> None:
     """The call with what is given is refused with a message that begins so."""
     with pytest.raises(ValueError, match=rf"^{re.escape(begin)}(?!\w)"):
         call(*given, **named)
@@ -25,6 +27,6 @@ def refusals(*rows: tuple[str, Callable[[], object]]):
 
     @pytest.mark.parametrize(("begin", "call"), rows, ids=[begin for begin, _ in rows])
     def test(begin, call):
-        refused(begin, call)
+        assert_refused(begin, call)
 
     return test

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch.nn import functional as F
 
 from attnbook import Dropout, MultiHeadAttention, ScaledDotScore, attend
@@ -95,7 +95,7 @@ def test_evaluation_and_zero_are_the_identity_and_the_ends_hold():
     changed.p = 0.75
     assert changed.keep == 0.25
     for p in (-0.1, 1.0, float("nan"), True, "0.1"):
-        refused("p", Dropout, p)
+        assert_refused("p", Dropout, p)
 
 
 def test_compiled_it_is_pytorch_s():

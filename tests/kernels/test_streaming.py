@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import ScaledDotScore, attend
 from attnbook.kernels.streaming import PartialContext, merge_contexts, partial_context
@@ -129,12 +129,12 @@ def test_a_long_cache_in_parts_is_the_whole_cache():
 
 def test_errors_name_the_argument():
     scores, value, mask = problem()
-    refused("scores", partial_context, scores[..., 1:], value)
-    refused("scores", partial_context, scores[..., :0], value[:, :0])
-    refused("mask", lambda: partial_context(scores, value, mask.int()))
-    refused("parts", merge_contexts)
+    assert_refused("scores", partial_context, scores[..., 1:], value)
+    assert_refused("scores", partial_context, scores[..., :0], value[:, :0])
+    assert_refused("mask", lambda: partial_context(scores, value, mask.int()))
+    assert_refused("parts", merge_contexts)
     part = partial_context(scores, value)
-    refused("parts", lambda: merge_contexts(part, partial_context(scores[:, 1:], value)))
+    assert_refused("parts", lambda: merge_contexts(part, partial_context(scores[:, 1:], value)))
 
 
 # Known wrong versions

@@ -20,7 +20,7 @@ from published_models import (
     text,
     transformers,
 )
-from refusing import refused
+from refusing import assert_refused
 from torch.nn import functional as F
 
 from attnbook import (
@@ -627,8 +627,8 @@ def test_missing_files_and_numbers_that_are_no_weights(published, tmp_path):
 
 
 def test_wrong_arguments_of_parts_are_named():
-    refused("d_model", decoder_parts, "8", 2, 16)
-    refused("num_heads", decoder_parts, 8, 0, 16)
+    assert_refused("d_model", decoder_parts, "8", 2, 16)
+    assert_refused("num_heads", decoder_parts, 8, 0, 16)
 
 
 def test_parts_make_a_model_that_is_trained(published):

@@ -8,7 +8,7 @@ import json
 import pytest
 import torch
 from published_models import GPT2, SMALL, WORDS, make_theirs
-from refusing import refused
+from refusing import assert_refused
 from safetensors.torch import load_file, save_file
 from transformers import LlamaForCausalLM
 
@@ -126,8 +126,8 @@ def test_a_text_that_would_leave_the_positions_is_refused_before_it_begins(tmp_p
     make_theirs("GPT2", GPT2 | {"n_positions": 8}, seed=0).save_pretrained(tmp_path)
     model = load_decoder(tmp_path)
     assert len(generate(model, [[1, 2, 3]], max_new_tokens=6, temperature=0, end=())[0]) == 6
-    refused("max_new_tokens", generate, model, [[1, 2, 3]], max_new_tokens=7)
-    refused("generator", generate, model, [[1]], max_new_tokens=1, generator=5)
+    assert_refused("max_new_tokens", generate, model, [[1, 2, 3]], max_new_tokens=7)
+    assert_refused("generator", generate, model, [[1]], max_new_tokens=1, generator=5)
 
 
 def test_words_that_are_bad_are_forbidden_and_what_is_not_supported_is_named(tmp_path):
@@ -143,7 +143,7 @@ def test_words_that_are_bad_are_forbidden_and_what_is_not_supported_is_named(tmp
     back = LlamaForCausalLM.from_pretrained(tmp_path)
     assert generate(model, [[9]], max_new_tokens=12, temperature=0) == theirs_says(back, [[9]], ())
     path.write_text(json.dumps(fields | {"bad_words_ids": [[1, 2]]}))
-    refused("generation_config.json", load_decoder, tmp_path)
+    assert_refused("generation_config.json", load_decoder, tmp_path)
 
 
 def test_a_head_that_is_stored_beside_a_tied_embedding_counts(tmp_path):

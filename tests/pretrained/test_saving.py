@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from published_models import GPT2, SMALL, WORDS, make_theirs, text, transformers
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 
 from attnbook import (
@@ -145,15 +145,15 @@ def test_what_the_published_form_cannot_say_is_refused(tmp_path, name):
 
 def test_wrong_arguments_are_named(tmp_path):
     model = TransformerLM(WORDS, LLAMA, num_layers=1)
-    refused("model", lambda: save_decoder(nn.Linear(2, 2), tmp_path / "folder"))
-    refused("max_shard_size", save_decoder, model, tmp_path / "folder", max_shard_size=0)
+    assert_refused("model", lambda: save_decoder(nn.Linear(2, 2), tmp_path / "folder"))
+    assert_refused("max_shard_size", save_decoder, model, tmp_path / "folder", max_shard_size=0)
     model.output.half()
-    refused("model", save_decoder, model, tmp_path / "folder")
+    assert_refused("model", save_decoder, model, tmp_path / "folder")
     save_decoder(TransformerLM(WORDS, LLAMA, num_layers=1), tmp_path / "folder")
     for dtype in (torch.int8, torch.complex64, "float32", None):
-        refused("dtype", load_decoder, tmp_path / "folder", dtype=dtype)
+        assert_refused("dtype", load_decoder, tmp_path / "folder", dtype=dtype)
     for device in ("cuda:77", "toaster", 3.5):
-        refused("device", load_decoder, tmp_path / "folder", device=device)
+        assert_refused("device", load_decoder, tmp_path / "folder", device=device)
     for device in ("cpu", torch.device("meta")):
         model = load_decoder(tmp_path / "folder", device=device)
         assert {p.device for p in model.parameters()} == {torch.device(device)}

@@ -7,7 +7,7 @@ import json
 
 import pytest
 from published_models import transformers
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import Tokenizer, load_tokenizer
 
@@ -168,7 +168,7 @@ def test_the_template_is_found_where_it_may_stand(pair, tmp_path, where):
     (tmp_path / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
     ours = load_tokenizer(tmp_path)
     assert ours.chat(MESSAGES) == theirs_of(theirs, MESSAGES, chat_template=STRICT)
-    refused("messages", ours.chat, MESSAGES[1:])
+    assert_refused("messages", ours.chat, MESSAGES[1:])
 
 
 def test_a_template_reaches_nothing_but_text(pair, tmp_path):
@@ -188,9 +188,13 @@ def test_a_template_reaches_nothing_but_text(pair, tmp_path):
         "{% for i in range(10**9) %}{% endfor %}",
     ):
         hostile = Tokenizer(ours.words, template=template)
-        refused("messages must fit", lambda: hostile.chat([{"role": "user", "content": Loud("x")}]))
-    refused("messages must hold", ours.chat, [{"role": "user", "content": open}])
-    refused("chat_template", lambda: Tokenizer(ours.words, template="{% for %}").chat(MESSAGES))
+        assert_refused(
+            "messages must fit", lambda: hostile.chat([{"role": "user", "content": Loud("x")}])
+        )
+    assert_refused("messages must hold", ours.chat, [{"role": "user", "content": open}])
+    assert_refused(
+        "chat_template", lambda: Tokenizer(ours.words, template="{% for %}").chat(MESSAGES)
+    )
 
 
 def test_wrong_arguments_and_files_are_named(pair, tmp_path):
@@ -199,9 +203,9 @@ def test_wrong_arguments_and_files_are_named(pair, tmp_path):
     with pytest.raises(ValueError, match="chat needs a template"):
         bare.chat(MESSAGES)
     for messages in ([], "Hello", ["Hello"], [{"content": "Hello"}], {"role": "user"}, None):
-        refused("messages", ours.chat, messages)
-    refused("text", ours.encode, ["Hello"])
-    refused("ids", ours.decode, [3, -1])
+        assert_refused("messages", ours.chat, messages)
+    assert_refused("text", ours.encode, ["Hello"])
+    assert_refused("ids", ours.decode, [3, -1])
     with pytest.raises(FileNotFoundError, match="must hold tokenizer.json"):
         load_tokenizer(tmp_path)
     with pytest.raises(FileNotFoundError, match="snapshot_download"):

@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 
 import pytest
 from click.testing import CliRunner
-from refusing import refused
+from refusing import assert_refused
 from small_models import TINY_RUN as TINY
 
 import attnbook_runs
@@ -186,7 +186,9 @@ def test_a_setting_of_another_type_is_refused_before_the_run(experiment, tmp_pat
 
 
 def test_a_name_is_registered_once():
-    refused("name", registry.register, "ntm-copy", everything, Settings(), title="", minutes="")
+    assert_refused(
+        "name", registry.register, "ntm-copy", everything, Settings(), title="", minutes=""
+    )
 
 
 def test_the_command_line_names_mistakes(experiment, tmp_path):
@@ -238,7 +240,7 @@ def test_the_recorded_device_is_the_one_that_it_ran_on(experiment, tmp_path, mon
         if "gpu" in record:
             assert (record["gpu"]["memory_gb"], record["gpu"]["peak_gb"]) == (80, 1.5)
             assert record["gpu"]["tf32"] is False and record["gpu"]["driver"]
-    refused("device", reproduce, experiment, out=tmp_path, device="cuda:1")
+    assert_refused("device", reproduce, experiment, out=tmp_path, device="cuda:1")
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_figures(tmp_path, monkeypatch):

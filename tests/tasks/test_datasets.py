@@ -12,7 +12,7 @@ from pathlib import Path
 import pooch
 import pytest
 from patience import HANGS, eventually
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks import datasets
 
@@ -202,10 +202,10 @@ def test_a_file_that_no_one_serves(registry):
 
 def test_unknown_names_are_answered_with_what_there_is(registry):
     registry("set", "file", GOOD)
-    refused("name", datasets.fetch, "other", "file")
+    assert_refused("name", datasets.fetch, "other", "file")
     with pytest.raises(ValueError, match="^file of set must be one of 'file', got 'else'"):
         datasets.fetch("set", "else")
-    refused("name", datasets.attribution, "other")
+    assert_refused("name", datasets.attribution, "other")
     assert datasets.attribution("set") == "by the makers of set"
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks import SequenceBatches, Vocabulary, make_task
 from attnbook.tasks.algorithms import adding_problem, gaps, ntm_tasks, order
@@ -87,15 +87,15 @@ def test_a_batch_depends_on_step_and_seed_alone(name):
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_wrong_sizes_and_steps_are_named(name):
-    refused("batch_size", make, name, batch_size=0)
-    refused("step", lambda: make(name).batch(-1))
+    assert_refused("batch_size", make, name, batch_size=0)
+    assert_refused("step", lambda: make(name).batch(-1))
 
 
 def test_a_draw_that_fails_fails_at_once():
     def draw(count, generator):
         raise ValueError("colour must be red")
 
-    refused("colour", GeneratedBatches, draw, 4)
+    assert_refused("colour", GeneratedBatches, draw, 4)
 
 
 @pytest.mark.parametrize("length", [None, lambda index: -index])
@@ -114,4 +114,4 @@ def test_an_epoch_shows_every_example_once(length, shuffle):
 
 
 def test_nothing_to_draw_from_is_named():
-    refused("count", EpochBatches, list, 0, 4)
+    assert_refused("count", EpochBatches, list, 0, 4)

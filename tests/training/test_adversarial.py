@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 from torch.nn import functional as F
 
@@ -375,7 +375,7 @@ def test_standing_statistics_that_end_in_an_error_leave_the_generator_as_it_was(
 def test_numbers_of_fakes_out_of_range_are_named_before_anything_changes(call, words):
     G = nets()[0]
     before = {name: value.clone() for name, value in G.state_dict().items()}
-    refused(words, call, G)
+    assert_refused(words, call, G)
     assert (
         all(torch.equal(value, before[name]) for name, value in G.state_dict().items())
         and G.training
@@ -492,7 +492,7 @@ def test_a_gradient_that_is_not_finite_stops_before_any_weight_changes(name):
     ],
 )
 def test_errors_say_what_came(options, words):
-    refused(words, train, **options)
+    assert_refused(words, train, **options)
 
 
 def test_networks_and_batches_of_another_kind():
@@ -511,7 +511,7 @@ def test_pictures_of_whole_numbers_are_named():
         def batch(self, k):
             return super().batch(k)[0].to(torch.uint8), None
 
-    refused("batches", lambda: train(batches=Pixels()))
+    assert_refused("batches", lambda: train(batches=Pixels()))
 
 
 @pytest.mark.parametrize("precision, expected", [("bf16", torch.bfloat16), ("no", torch.float32)])
@@ -673,7 +673,7 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path):
     train(checkpoint_dir=tmp_path)
     both = nets()
     both[1].net[1].negative_slope = 0.1
-    refused("checkpoint_dir", train, both, checkpoint_dir=tmp_path)
+    assert_refused("checkpoint_dir", train, both, checkpoint_dir=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -690,11 +690,11 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, message):
     train(checkpoint_dir=tmp_path, **{**RUN, "evaluate_every": None})
     both = nets()
     before = weights(both[0])
-    refused(
+    assert_refused(
         message, train, both, checkpoint_dir=tmp_path, **{**RUN, "evaluate_every": None, **change}
     )
     assert all(torch.equal(before[name], p) for name, p in both[0].named_parameters())
 
 
 def test_saving_without_a_folder_is_refused():
-    refused("save_every", train, save_every=2)
+    assert_refused("save_every", train, save_every=2)

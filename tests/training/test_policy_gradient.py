@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.models.snail.agents import Choice, LSTMAgent, SNAILAgent
 from attnbook.models.snail.network import AttentionPart, TCPart
@@ -305,7 +305,7 @@ def test_attention_of_the_agent_is_causal_and_sums_to_1():
 
 @pytest.mark.parametrize("name", ["lstm", "snail"])
 def test_agents_name_a_wrong_width(name):
-    refused("inputs", lambda: agents()[name](torch.zeros(1, 2, 5, dtype=torch.float64)))
+    assert_refused("inputs", lambda: agents()[name](torch.zeros(1, 2, 5, dtype=torch.float64)))
 
 
 # Training
@@ -512,7 +512,7 @@ def test_far_from_it_nothing_more_is_gained_and_the_way_back_stays_open():
 )
 def test_arguments_of_the_clipped_loss(change, words):
     given = dict(zip(("logits", "values", "actions", "before", "gains", "returns"), some_choices()))
-    refused(words, clipped_policy_loss, **{**given, **change})
+    assert_refused(words, clipped_policy_loss, **{**given, **change})
 
 
 def test_a_batch_of_episodes_serves_several_updates():
@@ -528,14 +528,14 @@ def test_a_batch_of_episodes_serves_several_updates():
         and abs(float(gains.mean())) < 1e-6
         and float(gains.std()) == pytest.approx(1, abs=1e-5)
     )
-    refused(
+    assert_refused(
         "batch",
         lambda: learn(
             model,
             type(EpisodeBatches(3).batch(1))(*(part[:3] for part in EpisodeBatches(6).batch(1))),
         ),
     )
-    refused("reuse", ClippedPolicyGradient, worlds, steps=7, reuse=0)
+    assert_refused("reuse", ClippedPolicyGradient, worlds, steps=7, reuse=0)
 
 
 def clipped_run(steps, reuse=2, **options):
@@ -551,7 +551,7 @@ def clipped_run(steps, reuse=2, **options):
 def test_a_run_that_is_resumed_between_two_plays_says_that_it_is_another(tmp_path):
     saved = dict(checkpoint_dir=tmp_path, save_every=1)
     clipped_run(4, **saved)
-    refused("checkpoint_dir", clipped_run, 5, reuse=3, **saved)
+    assert_refused("checkpoint_dir", clipped_run, 5, reuse=3, **saved)
     clipped_run(5, **saved)
     with pytest.warns(
         UserWarning,
@@ -571,7 +571,7 @@ def test_worlds_on_another_device_are_named():
     worlds = Bandits(2, 4)
     model, batch = LSTMAgent(worlds.d_input, 2, 8, 4.0), EpisodeBatches(3).batch(0)
     for learn in (PolicyGradient(worlds, steps=3), ClippedPolicyGradient(worlds, steps=3)):
-        refused("worlds", lambda: learn(model, batch._replace(seed=batch.seed.to("meta"))))
+        assert_refused("worlds", lambda: learn(model, batch._replace(seed=batch.seed.to("meta"))))
 
 
 @pytest.mark.parametrize(("blind", "least", "most"), [(False, 5.8, 6.1), (True, 4.8, 5.3)])

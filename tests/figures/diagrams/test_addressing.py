@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from matplotlib.patches import FancyArrowPatch, Rectangle
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import figures
 
@@ -15,7 +15,7 @@ def test_the_machine_has_a_field_an_entry_and_a_line_from_each_head_to_each_slot
     lines = [p for p in ax.patches if isinstance(p, FancyArrowPatch)]
     thick = [p.get_linewidth() for p in lines if max(end[0] for end in p._posA_posB) > 5]
     np.testing.assert_allclose(thick, 0.3 + 3.5 * np.concatenate([WEIGHTS, WEIGHTS[::-1]]))
-    refused("write_weights", figures.memory_machine, np.zeros((3, 2)), WEIGHTS, WEIGHTS[1:])
+    assert_refused("write_weights", figures.memory_machine, np.zeros((3, 2)), WEIGHTS, WEIGHTS[1:])
 
 
 def test_the_flow_has_a_row_of_bars_a_stage_with_the_weights_as_heights():
@@ -28,8 +28,8 @@ def test_the_flow_has_a_row_of_bars_a_stage_with_the_weights_as_heights():
     assert [t.get_text() for t in fig.axes[1].get_xticklabels()] == ["0", "1", "2"]
     numbered = figures.addressing_flow({"only": WEIGHTS}, values=True).axes[0]
     assert [text.get_text() for text in numbered.texts] == ["0.10", "0.70", "0.20"]
-    refused("stages", figures.addressing_flow, {"before": WEIGHTS, "after": WEIGHTS[1:]})
-    refused(
+    assert_refused("stages", figures.addressing_flow, {"before": WEIGHTS, "after": WEIGHTS[1:]})
+    assert_refused(
         "notes", figures.addressing_flow, {"before": WEIGHTS, "after": WEIGHTS}, notes=["a", "b"]
     )
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.patches import Rectangle
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import figures
 
@@ -62,4 +62,4 @@ def test_memory_hops_draws_a_column_a_hop_and_frames_the_supporting_sentences():
     ],
 )
 def test_too_few_weights_are_named(call):
-    refused("weights", call)
+    assert_refused("weights", call)

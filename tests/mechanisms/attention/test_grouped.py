@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch.nn import functional as F
 
 from attnbook import (
@@ -347,7 +347,7 @@ def test_wrong_arguments_are_named():
             lambda: group_by_means(LocalAttention(12, 3, block_length=2), 1),
         ),
     ):
-        refused(begin, call)
+        assert_refused(begin, call)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals, refused
+from refusing import assert_refused, refusals
 from torch import nn
 
 from attnbook import (
@@ -525,15 +525,15 @@ OTHERS = {
 @pytest.mark.parametrize("kind", OTHERS)
 def test_values_of_another_number_are_named_in_every_kind(kind):
     _, key, value = tensors()
-    refused("value", lambda: OTHERS[kind]().double()(key, key, value[:, 1:]))
+    assert_refused("value", lambda: OTHERS[kind]().double()(key, key, value[:, 1:]))
 
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_no_keys_at_all_are_named_in_every_kind(kind):
     made, key = OTHERS[kind]().double(), tensors()[1][:, :0]
     for query in (key, tensors()[0]):
-        refused("key", made, query, key)
-        refused("key", lambda: made(query, projected=made.project(key)))
+        assert_refused("key", made, query, key)
+        assert_refused("key", lambda: made(query, projected=made.project(key)))
 
 
 @pytest.mark.parametrize("kind", OTHERS)

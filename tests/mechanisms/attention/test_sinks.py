@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from watching import saved_bytes
 
 from attnbook import (
@@ -212,4 +212,4 @@ def test_arguments():
         ("sink", lambda: attend(DotScore(), query, key, sink=torch.zeros(2))),
         ("sink", lambda: masked_softmax(query, sink=torch.zeros(H, 1).long())),
     ):
-        refused(begin, call)
+        assert_refused(begin, call)

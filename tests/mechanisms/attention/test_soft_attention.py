@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 from watching import saved_bytes
 
@@ -442,7 +442,7 @@ def test_known_wrong_attention_is_told_apart_by_the_oracle(mistake, problem):
 def test_bad_input_is_named(problem, change, words, need_weights):
     arguments = dict(zip(("query", "key", "value", "mask"), problem), score=DotScore())
     change(arguments)
-    refused(words, attend, **arguments, need_weights=need_weights)
+    assert_refused(words, attend, **arguments, need_weights=need_weights)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -484,7 +484,7 @@ def test_projected_keys_of_another_shape_are_named(
         projected[:1],
         projected[0],
     ):
-        refused(
+        assert_refused(
             "projected_keys",
             lambda: attend(
                 score, query, key, value, mask, need_weights=need_weights, projected_keys=other

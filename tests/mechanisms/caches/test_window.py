@@ -5,7 +5,7 @@ versions.
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import (
     ALiBi,
@@ -236,7 +236,7 @@ def test_what_was_read_in_vain_is_cut_off_and_no_more():
             again = again.extend(made.project(x[:, t : t + 1], position=t))
             got = made(x[:, t : t + 1], projected=again, position=t).context
             torch.testing.assert_close(got, expected[:, t : t + 1], **EXACT)
-    refused("number", cache.cut, 4)
+    assert_refused("number", cache.cut, 4)
 
 
 def test_gradients_through_the_rolling_cache():
@@ -279,7 +279,7 @@ def test_wrong_arguments_are_named():
         ),
         ("projected must be what", lambda: plain(x, projected=(x, x))),
     ):
-        refused(begin, call)
+        assert_refused(begin, call)
 
 
 @pytest.mark.parametrize("sinks", [0, 1])
@@ -319,4 +319,4 @@ def test_a_padded_text_has_its_sinks_behind_the_padding():
 def test_a_position_that_does_not_fit_is_named(position, words):
     made, x = layer(2), inputs()
     for call in (lambda: made(x, position=position), lambda: made.project(x, position=position)):
-        refused(words, call)
+        assert_refused(words, call)

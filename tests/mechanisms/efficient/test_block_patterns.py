@@ -1,7 +1,7 @@
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import ScaledDotScore, attend, bigbird_mask, causal_mask, receptive_field
 
@@ -112,4 +112,4 @@ def test_arguments():
         ("mask", lambda: receptive_field(torch.ones(2, 2))),
         ("masks must be of", lambda: receptive_field(causal_mask(2), causal_mask(3))),
     ):
-        refused(begin, call)
+        assert_refused(begin, call)

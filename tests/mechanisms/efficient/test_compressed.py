@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 from watching import saved_bytes
 
 from attnbook import (
@@ -253,9 +253,9 @@ def test_a_head_that_sees_half_of_a_stretch_sees_nothing_of_it_whatever_the_othe
 
 
 def test_compressed_errors_name_the_argument():
-    refused("stride", MemoryCompressedAttention, D, H, kernel_size=2, stride=3)
-    refused("kernel_size", MemoryCompressedAttention, D, H, kernel_size=0)
-    refused(
+    assert_refused("stride", MemoryCompressedAttention, D, H, kernel_size=2, stride=3)
+    assert_refused("kernel_size", MemoryCompressedAttention, D, H, kernel_size=0)
+    assert_refused(
         "mask",
         lambda: MemoryCompressedAttention(D, H)(
             torch.randn(1, 4, D), mask=torch.ones(4, 1, dtype=torch.bool).float()
@@ -375,11 +375,13 @@ def test_an_identity_for_a_projection_is_plain_attention():
 
 def test_it_is_for_encoders():
     made, x = linformer(), torch.randn(B, N, D).double()
-    refused("mask", lambda: made(x, mask=causal_mask(N)))
-    refused("mask", made, x, mask=causal_mask(N) & padding_mask(torch.tensor([5, 8]), N)[:, None])
+    assert_refused("mask", lambda: made(x, mask=causal_mask(N)))
+    assert_refused(
+        "mask", made, x, mask=causal_mask(N) & padding_mask(torch.tensor([5, 8]), N)[:, None]
+    )
     with pytest.raises(ValueError, match="encoders"):
         made.project(x[:, :3]).extend(made.project(x[:, 3:4]))
-    refused("key", made, torch.randn(1, 11, D).double())
+    assert_refused("key", made, torch.randn(1, 11, D).double())
     # queries may be as many as they are
     assert made(torch.randn(1, 13, D).double(), x[:1]).context.shape == (1, 13, D)
 
@@ -401,7 +403,7 @@ def test_linformer_errors_and_copies():
         (dict(projection=LengthProjection(10, 4)), "give length and rank, or projection"),
         (dict(length=None), "length"),
     ):
-        refused(word, LinformerAttention, D, H, **{"length": 10, "rank": 4, **options})
+        assert_refused(word, LinformerAttention, D, H, **{"length": 10, "rank": 4, **options})
     made, x = linformer(sharing="key-value"), torch.randn(B, N, D).double()
     again = copy.deepcopy(made)
     assert again.key_mixture is again.value_mixture
@@ -409,9 +411,13 @@ def test_linformer_errors_and_copies():
 
 
 def test_a_projection_for_other_heads_is_named():
-    refused("projection", LinformerAttention, D, H, projection=LengthProjection(10, 4, num_heads=2))
+    assert_refused(
+        "projection", LinformerAttention, D, H, projection=LengthProjection(10, 4, num_heads=2)
+    )
     # it would broadcast, to more heads than there are
-    refused("projection", LinformerAttention, D, 1, projection=LengthProjection(10, 4, num_heads=3))
+    assert_refused(
+        "projection", LinformerAttention, D, 1, projection=LengthProjection(10, 4, num_heads=3)
+    )
     for heads in (None, 1, H):
         assert LinformerAttention(D, H, projection=LengthProjection(10, 4, heads))(
             torch.randn(B, N, D)

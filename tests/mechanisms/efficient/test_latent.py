@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 from watching import LargestTensor
 
@@ -218,7 +218,7 @@ def test_wrong_arguments_are_named():
         ("x must have", lambda: right(x[..., 1:])),
         ("x must be", lambda: right(x.double())),
     ):
-        refused(begin, call)
+        assert_refused(begin, call)
 
 
 @pytest.mark.parametrize(("m", "n", "right"), [(1, 500, True), (500, 500, False), (1, 1, False)])

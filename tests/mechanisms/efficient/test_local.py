@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 from watching import LargestTensor
 
 import attnbook
@@ -493,6 +493,6 @@ def test_bad_input_is_named(begin, change):
         position=torch.zeros(2, 3),
         half_width=2,
     )
-    refused(begin, attend_window, **{**arguments, **change})
-    refused("d_query", PredictedPosition, 0)
-    refused("lengths", lambda: PredictedPosition(WIDTH)(torch.zeros(2, 3, WIDTH), [7, 5]))
+    assert_refused(begin, attend_window, **{**arguments, **change})
+    assert_refused("d_query", PredictedPosition, 0)
+    assert_refused("lengths", lambda: PredictedPosition(WIDTH)(torch.zeros(2, 3, WIDTH), [7, 5]))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 from watching import LargestTensor
 
 from attnbook import AdditiveScore, LocalAttention, MultiHeadAttention, causal_mask, padding_mask
@@ -142,10 +142,10 @@ def test_dropout_and_bfloat16():
 
 
 def test_errors_name_the_argument():
-    refused("block_length", LocalAttention, D, H, block_length=0)
+    assert_refused("block_length", LocalAttention, D, H, block_length=0)
     made = LocalAttention(D, H, block_length=3)
-    refused("key", made, torch.randn(1, 4, D), torch.randn(1, 3, D))
-    refused("mask", made, torch.randn(1, 4, D), mask=torch.ones(3, 4, dtype=torch.bool))
+    assert_refused("key", made, torch.randn(1, 4, D), torch.randn(1, 3, D))
+    assert_refused("mask", made, torch.randn(1, 4, D), mask=torch.ones(3, 4, dtype=torch.bool))
 
 
 # Known wrong versions: (query, key) pairs that a slip would let through

@@ -5,7 +5,7 @@ class.
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.mechanisms import ConditionalBatchNorm
 from attnbook.mechanisms.layers.conditional_norm import UnconditionalBatchNorm
@@ -83,7 +83,7 @@ def test_it_starts_as_plain_batch_norm_and_evaluates_with_running_means():
     ],
 )
 def test_errors_say_what_came(labels, words):
-    refused(words, ConditionalBatchNorm(3, 4), torch.randn(2, 3, 2, 2), labels)
+    assert_refused(words, ConditionalBatchNorm(3, 4), torch.randn(2, 3, 2, 2), labels)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])

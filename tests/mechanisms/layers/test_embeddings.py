@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from refusing import refusals, refused
+from refusing import assert_refused, refusals
 from torch import nn
 from torch.autograd import gradcheck
 
@@ -67,7 +67,7 @@ def test_a_factorised_output_and_its_sharing():
     table = embedding.widen(embedding.narrow.weight)
     torch.testing.assert_close(output(x), x @ table.mT, **EXACT)
     assert output.words is embedding.narrow.weight and output.narrow is embedding.widen.weight
-    refused("embedding", lambda: output.share(FactorisedEmbedding(SIZE, D, 4)))
+    assert_refused("embedding", lambda: output.share(FactorisedEmbedding(SIZE, D, 4)))
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0, 4.0])

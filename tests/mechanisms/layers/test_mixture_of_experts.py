@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import FeedForward, MixtureOfExperts, Switch
 from attnbook.mechanisms import balance_loss
@@ -283,14 +283,16 @@ def test_errors_name_the_argument():
     def expert():
         return FeedForward(D, 5)
 
-    refused("k", MixtureOfExperts, D, E, expert, k=5)
-    refused("importance_weight and load_weight", MixtureOfExperts, D, E, expert, load_weight=-1)
+    assert_refused("k", MixtureOfExperts, D, E, expert, k=5)
+    assert_refused(
+        "importance_weight and load_weight", MixtureOfExperts, D, E, expert, load_weight=-1
+    )
     for wrong in ({"capacity_factor": 0}, {"capacity_factor": math.inf}, {"balance_weight": -1}):
-        refused(*wrong, Switch, D, E, expert, **wrong)
-    refused("num_experts", Switch, D, 0, expert)
+        assert_refused(*wrong, Switch, D, E, expert, **wrong)
+    assert_refused("num_experts", Switch, D, 0, expert)
     for kind in (MixtureOfExperts, Switch):
-        refused("make_expert", lambda: kind(D, E, expert()))
-    refused("x", lambda: mixture()(torch.randn(1, 2, 5).double()))
+        assert_refused("make_expert", lambda: kind(D, E, expert()))
+    assert_refused("x", lambda: mixture()(torch.randn(1, 2, 5).double()))
 
 
 # Known wrong versions: each told apart by the dense reference

@@ -5,7 +5,7 @@ singular value decomposition.
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 from torch.nn.utils import parametrize
 
@@ -105,7 +105,9 @@ def test_embeddings_have_it_and_a_weight_of_zeros_or_a_second_norm_is_an_error()
     with pytest.raises(ValueError, match="weight of 1 is 0 everywhere"):
         add_spectral_norm(layer)
     assert not parametrize.is_parametrized(layer[0])  # all or nothing
-    refused("power_iterations", lambda: add_spectral_norm(nn.Linear(3, 3), power_iterations=0))
+    assert_refused(
+        "power_iterations", lambda: add_spectral_norm(nn.Linear(3, 3), power_iterations=0)
+    )
 
 
 def test_gradients_pass_through_the_norm():

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals, refused
+from refusing import assert_refused, refusals
 
 import attnbook
 from attnbook.mechanisms.memory import addressing as A
@@ -283,7 +283,7 @@ def test_sharpening_by_powers_breaks_where_ours_does_not():
     torch.testing.assert_close(sharp, torch.tensor([[[0.0, 1.0, 0.0]]]), atol=1e-6, rtol=0)
     sharp[0, 0, 1].backward()
     assert small.grad.isfinite().all()
-    refused("weights", A.sharpen, below, torch.ones(1, 1))
+    assert_refused("weights", A.sharpen, below, torch.ones(1, 1))
 
 
 @settings(max_examples=60, deadline=None)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from watching import saved_bytes
 
 from attnbook import ALiBi, MultiHeadAttention, alibi_slopes, attend, causal_mask, padding_mask
@@ -202,4 +202,4 @@ def test_arguments():
         ("n", lambda: attend(ALiBi(H), key, query, query)),
         ("ALiBi needs query", lambda: attend(ALiBi(H), query, key[..., 1:], value)),
     ):
-        refused(begin, call)
+        assert_refused(begin, call)

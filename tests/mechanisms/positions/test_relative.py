@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 from watching import LargestTensor
 
 from attnbook import MultiHeadAttention, RelativeMultiHeadAttention, causal_mask, padding_mask
@@ -267,4 +267,4 @@ def test_autocast_and_options():
         ("max_distance", lambda: RelativeMultiHeadAttention(12, 3, max_distance=-1)),
         ("n", lambda: layer()(torch.randn(1, 5, D).double(), torch.randn(1, 3, D).double())),
     ):
-        refused(begin, call)
+        assert_refused(begin, call)

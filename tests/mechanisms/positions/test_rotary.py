@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnbook import (
@@ -336,7 +336,7 @@ def test_wrong_arguments_are_named():
         ("beta_fast", lambda: YaRN(2.0, 64, beta_fast=1.0)),
         ("high_freq_factor", lambda: Llama3(2.0, 4.0, 1.0, 64)),
     ):
-        refused(begin, call)
+        assert_refused(begin, call)
 
 
 @pytest.mark.parametrize("scaling", [None, YaRN(4.0, 64)])

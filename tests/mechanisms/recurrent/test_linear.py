@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 from torch.utils._pytree import tree_leaves
 from watching import LargestTensor
 
@@ -302,4 +302,4 @@ def test_errors_name_the_argument(change, words):
         "key": torch.ones(1, 4, 3),
         "value": torch.ones(1, 4, 2),
     }
-    refused(words, linear_attention, **{**arguments, **change})
+    assert_refused(words, linear_attention, **{**arguments, **change})

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import (
     FeedForward,
@@ -64,7 +64,7 @@ def test_layers_alternate():
             MemoryCompressedAttention,
             LocalAttention,
         ]
-    refused("parts", alternating)
+    assert_refused("parts", alternating)
 
 
 @pytest.mark.parametrize("prompt", [1, 2, 5, 6, 11])
@@ -136,7 +136,7 @@ def test_linformer_in_an_encoder_and_not_in_a_decoder():
             logits[b, : lengths[b]], model(TEXT[b : b + 1, : lengths[b]]).logits[0], **EXACT
         )
     assert padding_mask(lengths, 14).any() and torch.isfinite(logits).all()
-    refused("mask", lambda: TransformerLM(8, parts, num_layers=2, token_ids=TOKEN_IDS)(TEXT))
+    assert_refused("mask", lambda: TransformerLM(8, parts, num_layers=2, token_ids=TOKEN_IDS)(TEXT))
 
 
 def test_experts_learn_with_their_balance_added():

@@ -5,7 +5,7 @@ spectral norm on all weights.
 import numpy as np
 import pytest
 import torch
-from refusing import refusals, refused
+from refusing import assert_refused, refusals
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
@@ -185,7 +185,7 @@ def test_the_generator_obeys_the_class_and_needs_it():
     again = net(noise, LABELS)
     torch.testing.assert_close(again[[0, 2]], first[[0, 2]], **EXACT)
     assert (again[1] - first[1]).abs().max() > 1e-4
-    refused("labels", net, noise)
+    assert_refused("labels", net, noise)
 
 
 @pytest.mark.parametrize("halve", [True, False])

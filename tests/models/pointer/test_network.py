@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.decoding import point_greedy
 from attnbook.decoding.pointing import permutation
@@ -282,7 +282,7 @@ def test_it_learns_to_sort_what_a_pointer_one_position_off_does_not():
 )
 def test_wrong_arguments_are_named(change, message):
     given = {"inputs": points(), "lengths": LENGTHS, "targets": ONCE, **change}
-    refused(message, network(ends=False), **given)
+    assert_refused(message, network(ends=False), **given)
 
 
 @pytest.mark.parametrize("row", [[0, -1, 1, 5], [5, 0, -1, -1], [1, 5, 5, -1]])
@@ -308,7 +308,7 @@ def test_nothing_but_padding_stands_behind_an_end(row):
     ],
 )
 def test_sizes_below_one_are_named(sizes, message):
-    refused(message, PointerNetwork, **{"d_input": 2, "ends": True, **sizes})
+    assert_refused(message, PointerNetwork, **{"d_input": 2, "ends": True, **sizes})
 
 
 # The baselines
@@ -367,8 +367,8 @@ def test_only_the_baseline_with_attention_sees_single_states():
 
 def test_a_fixed_dictionary_has_no_word_for_more_positions():
     for attention in (False, True):
-        refused("inputs", baseline(attention, ends=False, most=4), points(), LENGTHS, ONCE)
-    refused("most", FixedDictionary, 2, 0, attention=False, ends=True)
+        assert_refused("inputs", baseline(attention, ends=False, most=4), points(), LENGTHS, ONCE)
+    assert_refused("most", FixedDictionary, 2, 0, attention=False, ends=True)
     assert (
         network(ends=False)
         .encode(torch.zeros(1, 50, 2, dtype=torch.float64), torch.tensor([50]))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refusing import refusals, refused
+from refusing import assert_refused, refusals
 
 from attnbook.models.rnn.lstm_language_model import LSTMLanguageModel
 from attnbook.models.rnn.lstmn import LSTMN, LSTMNLayer
@@ -241,8 +241,8 @@ def test_a_row_that_is_hidden_might_as_well_not_be_there():
             built.step(x[:, 0], tapes, few), built.step(x[:, 0], tapes, few.expand(BATCH, N - 1))
         ):
             torch.testing.assert_close(result, expected, **EXACT)
-    refused("mask", built.step, x[:, 0], tapes, torch.ones(BATCH, N, dtype=torch.bool))
-    refused("mask", lambda: built.step(x[:, 0], tapes, allowed.tolist()))
+    assert_refused("mask", built.step, x[:, 0], tapes, torch.ones(BATCH, N, dtype=torch.bool))
+    assert_refused("mask", lambda: built.step(x[:, 0], tapes, allowed.tolist()))
 
 
 def test_every_row_of_the_tape_is_projected_once():
@@ -317,7 +317,7 @@ def test_a_gpu_gives_what_the_cpu_gives():
     ],
 )
 def test_bad_input_is_named(kind, call, words):
-    refused(words, call, kind(8, d_embed=D_X, hidden_size=D_H))
+    assert_refused(words, call, kind(8, d_embed=D_X, hidden_size=D_H))
 
 
 test_bad_options_are_named = refusals(

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refusing import refusals, refused
+from refusing import assert_refused, refusals
 
 from attnbook import Luong
 from attnbook.decoding import beam_search, greedy
@@ -402,7 +402,9 @@ def test_a_window_that_keeps_step_loses_words_that_drift_and_global_attention_do
     ],
 )
 def test_bad_options_are_named(options, words):
-    refused(words, Luong, **{"source_size": 8, "target_size": 7, **options}, token_ids=TOKEN_IDS)
+    assert_refused(
+        words, Luong, **{"source_size": 8, "target_size": 7, **options}, token_ids=TOKEN_IDS
+    )
 
 
 test_bad_input_is_named = refusals(

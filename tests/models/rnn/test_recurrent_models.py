@@ -1,6 +1,6 @@
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from simulated_cuda import simulated_cuda
 from watching import saved_bytes
 
@@ -297,7 +297,7 @@ BAD = [
 @pytest.mark.parametrize("kind", [Seq2Seq, Bahdanau])
 @pytest.mark.parametrize(("call", "words"), BAD)
 def test_bad_input_is_named(kind, call, words):
-    refused(words, call, build(kind))
+    assert_refused(words, call, build(kind))
 
 
 @pytest.mark.parametrize(
@@ -313,5 +313,5 @@ def test_bad_input_is_named(kind, call, words):
 )
 def test_bad_options_are_named(options, words):
     for kind in (Seq2Seq, Bahdanau):
-        refused(words, kind, **{"source_size": 8, "target_size": 7, **options})
-    refused("d_attention", Bahdanau, 8, 7, d_attention=0)
+        assert_refused(words, kind, **{"source_size": 8, "target_size": 7, **options})
+    assert_refused("d_attention", Bahdanau, 8, 7, d_attention=0)

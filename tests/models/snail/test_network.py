@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals, refused
+from refusing import assert_refused, refusals
 from torch.nn import functional as F
 
 from attnbook.models.snail.few_shot import FewShotSNAIL, PictureEmbedding, Prototypes, few_shot_loss
@@ -194,7 +194,7 @@ def test_a_leak_of_the_query_s_label_would_be_seen():
     assert (one_by_one(model, support, labels, query, of_query=answers) - right).abs().max() > 1e-4
     # a batch in which the query's label stands behind the others
     leaking = torch.cat([labels, answers[:, :1]], 1)
-    refused("labels", model, support, leaking, query)
+    assert_refused("labels", model, support, leaking, query)
 
 
 def leaves_its_arguments_alone(model) -> bool:

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import (
     LatentAttention,
@@ -69,11 +69,11 @@ def test_what_cannot_be_taken_back_is_named():
     state = model.begin(1)
     for token in TEXT[0, :8]:
         state = model.step(token[None], state).state
-    refused("number", model.cut, state, 2)
+    assert_refused("number", model.cut, state, 2)
     recurrent = model_of(partial(LinearAttention, D, 4))
     state = recurrent.read(TEXT, recurrent.begin(2)).state
-    refused("number", recurrent.cut, state, 1)
+    assert_refused("number", recurrent.cut, state, 1)
     plain = model_of(ATTENTIONS["keys and values"])
-    refused("number", lambda: plain.cut(plain.read(TEXT, plain.begin(2)).state, 14))
+    assert_refused("number", lambda: plain.cut(plain.read(TEXT, plain.begin(2)).state, 14))
     state = plain.begin(2)._replace(caches=((), ()))
-    refused("state", plain.cut, state, 1)
+    assert_refused("state", plain.cut, state, 1)

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 from torch.nn import functional as F
 
@@ -178,7 +178,7 @@ def test_fixup_is_the_sum_with_two_shifts_and_a_factor():
 
 
 def test_fixup_in_the_wrong_place_is_named():
-    refused("model", fixup_start, Transformer(8, 8, BASE, num_layers=1, token_ids=TOKEN_IDS))
+    assert_refused("model", fixup_start, Transformer(8, 8, BASE, num_layers=1, token_ids=TOKEN_IDS))
     with pytest.raises(ValueError, match="must be a MultiHeadAttention or a FeedForward"):
         fixup_start(
             Transformer(
@@ -236,7 +236,7 @@ def test_transparent_attention_mixes_the_levels_of_the_encoder():
         .max()
         == 0
     )
-    refused("memory", model.decoder.project, levels[..., :2, :])
+    assert_refused("memory", model.decoder.project, levels[..., :2, :])
     uneven = replace(MODIFICATIONS["transparent"], decoder=partial(TransparentDecoder, levels=4))
     assert Transformer(8, 8, uneven, num_layers=(3, 1), token_ids=TOKEN_IDS)(
         SOURCE, LENGTHS, TARGET
@@ -265,11 +265,11 @@ def test_a_funnel_halves_the_sequence_and_its_queries_only():
     assert sorted(
         FunnelEncoder(nn.ModuleList(nn.Identity() for _ in range(6)), nn.Identity(), 3).seams
     ) == [2, 4]
-    refused("groups", lambda: FunnelEncoder([first, second], nn.Identity(), 3))
+    assert_refused("groups", lambda: FunnelEncoder([first, second], nn.Identity(), 3))
     for options in ({"rotary": RotaryPositions(D // H)}, {"score": ALiBi(H, causal=False)}):
         placed = EncoderLayer(MultiHeadAttention(D, H, **options), FeedForward(D, FF), wire)
-        refused("layers", lambda: FunnelEncoder([placed, placed], nn.Identity(), 2))
-    refused("mask", lambda: model.encoder(x, causal_mask(5)))
+        assert_refused("layers", lambda: FunnelEncoder([placed, placed], nn.Identity(), 2))
+    assert_refused("mask", lambda: model.encoder(x, causal_mask(5)))
 
 
 # Weighted Transformer
@@ -335,7 +335,9 @@ def test_weighted_blocks_have_one_sublayer_less():
     assert names <= {*dict(joined.named_parameters())} | {BIAS}
     assert joined.rotary is options["rotary"] and joined.window.size == 3
     assert joined.num_kv_heads == joined.window.sinks == 1
-    refused("attention", WeightedEncoderLayer, LightweightConvolution(D, H, 3), network, wire())
+    assert_refused(
+        "attention", WeightedEncoderLayer, LightweightConvolution(D, H, 3), network, wire()
+    )
 
 
 # Evolved Transformer

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import (
     LINEAR_ATTENTIONS,
@@ -67,7 +67,7 @@ def test_the_state_does_not_grow_and_can_be_searched_with():
         state = model.step(torch.tensor([word]), state).state
         sizes.append(sum(t.numel() for t in state.caches[0] if t is not None))
     assert len(set(sizes)) == 1
-    refused("number", model.cut, state, 1)
+    assert_refused("number", model.cut, state, 1)
     out = greedy(model, torch.tensor([[3, 4], [5, 0]]), torch.tensor([2, 1]), max_length=4)
     alone = greedy(model, torch.tensor([[5]]), torch.tensor([1]), max_length=4)
     assert out.tokens[1] == alone.tokens[0]

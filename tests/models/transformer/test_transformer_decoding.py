@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 
 from attnbook import (
@@ -243,10 +243,10 @@ def test_chunks_go_on_after_prompts_of_different_lengths():
     for b in range(3):
         text = torch.cat([SOURCE[b, : LENGTHS[b]], TARGET[b]])[None]
         torch.testing.assert_close(read[b], model(text).logits[0, LENGTHS[b] :], **EXACT)
-    refused("tokens", lambda: model.read(TARGET + 8, model.begin(3)))
-    refused("token", lambda: model.step(TARGET[:, 0] + 8, model.begin(3)))
-    refused("token", lambda: model.step(TARGET[:, 0].double(), model.begin(3)))
-    refused("parts", TransformerLM, 8, {}, token_ids=TOKEN_IDS)
+    assert_refused("tokens", lambda: model.read(TARGET + 8, model.begin(3)))
+    assert_refused("token", lambda: model.step(TARGET[:, 0] + 8, model.begin(3)))
+    assert_refused("token", lambda: model.step(TARGET[:, 0].double(), model.begin(3)))
+    assert_refused("parts", TransformerLM, 8, {}, token_ids=TOKEN_IDS)
 
 
 def test_a_text_from_nothing_and_with_greedy_and_beam():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import resources
 from attnbook.models.snail.agents import LSTMAgent
@@ -49,7 +49,7 @@ def test_registered_bandits_are_of_the_size_that_they_say(figures_of, name, arms
 
 
 def test_an_unknown_agent_is_named_and_the_runs_of_the_paper_are_registered():
-    refused("kind", lambda: agents.make_agent(Bandits(), "gru"))
+    assert_refused("kind", lambda: agents.make_agent(Bandits(), "gru"))
     for kind in ("snail", "lstm"):
         assert load_experiments()[f"processes-{kind}-10-paper"].settings.episodes == 10
 

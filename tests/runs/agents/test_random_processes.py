@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import resources
 from attnbook.tasks.decisions.bandits import RandomPolicy
@@ -67,7 +67,7 @@ def test_blocks_in_another_order(tmp_path):
         for part in agents.make_agent(environments, "snail").body.parts
         if hasattr(part, "blocks")
     ] == [3, 3]
-    refused("order", agents.make_agent, environments, "snail", order="tx")
+    assert_refused("order", agents.make_agent, environments, "snail", order="tx")
 
 
 def test_the_plan_earns_the_whole_fraction_and_random_half():

@@ -1,5 +1,5 @@
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.decoding import Decoded
 from attnbook.tasks.algorithms.multi_query_recall import FIRST, KEYS, VOCABULARY_SIZE, draw
@@ -56,7 +56,7 @@ def test_the_models_differ_in_their_attention_alone():
         for kind in KINDS
     ]
     assert all(names == shared[0] for names in shared)
-    refused("kind", make_model, "perfect")
+    assert_refused("kind", make_model, "perfect")
 
 
 def test_a_recorded_run_says_for_each_number_of_pairs_what_is_recalled(figures_of):

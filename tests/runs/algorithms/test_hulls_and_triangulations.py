@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.models.pointer.network import PointerNetwork
 from attnbook.tasks.geometry import hulls
@@ -22,7 +22,7 @@ def test_a_stored_set_comes_again_and_endless_batches_do_not():
     stored = Repeated(batches, 24)
     for step in range(7):
         assert torch.equal(stored.batch(step).inputs, batches.batch(step % 3).inputs)
-    refused("pairs", Repeated, batches, 7)
+    assert_refused("pairs", Repeated, batches, 7)
     assert stored.batch(2) is stored.batch(5), "made once"
 
 
@@ -140,7 +140,7 @@ def test_a_small_run_leaves_its_figures_and_its_checkpoint(
 
 def test_a_start_that_no_hull_has_is_named():
     settings = hulls_and_triangulations.PointSettings(first="anywhere", steps=1)
-    refused("first", hulls_and_triangulations.hull, settings)
+    assert_refused("first", hulls_and_triangulations.hull, settings)
     with pytest.raises(ValueError, match="for hulls, got delaunay"):
         hulls_and_triangulations.delaunay(dataclasses.replace(settings, first="any corner"))
 

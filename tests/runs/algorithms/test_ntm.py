@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import NTM, resources
 from attnbook.tasks.algorithms import ntm_tasks
@@ -127,7 +127,7 @@ def test_the_baseline_reads_on_and_has_the_size_it_says():
     assert torch.equal(net(x).logits[:, :4], net(later).logits[:, :4]) and not torch.equal(
         net(x).logits[:, 4:], net(later).logits[:, 4:]
     )
-    refused("model", experiments.make_model, "gru", 9, 8)
+    assert_refused("model", experiments.make_model, "gru", 9, 8)
 
 
 class Scripted(NTM):
@@ -168,7 +168,7 @@ def test_the_match_counts_where_the_heads_peak():
     assert match([2, 3, 4, 5] + [0] * 5, rest + [2, 3, 4, 5])["same"] == 0, (
         "the read head is the first one"
     )
-    refused(
+    assert_refused(
         "net",
         lambda: experiments.read_write_match(
             NTM(3, 2, read_heads=2, slots=4, slot_width=2, hidden_size=2), batch
@@ -214,7 +214,9 @@ def test_the_optimizer_is_what_was_asked_for(monkeypatch):
     paper = seen[1][0]
     assert isinstance(paper, GravesRMSProp) and seen[1][1:] == (None, None)
     assert (paper.defaults["lr"], paper.defaults["clip"]) == (3e-5, 10.0)
-    refused("optimizer", experiments.algorithm, experiments.AlgorithmSettings(optimizer="sgd"))
+    assert_refused(
+        "optimizer", experiments.algorithm, experiments.AlgorithmSettings(optimizer="sgd")
+    )
 
 
 def test_no_setting_gives_a_number_that_is_not_finite(tmp_path):

@@ -1,5 +1,5 @@
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.decoding import Step
 from attnbook.models import PointerNetwork
@@ -58,4 +58,4 @@ def test_a_recorded_run_of_sorting_holds_what_the_book_shows(tmp_path, figures_o
     model = make_sorter("pointer", most=10, hidden_size=8)
     load_model_weights(model, tmp_path / "sorter.seed0.safetensors")
     assert sorted_share(model, 5, count=40) == figures["rows"][0]["exact"][0][1]
-    refused("name", make_sorter, "bubble", most=3)
+    assert_refused("name", make_sorter, "bubble", most=3)

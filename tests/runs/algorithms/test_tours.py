@@ -3,7 +3,7 @@ import json
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import resources
 from attnbook.decoding import point_beam
@@ -111,7 +111,7 @@ def test_batches_have_one_size_drawn_or_growing():
         <= 7
         < max(ranged.batch(step).inputs.shape[1] for step in range(85, 120))
     )
-    refused("teacher", TourBatches, 5, teacher="me")
+    assert_refused("teacher", TourBatches, 5, teacher="me")
 
 
 def test_any_form_has_the_same_tour_with_every_start_and_direction():
@@ -227,7 +227,7 @@ def test_all_models_are_compared_on_the_same_cities_in_both_forms(tmp_path, figu
     )
     assert masked == 1.0 and free < 0.5
     assert len({m["rows"][0]["length"]["greedy"] for m in figures["models"]}) == 7
-    refused(
+    assert_refused(
         "form",
         lambda: reproduce(
             "pointer-tours-10",
@@ -276,4 +276,4 @@ def test_networks_of_the_book_on_sizes_that_they_never_saw(tmp_path, monkeypatch
 
 
 def test_no_model_of_another_name():
-    refused("name", make_tourist, "ant", most=5)
+    assert_refused("name", make_tourist, "ant", most=5)

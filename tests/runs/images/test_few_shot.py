@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 from modes import modes_are_kept
-from refusing import refused
+from refusing import assert_refused
 from safetensors.torch import load_file
 
 from attnbook.mechanisms import AttentionBlock, TCBlock
@@ -121,9 +121,9 @@ def test_networks_are_whole_or_halves():
         p[:2] for p in PAPER_PARTS
     ]
     assert module.NETWORKS["paper"]["parts"][1] == PAPER_PARTS[1]
-    refused("kind", module.make_network, "TC", 5, 1)
-    refused("network", module.make_network, "snail", 5, 1, "large")
-    refused("data", module.class_sets, "mnist")
+    assert_refused("kind", module.make_network, "TC", 5, 1)
+    assert_refused("network", module.make_network, "snail", 5, 1, "large")
+    assert_refused("data", module.class_sets, "mnist")
 
 
 def test_letters_of_training_and_test_are_of_other_alphabets(monkeypatch):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.images.labelled import to_floats
 from attnbook.training.evaluation.sample_scores import statistics
@@ -11,7 +11,7 @@ from attnbook_runs.images import judges
 
 @pytest.mark.parametrize("load", [judges.picture_set, judges.load_judge])
 def test_an_unknown_set_is_refused(load):
-    refused("name", load, "cats")
+    assert_refused("name", load, "cats")
 
 
 def test_a_judge_is_saved_with_features_of_variance_100(tmp_path, figures_of):

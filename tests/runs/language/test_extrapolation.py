@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.mechanisms import Interpolation
 from attnbook.tasks.text import facts
@@ -90,4 +90,4 @@ def test_a_scaled_copy_reads_far_words_as_near_ones():
     q = torch.randn(1, 1, 8)
     near, far = (m.stack.layers[0].attention.rotary(q, p) for m, p in ((model, 7), (scaled, 14)))
     torch.testing.assert_close(near, far)
-    refused("positions", lambda: experiment.make_model(replace(settings, positions="both")))
+    assert_refused("positions", lambda: experiment.make_model(replace(settings, positions="both")))

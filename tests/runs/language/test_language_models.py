@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from modes import modes_are_kept
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks import EOS, PAD, SequenceBatches
 from attnbook.tasks.text import sentences
@@ -56,7 +56,7 @@ def test_the_baseline_has_as_many_parameters_within_a_percent(size):
         for name in ("lstmn", "lstm")
     ]
     assert abs(counts[1] / counts[0] - 1) < 0.01
-    refused("model", make_model, "rnn", 10, d_embed=4, hidden_size=4)
+    assert_refused("model", make_model, "rnn", 10, d_embed=4, hidden_size=4)
 
 
 def test_perplexity_is_the_size_of_the_vocabulary_for_a_flat_model_and_one_for_a_perfect_one(task):
@@ -70,7 +70,7 @@ def test_perplexity_is_the_size_of_the_vocabulary_for_a_flat_model_and_one_for_a
     model.part = torch.nn.Dropout().eval()
     perplexity(model, batches)
     assert model.training and not model.part.training
-    refused("batches", perplexity, model, [])
+    assert_refused("batches", perplexity, model, [])
     total, count = language_loss(Knowing(task, 0.0), batches.batch(0))
     words = int((batches.batch(0).target_out != PAD).sum())
     assert count == words and math.isclose(
@@ -128,7 +128,7 @@ def test_the_loss_names_logits_of_another_shape(task):
             return SimpleNamespace(logits=super().forward(tokens, lengths).logits[:, :-1])
 
     batch = SequenceBatches(task.test, task.source_vocab, task.target_vocab, 8).batch(0)
-    refused("logits", lambda: language_loss(Short(task, 0.0), batch))
+    assert_refused("logits", lambda: language_loss(Short(task, 0.0), batch))
 
 
 def test_far_words_are_all_right_or_all_wrong_and_counted_once_each(task):

@@ -4,7 +4,7 @@ them alike.
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 
 from attnbook import FeedForward, GatedFeedForward, PreNorm, RMSNorm
@@ -39,7 +39,7 @@ def batches():
 def test_every_row_of_the_paper_s_table_has_a_model_and_a_recorded_run_of_that_name():
     assert set(MODIFICATIONS) == set(TABLE) and len(TABLE) == 52
     assert {f"modification-{name}" for name in TABLE} <= set(load_experiments())
-    refused("name", build, "gated", SIZE)
+    assert_refused("name", build, "gated", SIZE)
 
 
 @pytest.mark.parametrize("name", MODIFICATIONS)
@@ -188,7 +188,7 @@ def test_a_short_comparison_learns_and_is_the_same_again():
         modifications.Settings(modification="rms-norm", **{**settings, "seeds": 1}), seed=1
     )
     assert again["final"] == found["final"][1:] and again["spread"] is None
-    refused("data", lambda: modifications.compare(modifications.Settings(data="news")))
+    assert_refused("data", lambda: modifications.compare(modifications.Settings(data="news")))
 
 
 def test_the_extreme_rows_on_reviews_that_are_held_out(monkeypatch, figures_of):

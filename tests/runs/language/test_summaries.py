@@ -1,7 +1,7 @@
 from functools import partial
 
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.mechanisms import (
     LocalAttention,
@@ -47,7 +47,7 @@ def test_models_are_made_of_what_they_are_called():
     assert (
         model.stack.layers[1].attention.stride == model.stack.layers[1].attention.kernel_size == 6
     )
-    refused("kind", make_model, "M")
+    assert_refused("kind", make_model, "M")
 
 
 def test_the_balance_is_part_of_the_loss():

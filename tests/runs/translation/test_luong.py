@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from refusing import refused
+from refusing import assert_refused
 from scipy.stats import spearmanr
 
 from attnbook_runs import load_experiments, reproduce
@@ -84,4 +84,4 @@ def test_every_system_has_its_runs_on_multi30k():
             and "window" not in n
         ]
         assert sorted(systems) == sorted(SYSTEMS)
-    refused("system", lambda: multi30k(Multi30kSettings(system="local-q (dot)")))
+    assert_refused("system", lambda: multi30k(Multi30kSettings(system="local-q (dot)")))

@@ -5,7 +5,7 @@ import json
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import Luong, Seq2Seq
 from attnbook_runs import load_experiments, reproduce
@@ -45,8 +45,8 @@ def test_a_row_without_attention_has_the_last_state_alone():
     base, attention = (make_model(12, 12, RUNS[name]) for name in ("base", "attention"))
     assert isinstance(base, Seq2Seq) and isinstance(attention, Luong)
     assert not base.context_every_step and base.encoder.mode == attention.encoder.mode == "LSTM"
-    refused("input_feeding", lambda: make_model(12, 12, Settings(input_feeding=True)))
-    refused("system", lambda: make_model(12, 12, Settings(system="local-q (dot)")))
+    assert_refused("input_feeding", lambda: make_model(12, 12, Settings(input_feeding=True)))
+    assert_refused("system", lambda: make_model(12, 12, Settings(system="local-q (dot)")))
 
 
 @pytest.mark.parametrize("name", ["base", "local"])

@@ -1,7 +1,7 @@
 """The comparison by number of heads, at a size of seconds."""
 
 import pytest
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook_runs.translation.number_of_heads import Settings, by_number
 
@@ -38,4 +38,4 @@ def test_a_longer_run_learns_more():
 
 
 def test_a_number_that_does_not_divide_the_width_is_named():
-    refused("d_model", lambda: by_number(Settings(**{**SMALL, "heads": (3,)})))
+    assert_refused("d_model", lambda: by_number(Settings(**{**SMALL, "heads": (3,)})))

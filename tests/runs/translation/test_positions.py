@@ -3,7 +3,7 @@
 import pytest
 import torch
 from modes import modes_are_kept
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks import Vocabulary
 from attnbook.tasks.algorithms.order import OrderBatches
@@ -94,4 +94,4 @@ def test_an_unknown_kind_is_refused():
         lambda: order_model("relative, random start"),
         lambda: tree_model("none", 5),
     ):
-        refused("kind", call)
+        assert_refused("kind", call)

@@ -4,7 +4,7 @@ step alone.
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.algorithms.repeats import FIRST, RepeatBatches
 
@@ -42,4 +42,4 @@ def test_batches_depend_on_seed_and_step_alone():
     ],
 )
 def test_wrong_arguments_are_named(change, words):
-    refused(words, RepeatBatches, **change)
+    assert_refused(words, RepeatBatches, **change)

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.decisions.bandits import (
     UCB1,
@@ -117,13 +117,13 @@ def test_errors_name_the_argument():
         torch.tensor([0, 3]),
         [0, 1],
     ):
-        refused("actions", world.step, actions)
+        assert_refused("actions", world.step, actions)
     world.step(torch.tensor([0, 2]))
     with pytest.raises(ValueError, match="reset"):
         world.step(torch.tensor([0, 2]))
-    refused("epsilon", EpsilonGreedy, 1.5)
-    refused("table", Indexed, torch.zeros(3))
-    refused("values", estimate, torch.zeros(1))
+    assert_refused("epsilon", EpsilonGreedy, 1.5)
+    assert_refused("table", Indexed, torch.zeros(3))
+    assert_refused("values", estimate, torch.zeros(1))
 
 
 def test_an_estimate_is_a_mean_and_its_interval():
@@ -347,4 +347,4 @@ def test_errors_of_the_index():
         ("pulls", lambda: bayes_value(2, -1)),
         ("arms", lambda: bayes_value(0, 2)),
     ):
-        refused(begin, call)
+        assert_refused(begin, call)

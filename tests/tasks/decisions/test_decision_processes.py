@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.decisions.bandits import RandomPolicy
 from attnbook.tasks.decisions.decision_processes import (
@@ -241,9 +241,9 @@ def test_errors():
     ):
         with pytest.raises(ValueError, match=word):
             DecisionProcesses(**kwargs)
-    refused("transitions", value_iteration, torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 3), 4)
-    refused("horizon", value_iteration, torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 2), 0)
-    refused("epsilon", EpsilonGreedyPlanner, -0.1)
+    assert_refused("transitions", value_iteration, torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 3), 4)
+    assert_refused("horizon", value_iteration, torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 2), 0)
+    assert_refused("epsilon", EpsilonGreedyPlanner, -0.1)
     world = DecisionProcesses()
     world.reset(0, 2)
-    refused("actions", world.step, torch.tensor([0, 5]))
+    assert_refused("actions", world.step, torch.tensor([0, 5]))

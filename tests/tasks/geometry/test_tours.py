@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refusals, refused
+from refusing import assert_refused, refusals
 
 from attnbook.tasks.geometry import hulls, tours, triangulations
 
@@ -54,7 +54,7 @@ def test_thirteen_cities_round_a_circle():
     points = torch.stack([angle.cos(), angle.sin()], 1)
     ring = tours.canonical(angle.argsort()[None])
     assert torch.equal(tours.held_karp(tours.distances(points[None])), ring)
-    refused("matrix", lambda: tours.taught_tours(rand(1, 17, 2)))
+    assert_refused("matrix", lambda: tours.taught_tours(rand(1, 17, 2)))
 
 
 def test_rows_of_their_own_length_and_many_parts(monkeypatch):
@@ -104,7 +104,7 @@ def test_only_the_teacher_that_is_called_exact_is_exact():
         < mean["2-opt"]
         < mean["farthest insertion"]
     )
-    refused("teacher", tours.taught_tours, points, lengths, "guess")
+    assert_refused("teacher", tours.taught_tours, points, lengths, "guess")
 
 
 @given(st.permutations(range(6)))
@@ -210,13 +210,15 @@ def test_what_a_tour_is():
 def test_lengths_that_do_not_fit_are_named(solve, lengths):
     with pytest.raises(ValueError, match="^lengths must"):
         solve(torch.rand(2, 4, 2), torch.tensor(lengths))
-    refused("lengths", solve, torch.rand(2, 4, 2), [3, 3])
+    assert_refused("lengths", solve, torch.rand(2, 4, 2), [3, 3])
 
 
 @pytest.mark.parametrize("teacher", tours.TEACHERS)
 def test_points_that_are_not_finite_have_no_tour(teacher):
     for lengths in (None, torch.tensor([5])):
-        refused("points", tours.taught_tours, torch.full((1, 5, 2), torch.nan), lengths, teacher)
+        assert_refused(
+            "points", tours.taught_tours, torch.full((1, 5, 2), torch.nan), lengths, teacher
+        )
 
 
 def test_whole_distances_are_distances():

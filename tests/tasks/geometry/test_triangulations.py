@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.geometry import triangulations
 
@@ -96,7 +96,7 @@ def test_rows_of_their_own_length():
     ],
 )
 def test_what_has_no_one_triangulation_is_refused(points, words):
-    refused(words, triangulations.delaunay, torch.tensor([points], dtype=torch.float32))
+    assert_refused(words, triangulations.delaunay, torch.tensor([points], dtype=torch.float32))
 
 
 def test_a_point_on_the_outline_is_no_corner_that_points_inwards():

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.images import few_shot_episodes, omniglot, strokes
 from attnbook.tasks.images.few_shot_episodes import (
@@ -113,7 +113,7 @@ def test_a_picture_is_bent_by_an_affine_map_of_its_own():
         )
     assert torch.equal(bent(pictures, 0.0), pictures)
     for wrong in (-0.1, 1.5, float("nan")):
-        refused("amount", bent, pictures, wrong)
+        assert_refused("amount", bent, pictures, wrong)
 
 
 def test_bent_batches_are_those_of_the_same_episodes():
@@ -123,7 +123,7 @@ def test_bent_batches_are_those_of_the_same_episodes():
     assert torch.equal(one.labels, other.labels) and torch.equal(one.answers, other.answers)
     assert not torch.equal(one.support, other.support) and not torch.equal(one.query, other.query)
     assert torch.equal(other.support, curved.batch(5).support)
-    refused("bend", EpisodeBatches, classes, 3, bend=2.0)
+    assert_refused("bend", EpisodeBatches, classes, 3, bend=2.0)
 
 
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), st.integers(0, 50))
@@ -214,13 +214,13 @@ def test_known_wrong_versions_are_told_apart(mistake, fault, monkeypatch):
     ],
 )
 def test_too_few_are_named(numbers, words):
-    refused(words, draw_episodes, coded(7, 8), *numbers)
+    assert_refused(words, draw_episodes, coded(7, 8), *numbers)
 
 
 def test_wrong_batches_are_named():
     data = Classes(coded(7, 8), tuple(("a", str(k)) for k in range(7)))
-    refused("pictures", lambda: draw_episodes(coded(7, 8)[0], 1, 1, 1, 1))
-    refused("shots", EpisodeBatches, data, 3, (3, 1))
+    assert_refused("pictures", lambda: draw_episodes(coded(7, 8)[0], 1, 1, 1, 1))
+    assert_refused("shots", EpisodeBatches, data, 3, (3, 1))
 
 
 def test_turned_classes_are_classes_of_their_own():
@@ -357,7 +357,7 @@ def test_characters_are_read_in_order_and_made_small(small):
             ink = 1.0 - small["small1"][(*names, k)]
             # as much ink, and it is ink that is white
             assert abs(ink.mean() - result.pictures[c, k].double().mean() / 255) < 0.01
-    refused("name", omniglot.read, "small3")
+    assert_refused("name", omniglot.read, "small3")
 
 
 def test_the_split_shares_no_alphabet(small):
@@ -367,7 +367,7 @@ def test_the_split_shares_no_alphabet(small):
         ("Tagalog", "character02"),
     )
     assert torch.equal(test.pictures, omniglot.read("small2").pictures[2:])
-    refused("size", omniglot.split, "large")
+    assert_refused("size", omniglot.split, "large")
 
 
 def test_pictures_of_another_size_are_named(mirror):

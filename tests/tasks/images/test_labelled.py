@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.archives import fetch_archive, members_digest
 from attnbook.tasks.images import color_pictures, digits
@@ -34,7 +34,7 @@ def test_pixels_and_floats_are_inverses():
     assert floats.min() == -1 and floats.max() == 1 and torch.equal(to_pixels(floats), pixels)
     assert to_pixels(torch.tensor([-3.0, 3.0])).tolist() == [0, 255]
     for wrong, function in ((floats, to_floats), (pixels, to_pixels)):
-        refused("pictures", function, wrong)
+        assert_refused("pictures", function, wrong)
 
 
 @given(st.integers(2, 30), st.integers(1, 12), st.integers(0, 5))
@@ -60,9 +60,9 @@ def test_epochs_and_seeds_have_orders_of_their_own():
     assert not torch.equal(batches.indices(0), batches.indices(1))
     assert not torch.equal(batches.indices(0), LabelledBatches(some(40), 40, 1).indices(0))
     for size in (0, 41, 2.0, True):
-        refused("batch_size", lambda: LabelledBatches(some(40), size))
+        assert_refused("batch_size", lambda: LabelledBatches(some(40), size))
     for of_step in (batches.indices, batches.batch):
-        refused("step", of_step, -1)
+        assert_refused("step", of_step, -1)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_mnist_from_a_mirror(mirror):
             and data.labels.tolist() == labels[file].tolist()
         )
         assert data.pictures[:, 0, :2].sum() == data.pictures[:, 0, :, 30:].sum() == 0
-    refused("part", digits.mnist, "all")
+    assert_refused("part", digits.mnist, "all")
 
 
 def png(colour, alpha=255, side=32):
@@ -205,7 +205,7 @@ def test_pictures_of_an_archive(mirror):
     assert [data.classes[k] for k in data.labels.tolist()] == ["bird", "cat"]
     assert data.pictures[:, :, 5, 7].tolist() == [[40, 50, 60], [10, 20, 30]]
     assert len(color_pictures.cifar10("test")) == 1
-    refused("part", color_pictures.cifar10, "valid")
+    assert_refused("part", color_pictures.cifar10, "valid")
 
 
 def test_emoji_on_white(mirror):
@@ -230,7 +230,7 @@ def test_emoji_on_white(mirror):
     with pytest.raises(ValueError, match="must be 32 by 32 pixels, got \\(16, 16\\)"):
         color_pictures.emoji()
     for name in ("face.png", "emoji_uxyz.png", "emoji_u110000.png"):
-        refused("name", color_pictures.block_of, name)
+        assert_refused("name", color_pictures.block_of, name)
 
 
 def test_an_archive_is_known_by_its_files_whatever_its_bytes(registry, server, cache):
@@ -268,7 +268,7 @@ def test_an_archive_is_known_by_its_files_whatever_its_bytes(registry, server, c
     assert not list(path.parent.iterdir())
     with pytest.raises(OSError, match="could not be downloaded"):
         fetch_archive("set", "file.tar.gz", server.serve("/g", 404), digests[0], wanted)
-    refused("name", fetch_archive, "sets", "file.tar.gz", url, digests[0], wanted)
+    assert_refused("name", fetch_archive, "sets", "file.tar.gz", url, digests[0], wanted)
 
 
 @pytest.fixture

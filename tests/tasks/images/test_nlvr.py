@@ -5,7 +5,7 @@ import os
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks import UNK
 from attnbook.tasks.images import nlvr
@@ -48,7 +48,7 @@ def test_true_statements_are_read_with_their_items(mirror):
         (Item(0, 70, 30, "circle", "blue"), Item(60, 0, 10, "square", "black")),
         (Item(90, 90, 10, "triangle", "black"),),
     )
-    refused("file", nlvr.read, "train")
+    assert_refused("file", nlvr.read, "train")
 
 
 def test_the_picture_is_drawn_from_the_description():
@@ -127,7 +127,7 @@ def test_the_split_shares_no_sentence_and_no_identifier():
         == parts
         != nlvr.split(sentences, (0.2, 0.2), seed=2)
     )
-    refused("shares", nlvr.split, sentences, (0.5, 0.5))
+    assert_refused("shares", nlvr.split, sentences, (0.5, 0.5))
 
 
 def test_rare_words_are_unknown_and_bad_input_is_named():
@@ -137,8 +137,8 @@ def test_rare_words_are_unknown_and_bad_input_is_named():
         == UNK
         != nlvr.vocabulary(data).encode(("box",))[0]
     )
-    refused("statements", nlvr.captioned, [])
-    refused("shape", lambda: nlvr.draw_box([Item(0, 0, 10, "star", "blue")]))
+    assert_refused("statements", nlvr.captioned, [])
+    assert_refused("shape", lambda: nlvr.draw_box([Item(0, 0, 10, "star", "blue")]))
 
 
 @real

@@ -2,7 +2,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.modules import counted_targets
 from attnbook.tasks import (
@@ -67,17 +67,17 @@ def test_collate_turns_back(texts):
 
 
 def test_empty_and_unknown_are_named():
-    refused("pairs", collate, [], LETTERS, LETTERS)
+    assert_refused("pairs", collate, [], LETTERS, LETTERS)
     with pytest.raises(ValueError, match=r"pairs\[1\] must have a source"):
         collate([Pair(("a",), ()), Pair((), ("a",))], LETTERS, LETTERS)
     with pytest.raises(ValueError, match="'z'"):
         collate([Pair(("a",), ("z",))], LETTERS, LETTERS)
     with pytest.raises(ValueError, match="'z'"):
         SequenceBatches([Pair(("z",), ("a",))], LETTERS, LETTERS, 2)
-    refused("pairs", SequenceBatches, [], LETTERS, LETTERS, 2)
+    assert_refused("pairs", SequenceBatches, [], LETTERS, LETTERS, 2)
     for size in (0, -1, 2.0):
-        refused("batch_size", lambda: SequenceBatches(pairs_of(1), LETTERS, LETTERS, size))
-    refused("step", lambda: SequenceBatches(pairs_of(1), LETTERS, LETTERS, 1).batch(-1))
+        assert_refused("batch_size", lambda: SequenceBatches(pairs_of(1), LETTERS, LETTERS, size))
+    assert_refused("step", lambda: SequenceBatches(pairs_of(1), LETTERS, LETTERS, 1).batch(-1))
 
 
 @given(st.integers(1, 300), st.integers(1, 40), st.booleans(), st.integers(0, 5))

@@ -2,7 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks import UNK, Vocabulary, make_task
 from attnbook.tasks.make import task_names
@@ -87,7 +87,7 @@ def test_options_reach_the_generator():
 
 
 def test_wrong_arguments_are_named():
-    refused("name", make_task, "date", train=1)
+    assert_refused("name", make_task, "date", train=1)
     for sizes in (
         {"train": 0},
         {"train": 1, "valid": -1},
@@ -99,7 +99,7 @@ def test_wrong_arguments_are_named():
     with pytest.raises(ValueError, match="options of 'copy'.*colour"):
         make_task("copy", train=1, colour="red")
     for length in ("3", None, 2.5, (1, 2, 3), (1, "2")):
-        refused("length", make_task, "copy", train=1, length=length)
+        assert_refused("length", make_task, "copy", train=1, length=length)
     with pytest.raises(ValueError, match="too few different sources"):
         make_task("copy", train=100, length=1, symbols=5)
     with pytest.raises(ValueError, match="options of 'tatoeba'.*length"):

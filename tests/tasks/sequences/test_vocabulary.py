@@ -4,7 +4,7 @@ import os
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks import BOS, EOS, PAD, UNK, Vocabulary
 
@@ -50,18 +50,18 @@ def test_unknown_tokens_are_named_or_mapped():
 
 @pytest.mark.parametrize("ids", [[7], [-1]])
 def test_ids_outside_are_refused(ids):
-    refused("ids", lambda: Vocabulary(["a"]).decode(ids))
+    assert_refused("ids", lambda: Vocabulary(["a"]).decode(ids))
 
 
 def test_a_string_is_not_a_list_of_tokens():
-    refused("tokens", lambda: Vocabulary(list("abc")).encode("abc"))
-    refused("sequences", Vocabulary.from_sequences, "abc")
+    assert_refused("tokens", lambda: Vocabulary(list("abc")).encode("abc"))
+    assert_refused("sequences", Vocabulary.from_sequences, "abc")
 
 
 def test_repeated_and_special_tokens_are_refused():
-    refused("tokens", Vocabulary, ["a", "b", "a"])
-    refused("tokens", Vocabulary, ["<eos>"])
-    refused("unknown", Vocabulary, ["a"], unknown="skip")
+    assert_refused("tokens", Vocabulary, ["a", "b", "a"])
+    assert_refused("tokens", Vocabulary, ["<eos>"])
+    assert_refused("unknown", Vocabulary, ["a"], unknown="skip")
     assert Vocabulary.from_sequences([["<pad>", "a"]]).tokens[4:] == ("a",)
 
 
@@ -77,7 +77,7 @@ def test_saved_and_loaded_is_equal(tmp_path):
 def test_a_strange_file_is_refused(tmp_path):
     for text in ("{", "[]", '{"tokens": ["a"]}'):
         (tmp_path / "v.json").write_text(text)
-        refused("path", Vocabulary.load, tmp_path / "v.json")
+        assert_refused("path", Vocabulary.load, tmp_path / "v.json")
 
 
 @pytest.mark.skipif(

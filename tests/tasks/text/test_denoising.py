@@ -8,7 +8,7 @@ from collections import Counter
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals, refused
+from refusing import assert_refused, refusals
 
 from attnbook.tasks.text.denoising import (
     DenoisingBatches,
@@ -100,7 +100,7 @@ def test_vocabulary_and_segments():
     vocabulary = numbered_vocabulary(sentences, 2, min_count=2)
     assert vocabulary.tokens[4:] == ("<1>", "<2>", "b", "a")
     assert segments(sentences, vocabulary, 4).tolist() == [[6, 7, 6, 3]]
-    refused("sentences", segments, sentences, vocabulary, 7)
+    assert_refused("sentences", segments, sentences, vocabulary, 7)
 
 
 test_bad_input_is_named = refusals(

@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.text.facts import FactBatches, draw, vocabulary
 
@@ -38,4 +38,4 @@ def test_batches_are_a_function_of_seed_and_step():
         assert mine.shape == (4, 31) and torch.equal(mine, theirs)
     assert not torch.equal(batches.batch(8).target_in, again.target_in)
     assert not torch.equal(FactBatches(31, 4, seed=4).batch(7).target_in, again.target_in)
-    refused("length", FactBatches, 0, 4)
+    assert_refused("length", FactBatches, 0, 4)

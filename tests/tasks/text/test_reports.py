@@ -1,6 +1,6 @@
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks import BOS, EOS
 from attnbook.tasks.text.reports import (
@@ -107,5 +107,5 @@ def test_wrong_arguments_are_named():
     for arguments, word in (((3, 1), "sentences"), ((4, 0), "batch"), ((4.0, 1), "sentences")):
         with pytest.raises(ValueError, match=word):
             draw(*arguments, generator)
-    refused("sentences", ReportBatches, 2, 4)
-    refused("step", lambda: ReportBatches(4, 4).reports(-1))
+    assert_refused("sentences", ReportBatches, 2, 4)
+    assert_refused("step", lambda: ReportBatches(4, 4).reports(-1))

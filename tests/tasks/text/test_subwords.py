@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks import BOS, EOS, PAD, UNK, SequenceBatches
 from attnbook.tasks.text.subwords import Subwords, join_words, to_pairs
@@ -93,7 +93,7 @@ def test_saved_and_loaded_is_the_same(subwords, tmp_path):
     assert [loaded.split(text) for text in TEXT] == [subwords.split(text) for text in TEXT]
     assert os.listdir(path.parent) == ["subwords.json"]
     path.write_text("{}")
-    refused("path", Subwords.load, path)
+    assert_refused("path", Subwords.load, path)
 
 
 def test_training_twice_gives_the_same_pieces(subwords, tmp_path):
@@ -183,7 +183,7 @@ def test_the_missing_package_is_named(monkeypatch):
 
 
 def test_wrong_arguments_are_named(subwords):
-    refused("size", Subwords.train, TEXT, 4)
-    refused("size", Subwords.train, TEXT, 9)
-    refused("sentences", Subwords.train, [""], 64)
-    refused("words", subwords.split_words, "the tower")
+    assert_refused("size", Subwords.train, TEXT, 4)
+    assert_refused("size", Subwords.train, TEXT, 9)
+    assert_refused("sentences", Subwords.train, [""], 64)
+    assert_refused("words", subwords.split_words, "the tower")

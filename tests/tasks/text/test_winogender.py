@@ -3,7 +3,7 @@ all sentences keep.
 """
 
 import pytest
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks import datasets
 from attnbook.tasks.text import winogender
@@ -69,7 +69,7 @@ def test_positions_of_the_pronoun_and_of_both_people(small):
 
 
 def test_files_that_do_not_fit_and_other_genders_are_named(small):
-    refused("gender", winogender.schemas, "male ")
+    assert_refused("gender", winogender.schemas, "male ")
     path = small / "all_sentences.tsv"
     path.write_text(
         path.read_text(encoding="utf-8").replace("that he could", "that Ann, he could"),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.translation.alignments import (
     alignment_accuracy,
@@ -112,7 +112,7 @@ def test_symmetrised_links_by_hand():
     assert symmetrise({(0, 0), (1, 1), (1, 0)}, {(0, 0), (1, 1)}) == {(0, 0), (1, 1)}
     # "and": (3, 0) is far from all, and one of its words has a link
     assert symmetrise({(0, 0)}, {(0, 0), (3, 0)}) == {(0, 0)}
-    refused("method", lambda: symmetrise(set(), set(), "grow"))
+    assert_refused("method", lambda: symmetrise(set(), set(), "grow"))
 
 
 def test_accuracy_by_hand():
@@ -155,8 +155,8 @@ def test_accuracy_names_what_does_not_fit():
         alignment_accuracy([[[1.0], [1.0]]], gold)
     with pytest.raises(ValueError, match="1 content flags"):
         alignment_accuracy([[[1.0, 0.0]] * 2], gold, [[True]])
-    refused("weights[0]", lambda: alignment_accuracy([[[float("nan"), 0.0]] * 2], gold))
-    refused("weights", links_from_weights, torch.zeros(2, 3, 4))
+    assert_refused("weights[0]", lambda: alignment_accuracy([[[float("nan"), 0.0]] * 2], gold))
+    assert_refused("weights", links_from_weights, torch.zeros(2, 3, 4))
 
 
 @given(st.integers(0, 10**6))

@@ -1,5 +1,5 @@
 import pytest
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.sequences.pairs import take
 from attnbook.tasks.translation.copy_and_reverse import drawer
@@ -21,6 +21,6 @@ def test_what_each_target_token_comes_from(reverse):
 
 def test_wrong_arguments_are_named():
     for length in (0, (3, 2), (1.5, 2)):
-        refused("length", drawer, False, length=length)
+        assert_refused("length", drawer, False, length=length)
     for symbols in (0, 27, 1.5):
-        refused("symbols", drawer, True, symbols=symbols)
+        assert_refused("symbols", drawer, True, symbols=symbols)

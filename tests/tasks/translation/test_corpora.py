@@ -8,7 +8,7 @@ import os
 import zipfile
 
 import pytest
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks import UNK, make_task
 from attnbook.tasks.translation import corpora
@@ -47,7 +47,7 @@ def test_multi30k_arguments_are_named():
     ):
         with pytest.raises(ValueError, match=name):
             corpora.multi30k(*arguments)
-    refused("split", corpora.multi30k, split="test")
+    assert_refused("split", corpora.multi30k, split="test")
     with pytest.raises(ValueError, match="Czech"):
         corpora.multi30k("en", "cs", "mscoco2017")
 
@@ -139,7 +139,7 @@ def test_long_sentences_and_rare_words(mirror):
     assert max(len(pair.source) for pair in task.train) == 3
     with pytest.raises(ValueError, match="train asks for 500 pairs, but with max_words=3"):
         make_task("tatoeba", train=500, valid=0, test=0, max_words=3)
-    refused("max_words", make_task, "tatoeba", train=1, max_words=0)
+    assert_refused("max_words", make_task, "tatoeba", train=1, max_words=0)
 
 
 def put_alibi(mirror, links="0-0 1p2 2-1 "):
@@ -174,7 +174,7 @@ def test_alibi_links_are_turned_around_for_english_sources(mirror):
 )
 def test_strange_links_are_refused(mirror, links, fault):
     put_alibi(mirror, links)
-    refused(fault, corpora.alibi)
+    assert_refused(fault, corpora.alibi)
 
 
 @real

@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.sequences.pairs import take
 from attnbook.tasks.translation import dates
@@ -238,11 +238,11 @@ def test_the_vocabulary_holds_every_character_that_is_used():
 
 def test_wrong_arguments_are_named():
     day = datetime.date(1997, 5, 3)
-    refused("format", dates.pair, day, "iso")
-    refused("case", dates.pair, day, case="title")
-    refused("date", lambda: dates.pair(datetime.date(1969, 12, 31), "short year"))
-    refused("date", lambda: dates.pair(datetime.date(997, 5, 3)))
+    assert_refused("format", dates.pair, day, "iso")
+    assert_refused("case", dates.pair, day, case="title")
+    assert_refused("date", lambda: dates.pair(datetime.date(1969, 12, 31), "short year"))
+    assert_refused("date", lambda: dates.pair(datetime.date(997, 5, 3)))
     with pytest.raises(ValueError, match="formats"):
         generate(1, seed=0, formats=[])
-    refused("format", generate, 1, seed=0, formats=["iso"])
-    refused("count", generate, 2.5, seed=0)
+    assert_refused("format", generate, 1, seed=0, formats=["iso"])
+    assert_refused("count", generate, 2.5, seed=0)

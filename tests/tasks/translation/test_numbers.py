@@ -5,7 +5,7 @@ generator.
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.translation import numbers
 
@@ -275,11 +275,11 @@ def test_every_word_of_the_vocabulary_is_used():
 
 @pytest.mark.parametrize("value", [-1, 10**9, 1.0, "1"])
 def test_values_outside_are_refused(value):
-    refused("value", numbers.pair, value)
+    assert_refused("value", numbers.pair, value)
 
 
 def test_wrong_arguments_are_named():
-    refused("language", numbers.generate, 1, seed=0, language="de")
+    assert_refused("language", numbers.generate, 1, seed=0, language="de")
     for digits in ((0, 3), (4, 3), 10, (1, 2.5)):
-        refused("digits", numbers.generate, 1, seed=0, digits=digits)
-    refused("count", numbers.generate, -1, seed=0)
+        assert_refused("digits", numbers.generate, 1, seed=0, digits=digits)
+    assert_refused("count", numbers.generate, -1, seed=0)

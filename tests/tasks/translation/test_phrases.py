@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.sequences.pairs import take
 from attnbook.tasks.translation import phrases
@@ -214,7 +214,7 @@ def test_joined_phrases_keep_their_alignment():
         [0], [2], [1], [3], [4], [5], [6], [7], [8], [9], [], [9],
     ]  # fmt: skip
     assert pair.content == (True,) * 3 + (False, False, True, True, False, True, True, False, True)
-    refused("phrases", phrases.join, [])
+    assert_refused("phrases", phrases.join, [])
 
 
 def test_generated_blocks_are_reordered():
@@ -265,7 +265,7 @@ GOLDEN = [
 
 
 def test_wrong_arguments_are_named():
-    refused("determiner", phrases.phrase, "some", phrases.NOUNS[0])
-    refused("phrases", generate, 1, seed=0, phrases=0)
-    refused("adjectives", generate, 1, seed=0, adjectives=5)
-    refused("adjectives", generate, 1, seed=0, adjectives=(3, 1))
+    assert_refused("determiner", phrases.phrase, "some", phrases.NOUNS[0])
+    assert_refused("phrases", generate, 1, seed=0, phrases=0)
+    assert_refused("adjectives", generate, 1, seed=0, adjectives=5)
+    assert_refused("adjectives", generate, 1, seed=0, adjectives=(3, 1))

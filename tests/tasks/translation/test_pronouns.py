@@ -8,7 +8,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks import UNK, SequenceBatches
 from attnbook.tasks.translation import phrases, pronouns
@@ -189,8 +189,8 @@ def test_a_task_has_different_pairs_and_knows_all_its_words(described):
 
 
 def test_mistakes_are_named(monkeypatch):
-    refused("count", pronouns.minimal_pairs, -1, seed=0)
-    refused("described", pronouns.pronoun_task, train=1, described=9)
+    assert_refused("count", pronouns.minimal_pairs, -1, seed=0)
+    assert_refused("described", pronouns.pronoun_task, train=1, described=9)
     always = pronouns._choose(random.Random(0), 0)
     adjectives = []
     monkeypatch.setattr(pronouns, "_choose", lambda generator, _: adjectives.append(0) or always)

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook import MultiHeadAttention
 from attnbook.training.evaluation.heads import (
@@ -112,10 +112,10 @@ def test_a_patched_head_gives_what_it_found_in_the_other_text():
 
 def test_wrong_arguments_are_named_and_leave_no_hook():
     layer, x = layer_and_text()
-    refused("head", ablate_heads, layer, 3)
-    refused("head", swap_heads, layer, 0, -1)
+    assert_refused("head", ablate_heads, layer, 3)
+    assert_refused("head", swap_heads, layer, 0, -1)
     with pytest.raises(ValueError, match="found must have the shape"):
         with patch_heads(layer, torch.zeros(1, 5, 3, 4), 0):
             layer(x)
     assert not layer.output_projection._forward_pre_hooks
-    refused("weights", prefix_matching_score, torch.zeros(3, 3), TOKENS)
+    assert_refused("weights", prefix_matching_score, torch.zeros(3, 3), TOKENS)

@@ -4,7 +4,7 @@ and weights that come back.
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 
 from attnbook.training.evaluation.loss_landscape import curvatures, loss_surface, random_directions
@@ -148,4 +148,4 @@ def test_a_shared_weight_moves_once():
 )
 def test_wrong_arguments_are_named(call, words):
     model = net()
-    refused(words, call, model, random_directions(model, 0))
+    assert_refused(words, call, model, random_directions(model, 0))

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.training import (
     bleu,
@@ -46,17 +46,17 @@ def test_edit_distance():
 
 
 def test_texts_that_do_not_pair_are_named_as_the_caller_does():
-    refused("hypotheses", bleu, ["a"], ["b", "c"])
-    refused("hypotheses", bleu, "a", ["b"])
+    assert_refused("hypotheses", bleu, ["a"], ["b", "c"])
+    assert_refused("hypotheses", bleu, "a", ["b"])
 
 
 @pytest.mark.parametrize("metric", [exact_match, token_accuracy, token_error_rate])
 def test_bad_lists(metric):
-    refused("predictions", metric, [[1]], [[1], [2]])
-    refused("references", metric, [], [])
-    refused("predictions", metric, "ab", [[1], [2]])
+    assert_refused("predictions", metric, [[1]], [[1], [2]])
+    assert_refused("references", metric, [], [])
+    assert_refused("predictions", metric, "ab", [[1], [2]])
     if metric is not exact_match:
-        refused("references", metric, [[]], [[]])
+        assert_refused("references", metric, [[]], [[]])
 
 
 def test_bleu_is_sacrebleus():
@@ -79,9 +79,9 @@ def test_bleu_with_several_references():
 
 
 def test_bleu_rejects_tokens_and_uneven_references():
-    refused("hypotheses", bleu, [["a", "b"]], ["a b"])
-    refused("references", bleu, ["a", "b"], [["a"], ["a", "b"]])
-    refused("references", bleu, ["a"], [[["a"]]])
+    assert_refused("hypotheses", bleu, [["a", "b"]], ["a b"])
+    assert_refused("references", bleu, ["a", "b"], [["a"], ["a", "b"]])
+    assert_refused("references", bleu, ["a"], [[["a"]]])
 
 
 def test_bleu_without_sacrebleu_names_the_extra(monkeypatch):

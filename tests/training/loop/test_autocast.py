@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 
 from attnbook.models.rnn.common import GRU, LSTM
@@ -27,8 +27,8 @@ def test_a_gpu_without_bf16_trains_in_fp16_and_says_so(capability, used, monkeyp
 
 def test_the_cpu_has_bf16_and_no_fp16():
     assert usable_precision("bf16", CPU) == "bf16"
-    refused("precision", usable_precision, "fp16", CPU)
-    refused("precision", usable_precision, "half", CPU)
+    assert_refused("precision", usable_precision, "fp16", CPU)
+    assert_refused("precision", usable_precision, "half", CPU)
     with autocast("bf16", CPU):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
     with autocast("no", CPU):
@@ -62,7 +62,7 @@ class Discriminator(nn.Linear):
 
 
 def test_an_adversarial_training_refuses_fp16_on_the_cpu():
-    refused(
+    assert_refused(
         "precision",
         lambda: fit_adversarial(
             Generator(3, 4),

@@ -6,7 +6,7 @@ import json
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 from training_doubles import CopyBatches, make_model
 
@@ -68,7 +68,7 @@ def test_the_last_folders_of_a_run(tmp_path, monkeypatch):
         )
     assert any(not torch.allclose(averaged.state_dict()[name], last[name]) for name in last)
     averaged.num_heads = 4
-    refused("path", average_checkpoints, averaged, tmp_path)
+    assert_refused("path", average_checkpoints, averaged, tmp_path)
 
 
 def test_tied_weights_stay_tied_counters_and_dtypes_stay_what_they_are(tmp_path):
@@ -136,7 +136,7 @@ def test_what_does_not_fit_is_named_and_changes_nothing(tmp_path):
             average_checkpoints(model, paths)
     broken = tmp_path / "c.safetensors"
     broken.write_bytes(good.read_bytes()[:-5])
-    refused("path", average_checkpoints, model, [good, broken])
+    assert_refused("path", average_checkpoints, model, [good, broken])
     assert all(
         torch.equal(a, b) for a, b in zip(before.values(), weights(model).values(), strict=True)
     )
@@ -235,4 +235,4 @@ def test_a_checkpoint_of_an_earlier_version_has_no_average(tmp_path):
     del content["settings"]["average"]
     manifest.write_text(json.dumps(content))
     begin = "checkpoint_dir must be of this run, got a checkpoint without averaged"
-    refused(begin, averaged_run, checkpoint_dir=tmp_path)
+    assert_refused(begin, averaged_run, checkpoint_dir=tmp_path)

@@ -5,7 +5,7 @@ import os
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 from training_doubles import TinyAttention, make_model
 
@@ -67,9 +67,9 @@ def test_tied_weights_are_stored_once_and_stay_tied(tmp_path):
 def test_another_model_is_refused_and_nothing_is_copied(tmp_path):
     path = save_model(make_model(0, target_size=9), tmp_path / "m.safetensors")
     model, before = make_model(1), make_model(1)
-    refused("path", load_model_weights, model, path)
+    assert_refused("path", load_model_weights, model, path)
     assert same(model, before)
-    refused("path", lambda: load_model_weights(nn.Linear(2, 2), path))
+    assert_refused("path", lambda: load_model_weights(nn.Linear(2, 2), path))
 
 
 class Heads(nn.Module):
@@ -86,7 +86,7 @@ def test_another_number_of_heads_is_refused(tmp_path, load):
     path, model = save_model(Heads(2, 0.1), tmp_path / "m.safetensors"), Heads(4)
     before = Heads(4)
     before.load_state_dict(model.state_dict())
-    refused("path", load, model, path)
+    assert_refused("path", load, model, path)
     assert same(model, before)
     load(Heads(2, 0.3), path)  # dropout is no part of what was learned
 
@@ -109,7 +109,7 @@ def test_fractions_are_not_loaded_into_a_counter(tmp_path):
 
     path = save_model(Counter(1.7), tmp_path / "m.safetensors")
     model = Counter(0)
-    refused("path", load_model_weights, model, path)
+    assert_refused("path", load_model_weights, model, path)
     assert model.seen == 0
     load_model_weights(wide := Counter(0.0), save_model(Counter(3), path))
     assert wide.seen == 3.0
@@ -127,7 +127,7 @@ def test_two_tensors_are_not_loaded_into_one(tmp_path):
     path = save_model(apart, tmp_path / "apart.safetensors")
     before = {name: tensor.clone() for name, tensor in tied.state_dict().items()}
     for load in (load_model_weights, average_checkpoints):
-        refused("path", load, tied, path)
+        assert_refused("path", load, tied, path)
     assert all(torch.equal(tensor, before[name]) for name, tensor in tied.state_dict().items())
     load_model_weights(apart, save_model(tied, tmp_path / "tied.safetensors"))
     load_model_weights(tied, save_model(apart, path))  # equal values fit
@@ -142,8 +142,8 @@ def test_damaged_files_are_refused(tmp_path, damage):
     path = save_model(make_model(0), tmp_path / "m.safetensors")
     path.write_bytes(damage(path.read_bytes()))
     model, before = make_model(1), make_model(1)
-    refused("path", load_model_weights, model, path)
-    refused("path", read_metadata, path)
+    assert_refused("path", load_model_weights, model, path)
+    assert_refused("path", read_metadata, path)
     assert same(model, before)
 
 
@@ -168,10 +168,10 @@ def test_values_that_cannot_be_stored(tmp_path):
     with torch.no_grad():
         model.readout.bias[0] = 1e5
     save_model(model, tmp_path / "m.safetensors")
-    refused("half", save_model, model, tmp_path / "half.safetensors", half=True)
+    assert_refused("half", save_model, model, tmp_path / "half.safetensors", half=True)
     with torch.no_grad():
         model.readout.bias[0] = float("nan")
-    refused("model", save_model, model, tmp_path / "nan.safetensors")
+    assert_refused("model", save_model, model, tmp_path / "nan.safetensors")
     assert os.listdir(tmp_path) == ["m.safetensors"]
 
 

@@ -6,7 +6,7 @@ import distributed_script
 import pytest
 import torch
 from launching import free_port, launch
-from refusing import refused
+from refusing import assert_refused
 from training_doubles import CopyBatches
 
 from attnbook.training import token_loss
@@ -89,7 +89,9 @@ def test_checkpoints_of_two_processes_resume(ranks):
 
 
 def test_checkpoints_of_two_processes_are_refused_in_one(ranks):
-    refused("checkpoint_dir", distributed_script.run, "checkpoints", ranks[1] / "checkpoints")
+    assert_refused(
+        "checkpoint_dir", distributed_script.run, "checkpoints", ranks[1] / "checkpoints"
+    )
 
 
 def test_buffers_are_those_of_the_main_process(ranks):
@@ -121,7 +123,7 @@ def test_a_launch_that_would_train_each_process_alone_is_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     try:
-        refused("launch", join_processes, None)
+        assert_refused("launch", join_processes, None)
     finally:
         PartialState._reset_state()
 
@@ -133,6 +135,6 @@ def test_a_launch_that_shards_the_weights_is_refused(monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     try:
-        refused("launch", join_processes, None)
+        assert_refused("launch", join_processes, None)
     finally:
         PartialState._reset_state()

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch import nn
 from torch.nn import functional as F
 from training_doubles import PAD, CopyBatches, make_model
@@ -272,7 +272,7 @@ def test_evaluation_at_the_end_only_and_once():
 
 
 def test_evaluation_must_return_numbers():
-    refused(
+    assert_refused(
         "evaluate",
         lambda: fit(
             make_model(), CopyBatches(), token_loss, steps=1, evaluate=lambda model: torch.zeros(3)
@@ -375,7 +375,7 @@ def test_a_schedule_without_a_number_stops_before_the_weights_are_touched(factor
             schedule=lambda step: factor if step == 2 else 1.0,
         )
     assert torch.equal(weights(model), weights(twin))
-    refused(
+    assert_refused(
         "schedule",
         lambda: fit(
             model,
@@ -393,7 +393,7 @@ def test_a_batch_without_terms():
         total, count = token_loss(model, batch)
         return total * 0, count * 0
 
-    refused("loss", lambda: fit(make_model(), CopyBatches(), nothing, steps=1))
+    assert_refused("loss", lambda: fit(make_model(), CopyBatches(), nothing, steps=1))
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_a_batch_without_terms():
     ],
 )
 def test_losses_of_the_wrong_kind(loss, message):
-    refused(message, fit, make_model(), CopyBatches(), loss, steps=1)
+    assert_refused(message, fit, make_model(), CopyBatches(), loss, steps=1)
 
 
 @pytest.mark.parametrize(
@@ -456,7 +456,9 @@ def test_arguments_out_of_range(options, message):
         "steps": 1,
         **options,
     }
-    refused(message, fit, given.pop("model"), given.pop("batches"), given.pop("loss"), **given)
+    assert_refused(
+        message, fit, given.pop("model"), given.pop("batches"), given.pop("loss"), **given
+    )
 
 
 def test_two_precisions_in_one_process_and_an_accelerator_of_the_callers():
@@ -557,4 +559,4 @@ def test_a_batch_without_tensors_is_named(batch):
         def batch(self, step):
             return batch
 
-    refused("batches", lambda: fit(make_model(), Empty(), token_loss, steps=1))
+    assert_refused("batches", lambda: fit(make_model(), Empty(), token_loss, steps=1))

@@ -5,7 +5,7 @@ from collections import UserDict
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -222,7 +222,7 @@ def test_an_epoch_that_was_read_is_not_read_again_when_a_run_goes_on(tmp_path):
 def test_another_order_is_another_run(tmp_path):
     train(LOADERS["shuffled by its generator"](), checkpoint_dir=tmp_path)
     other = DataLoader(data(), 4, shuffle=True, generator=seeded(6))
-    refused("checkpoint_dir", train, other, checkpoint_dir=tmp_path)
+    assert_refused("checkpoint_dir", train, other, checkpoint_dir=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -249,8 +249,8 @@ def test_an_order_that_no_seed_gives_is_trained_on_and_not_saved(loader, order, 
 
 
 def test_a_loader_without_a_batch_is_named():
-    refused("batches", lambda: train(DataLoader(data(), 20, drop_last=True)))
-    refused("batches", lambda: train(DataLoader(Once(), 4)))
+    assert_refused("batches", lambda: train(DataLoader(data(), 20, drop_last=True)))
+    assert_refused("batches", lambda: train(DataLoader(Once(), 4)))
 
 
 def test_batches_of_any_mapping_are_dicts():

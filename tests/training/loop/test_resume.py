@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 from patience import HANGS
-from refusing import refused
+from refusing import assert_refused
 from training_doubles import CopyBatches, make_model
 
 from attnbook.training import fit, token_loss
@@ -282,7 +282,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, message):
 
 def test_a_run_in_parts_does_not_go_on_without_them(tmp_path):
     train(tmp_path, steps=4, schedule=None, micro_batch=2)
-    refused("checkpoint_dir", train, tmp_path, schedule=None)
+    assert_refused("checkpoint_dir", train, tmp_path, schedule=None)
 
 
 def test_a_checkpoint_of_an_earlier_version_is_gone_on_from(tmp_path):
@@ -297,7 +297,7 @@ def test_a_checkpoint_of_an_earlier_version_is_gone_on_from(tmp_path):
 
 def test_fewer_steps_than_were_made(tmp_path):
     train(tmp_path, steps=6, schedule=None)
-    refused("steps", train, tmp_path, steps=5, schedule=None)
+    assert_refused("steps", train, tmp_path, steps=5, schedule=None)
 
 
 def truncate(path):
@@ -443,7 +443,7 @@ def test_a_loss_has_the_same_name_in_every_process(tmp_path):
     )
     train(tmp_path, loss=Told(1), steps=4, schedule=None)
     assert train(tmp_path, loss=Told(1), steps=8, schedule=None)[1].resumed_from == 4
-    refused("checkpoint_dir", lambda: train(tmp_path, loss=Told(2), steps=12, schedule=None))
+    assert_refused("checkpoint_dir", lambda: train(tmp_path, loss=Told(2), steps=12, schedule=None))
 
 
 def test_when_all_are_damaged(tmp_path):
@@ -477,7 +477,7 @@ def test_full_disk_leaves_the_earlier_checkpoint_and_a_clear_error(tmp_path, mon
 def test_one_process_at_a_time_trains_in_a_folder(tmp_path):
     with resume.sole_writer(tmp_path):
         (tmp_path / ".step_000004.1.tmp").mkdir()  # being written
-        refused("checkpoint_dir", train, tmp_path)
+        assert_refused("checkpoint_dir", train, tmp_path)
         assert names(tmp_path) == [".step_000004.1.tmp"]
     with pytest.raises(ZeroDivisionError):  # an error lets it go
         train(tmp_path, evaluate=lambda model: 1 / 0)
@@ -498,7 +498,7 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_the_training(tmp_path
 
 def test_checkpoint_dir_that_is_a_file(tmp_path):
     (tmp_path / "file").write_text("")
-    refused("checkpoint_dir", train, tmp_path / "file")
+    assert_refused("checkpoint_dir", train, tmp_path / "file")
 
 
 def test_another_device_or_torch_is_a_warning(tmp_path):

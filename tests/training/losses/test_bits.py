@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 
 from attnbook.tasks.algorithms import ntm_tasks
 from attnbook.training.losses import bits
@@ -93,7 +93,7 @@ def test_modes_of_parts_are_kept_and_a_batch_without_bits_is_named():
         type(batch)(*(tensor[:0] for tensor in batch)),
         batch._replace(mask=torch.zeros_like(batch.mask)),
     ):
-        refused("batch", score_bits, model, nothing)
+        assert_refused("batch", score_bits, model, nothing)
 
 
 def test_the_loss_is_a_sum_with_its_count_and_its_gradient_leaves_the_other_steps_alone():

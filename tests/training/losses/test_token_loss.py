@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from refusing import refused
+from refusing import assert_refused
 from torch.nn import functional as F
 from training_doubles import PAD, Batch, CopyBatches, Decoded, make_model
 
@@ -99,7 +99,7 @@ def test_half_precision_logits_are_summed_in_single_precision(dtype):
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0])
 def test_smoothing_out_of_range(smoothing):
-    refused("label_smoothing", token_loss, make_model(), CopyBatches().batch(0), smoothing)
+    assert_refused("label_smoothing", token_loss, make_model(), CopyBatches().batch(0), smoothing)
 
 
 def test_logits_of_another_shape():
@@ -107,7 +107,7 @@ def test_logits_of_another_shape():
         def forward(self, source, lengths, target_in):
             return Decoded(torch.zeros(len(source), 1, 7), None)
 
-    refused("logits", lambda: token_loss(Short(), CopyBatches().batch(0)))
+    assert_refused("logits", lambda: token_loss(Short(), CopyBatches().batch(0)))
 
 
 def test_works_as_a_partial():
