@@ -1,24 +1,32 @@
 """A position that a query may not see has no influence on it, not even by a NaN.
 
 A weight of 0 does not suffice for that: 0 · NaN and 0 · ∞ are NaN, in the weighted sum and in the
-gradients. So what nobody may see is set to zero before anything is computed with it, and where some
-may see a number that is not finite and others may not, they are computed apart.
+gradients. So rows that hold a number that is not finite are set to zero before anything is computed
+with them, and afterwards the queries that see one of them, or are such a row and see anything, get
+NaN, as a constant. A query that may attend to nothing gets zeros.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from ..validate import may_look
 from .precision import wide_dtype
 
-__all__ = ["attend_despite", "clear_hidden", "is_finite", "rows_that_see", "without_hidden"]
+__all__ = ["Spoiled", "finish", "is_finite", "set_aside", "set_aside_query", "without_hidden"]
 
-Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Any]  # gives an Attended
+
+class Spoiled(NamedTuple):
+    """Which rows were set to zero, as a number in them is not finite: ``query (…, m)``,
+    ``source (…, n)``, boolean.
+    """
+
+    query: torch.Tensor
+    source: torch.Tensor
 
 
 def is_finite(tensor: torch.Tensor) -> bool:
@@ -37,94 +45,96 @@ def is_finite(tensor: torch.Tensor) -> bool:
     return finite
 
 
-def attend_despite(
-    attend: Attend, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor
-) -> Any:
-    """``attend(query, key, value)`` under a mask, where numbers need not be finite.
+def set_aside(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Spoiled | None]:
+    """``(…, m, d_q)``, ``(…, n, d_k)``, ``(…, n, d_v)`` with zeros in the rows that are not finite,
+    and which these are; None where it is known that there is none, which takes a look.
+    """
+    if (
+        may_look(query)
+        and may_look(key)
+        and is_finite(query)
+        and (key is query or is_finite(key))
+        and (value is key or is_finite(value))
+    ):
+        return query, key, value, None
+    fine, same_value, same_key = _fine(query), value is key, key is query
+    spoiled = ~fine.squeeze(-1)
+    query = query.where(fine, 0.0)
+    if same_key and same_value:
+        return query, query, query, Spoiled(spoiled, spoiled)
+    fine_key = fine if same_key else _fine(key)
+    fine_value = fine_key if same_value else _fine(value)
+    key = query if same_key else key.where(fine_key, 0.0)
+    value = key if same_value else value.where(fine_value, 0.0)
+    return query, key, value, Spoiled(spoiled, ~(fine_key & fine_value).squeeze(-1))
 
-    On a CPU every pair of a query and a position counts for itself: a query gets what it would get
-    if positions that it may not see held zeros, and gives them no gradient. Where values cannot be
-    looked at (on a GPU, under a compiler or ``torch.func``), that holds for positions that no query
-    may see, which padding is.
+
+def set_aside_query(query: torch.Tensor, source: Any) -> tuple[torch.Tensor, Spoiled | None]:
+    """The same for queries of a source that is projected already, and knows which of its positions
+    are ``spoiled``.
+    """
+    query, _, _, found = set_aside(query, query, query)
+    if found is None and source.spoiled is None:
+        return query, None
+    rows = query.new_zeros(query.shape[:-1], dtype=torch.bool) if found is None else found.query
+    return query, Spoiled(rows, source.which_spoiled())
+
+
+def _fine(rows: torch.Tensor) -> torch.Tensor:
+    """Which rows ``(…, n, d)`` are finite: ``(…, n, 1)``."""
+    return rows.isfinite().all(-1, keepdim=True)
+
+
+def finish(
+    context: torch.Tensor,
+    weights: torch.Tensor | None,
+    spoiled: Spoiled | None,
+    sees: Callable[[torch.Tensor | None], torch.Tensor | None],
+    *,
+    clear: bool = False,
+    heads: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The context ``(…, m, d)`` and the weights ``(…, m, n)`` of a reading whose rows were
+    :func:`set_aside`.
 
     Args:
-        attend: gives an :class:`Attended` under this mask.
-        query, key, value: ``(…, m, d_q)``, ``(…, n, d_k)``, ``(…, n, d_v)``.
-        mask: boolean, broadcastable to ``(…, m, n)``, or with one dimension more, of the heads,
-            to ``(…, h, m, n)``.
+        sees: which queries see any of some positions ``(…, n)``, or anything at all (None), as
+            :meth:`~attnbook.kernels.visible.Visible.rows` says.
+        clear: whether the context of a query that sees nothing is yet to be set to zero.
+        heads: whether the weights are ``(…, h, m, n)``, and ``sees`` takes and gives a dimension of
+            heads, ``(…, 1, n)`` and ``(…, h, m)`` or ``(m,)``: what any head sees is seen.
     """
-    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    if not may_look(key):
-        seen = _of_all_heads(mask, len(batch)).any(-2)
-        cleared = clear_hidden(key, seen)
-        value = cleared if value is key else clear_hidden(value, seen)
-        if query is key:  # self-attention: padding is a query, too, and keeps its finite numbers
-            query = query.where(query.isfinite(), cleared)
-        return attend(query, cleared, value)
-    # Without gradients a query has influence on itself alone.
-    if (
-        is_finite(key)
-        and (value is key or is_finite(value))
-        and (query is key or not torch.is_grad_enabled() or is_finite(query))
-    ):
-        return attend(query, key, value)
-    fine = [t.isfinite().all(-1, keepdim=True) for t in (query, key, value)]
-    allowed = _of_all_heads(mask, len(batch))
-    meets = (allowed & ~(fine[1] & fine[2]).mT).any(-1, keepdim=True) | ~fine[0]  # (…, m, 1)
-    clean = attend(*(t.where(f, 0.0) for t, f in zip((query, key, value), fine)))
-    if not meets.any():
-        return clean
-    # A query that sees what is not finite gets what comes of it, as a constant: its gradient
-    # arrives as NaN by itself.
-    with torch.no_grad():
-        raw = attend(query, key, value)
-    context = clean.context + (raw.context - clean.context).where(meets, 0.0)
-    if clean.weights is None or raw.weights is None:
-        return type(clean)(context, None)
-    if clean.weights.dim() > meets.dim():
-        meets = meets.unsqueeze(-3)
-    return type(clean)(context, clean.weights + (raw.weights - clean.weights).where(meets, 0.0))
+
+    def of_all(rows: torch.Tensor) -> torch.Tensor:
+        return (rows.any(-2) if heads and rows.dim() > 1 else rows).unsqueeze(-1)
+
+    if spoiled is None and not clear:
+        return context, weights
+    some = sees(None)
+    if clear and some is not None:
+        context = context.masked_fill(~of_all(some), 0.0)
+    if spoiled is None:
+        return context, weights
+    query, source = (t.unsqueeze(-2) for t in spoiled) if heads else spoiled
+    met = sees(source)
+    query = query if some is None else query & some
+    met = query if met is None else met | query
+    context = context.masked_fill(of_all(met), math.nan)
+    if weights is not None:  # what is hidden keeps its weight, 0
+        weights = weights.masked_fill(met.unsqueeze(-1) & (weights != 0), math.nan)
+    return context, weights
 
 
 def without_hidden(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """x ``(…, n, d)`` with zeros for numbers that are not finite at positions that no query of a
-    mask ``(…, m, n)`` may see: for a stack of layers, whose positions meet inside.
+    mask ``(…, m, n)``, or one with a dimension of heads, may see: for a stack of layers, whose
+    positions meet inside.
     """
     if may_look(x) and is_finite(x):
         return x
-    seen = _of_all_heads(mask, x.dim() - 2).any(-2)
-    return x.where(x.isfinite(), clear_hidden(x, seen))
-
-
-def _of_all_heads(mask: torch.Tensor, leading: int) -> torch.Tensor:
-    """What any head may see, of a mask that may have a dimension of the heads behind so many."""
-    mask = torch.atleast_2d(mask)
-    return mask.any(-3) if mask.dim() > leading + 2 else mask
-
-
-def clear_hidden(tensor: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """Set positions that are not ``seen (…, n)`` to zero in ``(…, n, d)``.
-
-    A position of a tensor that several rows of the batch share is seen where one of them sees it.
-    """
-    shape = tensor.shape[:-1]
-    while seen.dim() > len(shape):
-        seen = seen.any(0)
-    for dim in range(-seen.dim(), -1):
-        if shape[dim] == 1 and seen.shape[dim] > 1:
-            seen = seen.any(dim, keepdim=True)
-    return tensor.where(seen.unsqueeze(-1), 0.0)
-
-
-def rows_that_see(mask: torch.Tensor | None) -> torch.Tensor | None:
-    """Which queries may attend to anything: ``(…, m)`` for a mask ``(…, m, n)``, or None where it
-    is known that all may.
-
-    It is known without a mask, and on a CPU, where a look at the mask costs little and saves a pass
-    over the context; a GPU would have to wait."""
-    if mask is None:
-        return None
-    seeing = mask.any(-1)
-    if may_look(mask) and bool(seeing.all()):
-        return None
-    return seeing
+    seen = torch.atleast_2d(mask).any(-2)
+    if seen.dim() >= x.dim():
+        seen = seen.any(-2)  # by any head
+    return x.where(x.isfinite() | seen.unsqueeze(-1), 0.0)

@@ -19,11 +19,14 @@ class ProjectedSource(NamedTuple):
     many as heads of queries or fewer, and ``scored``, what the score makes of the keys, or None
     where it takes them as they are, or where that depends on where in the source a key stands
     (``counts_positions``), which the next :meth:`extend` would change: then it is made when the
-    source is read. Keys that are rotated have been so by their positions."""
+    source is read. Keys that are rotated have been so by their positions. ``spoiled (…, n)`` says
+    which positions came with numbers that are not finite and were projected as zeros; None: none.
+    """
 
     key: torch.Tensor
     value: torch.Tensor
     scored: torch.Tensor | None = None
+    spoiled: torch.Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -33,15 +36,29 @@ class ProjectedSource(NamedTuple):
     def extend(self, more: ProjectedSource) -> ProjectedSource:
         """The source with further positions at its end: the cache of a decoder, one step on."""
         key, value = (torch.cat(pair, dim=-2) for pair in zip(self[:2], more[:2]))
-        if self.scored is None or more.scored is None:
-            return ProjectedSource(key, value)
-        return ProjectedSource(key, value, torch.cat([self.scored, more.scored], dim=-2))
+        scored = spoiled = None
+        if self.scored is not None and more.scored is not None:
+            scored = torch.cat([self.scored, more.scored], dim=-2)
+        if self.spoiled is not None or more.spoiled is not None:
+            spoiled = torch.cat([self.which_spoiled(), more.which_spoiled()], dim=-1)
+        return ProjectedSource(key, value, scored, spoiled)
 
     def cut(self, number: int) -> ProjectedSource:
         """The source without its last ``number`` positions: what was read in vain is taken back."""
         kept = self.length - check_integer("number", number, 0, self.length)
         scored = None if self.scored is None else self.scored[..., :kept, :]
-        return ProjectedSource(self.key[..., :kept, :], self.value[..., :kept, :], scored)
+        spoiled = None if self.spoiled is None else self.spoiled[..., :kept]
+        return ProjectedSource(self.key[..., :kept, :], self.value[..., :kept, :], scored, spoiled)
+
+    def with_spoiled(self, spoiled: torch.Tensor) -> ProjectedSource:
+        """The source with what is known of its positions."""
+        return self._replace(spoiled=spoiled)
+
+    def which_spoiled(self) -> torch.Tensor:
+        """:attr:`spoiled`, written out."""
+        if self.spoiled is not None:
+            return self.spoiled
+        return self.key.new_zeros(*self.key.shape[:-3], self.key.shape[-2], dtype=torch.bool)
 
 
 class Read(NamedTuple):
@@ -58,6 +75,8 @@ def read_source(
     attention: Any,
     x: torch.Tensor,
     mask: torch.Tensor | None,
+    key_mask: torch.Tensor | None,
+    is_causal: bool,
     cache: Any,
     position: int | torch.Tensor,
     need_weights: bool,
@@ -67,7 +86,13 @@ def read_source(
     if cache is not None:
         source = cache.extend(source)
     context, weights = attention(
-        x, mask=mask, projected=source, need_weights=need_weights, position=position
+        x,
+        mask=mask,
+        key_mask=key_mask,
+        is_causal=is_causal,
+        projected=source,
+        need_weights=need_weights,
+        position=position,
     )
     return Read(context, source, weights)
 

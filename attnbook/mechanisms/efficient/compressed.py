@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...kernels.hidden import rows_that_see
+from ...kernels.visible import Visible
 from ...validate import check_choice, check_integer, require
 from ..attention.multi_head import MultiHeadAttention, split_heads
 from ..attention.soft_attention import Attended, attend_unchecked
@@ -27,13 +27,15 @@ class CompressedSource(NamedTuple):
 
     ``key``, ``value`` ``(…, h, c, d_head)`` of the c stretches that are compressed already;
     ``waiting``, the keys and values ``(…, h, w, d_head)`` of the positions from the next stretch
-    on; ``length``, the number of positions n; ``layer``, which compresses."""
+    on; ``length``, the number of positions n; ``layer``, which compresses; ``spoiled (…, n)``, as
+    of any source."""
 
     key: torch.Tensor
     value: torch.Tensor
     waiting: tuple[torch.Tensor, torch.Tensor]
     length: int
     layer: MemoryCompressedAttention
+    spoiled: torch.Tensor | None = None
 
     def extend(self, more: CompressedSource) -> CompressedSource:
         """The text with further positions at its end, just projected: the cache of a decoder, one
@@ -41,7 +43,22 @@ class CompressedSource(NamedTuple):
         """
         settled = self.settled()
         waiting = tuple(torch.cat([a, b], dim=-2) for a, b in zip(settled.waiting, more.waiting))
-        return settled._replace(waiting=waiting, length=settled.length + more.length)
+        spoiled = None
+        if self.spoiled is not None or more.spoiled is not None:
+            spoiled = torch.cat([self.which_spoiled(), more.which_spoiled()], dim=-1)
+        return settled._replace(
+            waiting=waiting, length=settled.length + more.length, spoiled=spoiled
+        )
+
+    def with_spoiled(self, spoiled: torch.Tensor) -> CompressedSource:
+        """The source with what is known of its positions."""
+        return self._replace(spoiled=spoiled)
+
+    def which_spoiled(self) -> torch.Tensor:
+        """:attr:`spoiled`, written out."""
+        if self.spoiled is not None:
+            return self.spoiled
+        return self.key.new_zeros(*self.key.shape[:-3], self.length, dtype=torch.bool)
 
     def settled(self) -> CompressedSource:
         """The same text with every stretch compressed that is complete."""
@@ -139,34 +156,37 @@ class MemoryCompressedAttention(MultiHeadAttention):
         )
 
     def attend_heads(
-        self,
-        query: torch.Tensor,
-        source: CompressedSource,
-        mask: torch.Tensor | None,
-        need_weights: bool,
+        self, query: torch.Tensor, source: CompressedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         source = source.settled()
         if source.key.shape[-2] == 0:
             batch = torch.broadcast_shapes(query.shape[:-2], source.value.shape[:-2])
             nothing = source.value.new_zeros(*batch, query.shape[-2], source.value.shape[-1])
             return Attended(nothing, nothing[..., :0] if need_weights else None)
-        allowed, scored = self._over_stretches(mask), self.score.project_keys(source.key)
+        allowed = self._over_stretches(visible, query.shape[-2], source.length)
+        scored = self.score.project_keys(source.key)
         return attend_unchecked(
             self.score, query, scored, source.value, allowed, need_weights, self.dropout
         )
 
-    def _over_stretches(self, mask: torch.Tensor | None) -> torch.Tensor | None:
-        """A mask ``(…, m, n)`` over positions as one over stretches, ``(…, m, c)``: all positions
-        have to be allowed.
+    def _over_stretches(self, visible: Visible, m: int, n: int) -> Visible:
+        """What is visible of n positions as of stretches, ``(…, m, c)``: all positions of one have
+        to be.
         """
-        if mask is None or mask.shape[-1] == 1:
-            return mask
-        return mask.unfold(-1, self.kernel_size, self.stride).all(-1)
+        mask = visible.matrix(m, n, self.output_projection.weight.device)
+        if mask is not None and mask.shape[-1] > 1:
+            mask = mask.unfold(-1, self.kernel_size, self.stride).all(-1)
+        return Visible(mask)
 
-    def rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
-        if self.stretches(n) == 0:
+    def rows_that_see(
+        self, visible: Visible, m: int, n: int, positions: torch.Tensor | None = None
+    ) -> torch.Tensor | None:
+        stretches = self.stretches(n)
+        if stretches == 0:
             return torch.zeros(m, dtype=torch.bool, device=self.output_projection.weight.device)
-        return rows_that_see(self._over_stretches(mask))
+        if positions is not None:
+            positions = positions.unfold(-1, self.kernel_size, self.stride).any(-1)
+        return self._over_stretches(visible, m, n).rows(m, stretches, positions)
 
 
 def _convolve(layer: nn.Conv1d, heads: torch.Tensor) -> torch.Tensor:
@@ -320,13 +340,10 @@ class LinformerAttention(MultiHeadAttention):
         return _FixedSource(source.key, source.value)
 
     def attend_heads(
-        self,
-        query: torch.Tensor,
-        source: ProjectedSource,
-        mask: torch.Tensor | None,
-        need_weights: bool,
+        self, query: torch.Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         key, value = source.key, source.value
+        mask = visible.matrix(query.shape[-2], source.length, query.device)
         if mask is not None:
             require(
                 mask.shape[-2] == 1,
@@ -340,4 +357,7 @@ class LinformerAttention(MultiHeadAttention):
             # a row sees everything or, where there is nothing, nothing
             mask = mask.any(-1, keepdim=True)
         scored, value = self.score.project_keys(self.key_mixture(key)), self.value_mixture(value)
-        return attend_unchecked(self.score, query, scored, value, mask, need_weights, self.dropout)
+        visible = Visible(mask)
+        return attend_unchecked(
+            self.score, query, scored, value, visible, need_weights, self.dropout
+        )

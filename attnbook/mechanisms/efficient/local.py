@@ -4,11 +4,13 @@ source is.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.hidden import attend_despite
+from ...kernels.hidden import set_aside
 from ...kernels.precision import wide_dtype, without_autocast
 from ...validate import (
     check_dtypes,
@@ -154,12 +156,14 @@ class WindowedSource:
             f"key must have at least one position, got shape {tuple(key.shape)}: an empty source",
         )
         value = key if value is None else check_value(value, key)
+        if projected_keys is not None:
+            score.check_projected(key, projected_keys)
+        rows = key if projected_keys is None else projected_keys
+        rows, _, value, spoiled = set_aside(rows, rows, value)  # what is not finite
+        self._spoiled = None if spoiled is None else spoiled.source
         self.score, self.key, self.mask, self.length = score, key, mask, key.shape[-2]
         self._values = _Rows(value)
-        if projected_keys is None:
-            projected_keys = score.project_keys(key)
-        else:
-            score.check_projected(key, projected_keys)
+        projected_keys = score.project_keys(rows) if projected_keys is None else rows
         self._projected = self._values if projected_keys is value else _Rows(projected_keys)
 
     def attend(
@@ -207,6 +211,7 @@ class WindowedSource:
         allowed = (
             inside if self.mask is None else inside & self.mask.expand(*batch, m, n).gather(-1, row)
         )
+        query, _, _, spoiled = set_aside(query, query, query)
         keys = self._projected.take(row)  # (…, m, w, width)
         values = keys if self._projected is self._values else self._values.take(row)
         # one query a window: (…, m, w)
@@ -217,6 +222,14 @@ class WindowedSource:
             offset = index - position.unsqueeze(-1)
             weights = weights * torch.exp(offset.square() * (-0.5 / sigma**2)).to(weights.dtype)
         context = (weights.unsqueeze(-2) @ values).squeeze(-2)  # (…, m, d_v)
+        met = None if spoiled is None else spoiled.query.unsqueeze(-1) & allowed
+        if self._spoiled is not None:
+            there = self._spoiled.unsqueeze(-2).expand(*batch, m, n).gather(-1, row) & allowed
+            met = there if met is None else met | there
+        if met is not None:
+            met = met.any(-1, keepdim=True)
+            context = context.masked_fill(met, math.nan)
+            weights = weights.masked_fill(met & allowed, math.nan)
         if not need_weights:
             return Attended(context, None)
         # Places outside the source are clamped onto real ones, with weight 0: they have to be
@@ -279,15 +292,8 @@ def attend_window(
             "position must hold finite numbers, got infinite ones or NaN",
         )
 
-    def run(query: torch.Tensor, rows: torch.Tensor, value: torch.Tensor | None) -> Attended:
-        given = {} if projected_keys is None else {"projected_keys": rows}
-        source = WindowedSource(score, key if given else rows, value, mask, **given)
-        return source.attend(query, position, half_width, sigma=sigma, need_weights=need_weights)
-
-    rows = key if projected_keys is None else projected_keys
-    if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
-        return run(query, rows, value)
-    return attend_despite(run, query, rows, key if value is None else value, mask)
+    source = WindowedSource(score, key, value, mask, projected_keys=projected_keys)
+    return source.attend(query, position, half_width, sigma=sigma, need_weights=need_weights)
 
 
 class _Rows:

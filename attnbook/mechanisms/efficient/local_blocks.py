@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.hidden import rows_that_see
+from ...kernels.visible import Visible
 from ...validate import check_integer, require
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.soft_attention import Attended, attend_unchecked
@@ -75,11 +75,7 @@ class LocalAttention(MultiHeadAttention):
         self.block_length = check_integer("block_length", block_length)
 
     def attend_heads(
-        self,
-        query: torch.Tensor,
-        source: ProjectedSource,
-        mask: torch.Tensor | None,
-        need_weights: bool,
+        self, query: torch.Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         m, n, length = query.shape[-2], source.length, self.block_length
         require(
@@ -94,6 +90,7 @@ class LocalAttention(MultiHeadAttention):
         if self.score.counts_positions:
             scored = self.score.project_keys(source.key)
         scored, value = (_cut(t[..., first:, :], 0, blocks, length) for t in (scored, source.value))
+        mask = visible.matrix(m, n, query.device)
         allowed = None if mask is None else _diagonal(mask, m, n, length)
         end = blocks * length - (n - first)
         # what fills up the last block is not there
@@ -104,7 +101,7 @@ class LocalAttention(MultiHeadAttention):
             )
             allowed = there if allowed is None else allowed & there
         context, weights = attend_unchecked(
-            self.score, query, scored, value, allowed, need_weights, self.dropout
+            self.score, query, scored, value, Visible(allowed), need_weights, self.dropout
         )
         context = context.flatten(-3, -2)[..., before : before + m, :]
         if weights is None:
@@ -114,13 +111,19 @@ class LocalAttention(MultiHeadAttention):
         full = full.flatten(-4, -3).flatten(-2)[..., before : before + m, : n - first]
         return Attended(context, F.pad(full, (first, 0)))
 
-    def rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
+    def rows_that_see(
+        self, visible: Visible, m: int, n: int, positions: torch.Tensor | None = None
+    ) -> torch.Tensor | None:
+        mask = visible.matrix(m, n, self.output_projection.weight.device)
+        if positions is not None:
+            positions = positions.unsqueeze(-2)
+            mask = positions if mask is None else mask & positions
         if mask is None:
             return None
         _, before, blocks = _reach(m, n, self.block_length)
         seen = _diagonal(mask, m, n, self.block_length).any(-1)  # (…, blocks, L or 1)
         seen = seen.expand(*seen.shape[:-2], blocks, self.block_length)
-        return rows_that_see(seen.flatten(-2)[..., before : before + m, None])
+        return seen.flatten(-2)[..., before : before + m]
 
 
 def _reach(m: int, n: int, length: int) -> tuple[int, int, int]:

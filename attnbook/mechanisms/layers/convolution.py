@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.hidden import rows_that_see
 from ...kernels.layers import Dropout
+from ...kernels.visible import Visible
 from ...validate import check_integer, check_mask, check_number, check_tensor, require
 from ..attention.soft_attention import Attended
 from ..caches.key_value import Read
@@ -158,7 +158,7 @@ class LightweightConvolution(nn.Module):
                 .transpose(-3, -2)
             )
         output = self.output_projection(convolved)
-        some = rows_that_see(mask)
+        some = None if mask is None else Visible(torch.atleast_2d(mask)).rows(m, n)
         return Attended(
             output if some is None else output.masked_fill(~some.unsqueeze(-1), 0.0), weights
         )

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ...kernels.precision import wide_dtype, wide_product
+from ...kernels.visible import Visible
 from ...validate import check_integer, require
 from ..attention.masks import softmax_over_allowed
 from ..attention.multi_head import MultiHeadAttention
@@ -89,11 +90,7 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
         self.value_distance = relation_table(2 * max_distance + 1, self.d_head_value)  # a^V
 
     def attend_heads(
-        self,
-        query: torch.Tensor,
-        source: ProjectedSource,
-        mask: torch.Tensor | None,
-        need_weights: bool,
+        self, query: torch.Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         # (m, n)
         index = relative_index(
@@ -101,7 +98,7 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
         )
         relations = [(index, self.key_distance, self.value_distance)]
         return attend_with_relations(
-            query * self.d_head**-0.5, source, relations, mask, self.dropout, need_weights
+            query * self.d_head**-0.5, source, relations, visible, self.dropout, need_weights
         )
 
 
@@ -109,7 +106,7 @@ def attend_with_relations(
     query: torch.Tensor,
     source: ProjectedSource,
     relations: Sequence[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
-    mask: torch.Tensor | None,
+    visible: Visible,
     dropout: nn.Module | None,
     need_weights: bool,
 ) -> Attended:
@@ -130,6 +127,7 @@ def attend_with_relations(
         # Its gradient is such a sum.
         picked = by_relation.to(wide).gather(-1, index.expand(scores.shape))
         scores = scores + picked.to(scores.dtype)
+    mask = visible.matrix(query.shape[-2], source.key.shape[-2], query.device)
     weights = softmax_over_allowed(scores, mask).to(source.value.dtype)
     used = weights if dropout is None else dropout(weights)
     context = used @ source.value  # (…, h, m, d_head_value)

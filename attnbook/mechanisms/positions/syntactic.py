@@ -4,11 +4,14 @@ branches.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import nn
 
-from ...kernels.hidden import attend_despite
+from ...kernels.hidden import finish, set_aside
 from ...kernels.precision import without_autocast
+from ...kernels.visible import Visible
 from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
 from ..attention.masks import check_reading
 from ..attention.soft_attention import Attended
@@ -240,10 +243,12 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         offset: torch.Tensor,
         mask: torch.Tensor | None = None,
         *,
+        key_mask: torch.Tensor | None = None,
+        is_causal: bool = False,
         need_weights: bool = True,
     ) -> Attended:
         """Attend within sentences ``(…, n, d_model)``; offset ``(…, n, n)`` of :func:`tree_offset`,
-        mask as in the base class.
+        masks as in the base class.
         """
         check_tensor("x", x, width=self.query_width)
         check_whole("offset", offset)
@@ -252,23 +257,24 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
             tuple(offset.shape) == expected,
             f"offset must be {expected}, one per pair of words, got {tuple(offset.shape)}",
         )
-        mask, _ = check_reading(x, x.shape[:-2], x.shape[-2], mask, self.num_heads)
-
-        def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
-            source = _SourceWithTree(*self.project_heads(key, value, 0))
-            source.offset = offset.to(x.device, torch.int64)
-            return super(SyntacticMultiHeadAttention, self).forward(
-                query, mask=mask, projected=source, need_weights=need_weights
-            )
-
-        return run(x, x, x) if mask is None else attend_despite(run, x, x, x, mask)
+        n = x.shape[-2]
+        visible = check_reading(x, x.shape[:-2], n, mask, key_mask, is_causal, self.num_heads)
+        clean, _, _, spoiled = set_aside(x, x, x)
+        source = _SourceWithTree(*self.project_heads(clean, clean, 0))
+        source.offset = offset.to(x.device, torch.int64)
+        found = super().forward(
+            clean,
+            mask=mask,
+            key_mask=key_mask,
+            is_causal=is_causal,
+            projected=source,
+            need_weights=need_weights,
+        )
+        sees = partial(self.rows_that_see, visible, n, n)
+        return Attended(*finish(*found, spoiled, sees, heads=True))
 
     def attend_heads(
-        self,
-        query: torch.Tensor,
-        source: _SourceWithTree,
-        mask: torch.Tensor | None,
-        need_weights: bool,
+        self, query: torch.Tensor, source: _SourceWithTree, visible: Visible, need_weights: bool
     ) -> Attended:
         n, k = source.key.shape[-2], self.max_tree_distance
         relations = [
@@ -280,5 +286,5 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
             ((source.offset.clamp(-k, k) + k).unsqueeze(-3), self.key_offset, self.value_offset),
         ]
         return attend_with_relations(
-            query * self.d_head**-0.5, source, relations, mask, self.dropout, need_weights
+            query * self.d_head**-0.5, source, relations, visible, self.dropout, need_weights
         )

@@ -263,37 +263,6 @@ def test_the_loop_equals_the_single_call_when_what_is_fed_counts_nothing(attenti
         torch.testing.assert_close(value, results[1][name], **EXACT)
 
 
-def test_without_input_feeding_there_is_one_call_of_each_part_and_no_loop():
-    calls = {}
-    model = build("local-p", num_layers=2)
-    for name, module in model.named_modules():
-        module.register_forward_hook(
-            lambda *_, name=name: calls.update({name: calls.get(name, 0) + 1})
-        )
-    model(SOURCE, LENGTHS, TARGET)
-    assert {
-        calls[name]
-        for name in ("encoder", "decoder", "position", "combine", "output", "score.key_projection")
-    } == {1}
-
-
-def test_with_input_feeding_the_output_layer_and_the_key_projection_stay_out_of_the_loop():
-    calls = {}
-    model = build("local-p", feed=True)
-    for name, module in model.named_modules():
-        module.register_forward_hook(
-            lambda *_, name=name: calls.update({name: calls.get(name, 0) + 1})
-        )
-    opened, windows = [], model.windows
-    # one gradient buffer a source, not one a step
-    model.windows = lambda memory: opened.append(1) or windows(memory)
-    model(SOURCE, LENGTHS, TARGET)
-    assert (
-        calls["output"] == calls["score.key_projection"] == len(opened) == 1
-        and calls["combine"] == TARGET.shape[1]
-    )
-
-
 @pytest.mark.parametrize("feed", [False, True], ids=["decoupled", "input feeding"])
 @pytest.mark.parametrize(("attention", "score"), PAIRS)
 def test_every_parameter_learns_and_later_targets_and_padding_count_nothing(attention, score, feed):
