@@ -163,20 +163,23 @@ class MemoryCompressedAttention(MultiHeadAttention):
             batch = torch.broadcast_shapes(query.shape[:-2], source.value.shape[:-2])
             nothing = source.value.new_zeros(*batch, query.shape[-2], source.value.shape[-1])
             return Attended(nothing, nothing[..., :0] if need_weights else None)
-        allowed = self._over_stretches(visible, query.shape[-2], source.length)
+        allowed = self._visible_stretches(visible, query.shape[-2], source.length)
         scored = self.score.project_keys(source.key)
         return attend_unchecked(
             self.score, query, scored, source.value, allowed, need_weights, self.dropout
         )
 
-    def _over_stretches(self, visible: Visible, m: int, n: int) -> Visible:
-        """What is visible of n positions as of stretches, ``(…, m, c)``: all positions of one have
-        to be.
+    def _over_stretches(self, mask: torch.Tensor | None) -> torch.Tensor | None:
+        """A mask ``(…, m, n)`` over positions as one over stretches, ``(…, m, c)``: all positions
+        have to be allowed.
         """
+        if mask is None or mask.shape[-1] == 1:
+            return mask
+        return mask.unfold(-1, self.kernel_size, self.stride).all(-1)
+
+    def _visible_stretches(self, visible: Visible, m: int, n: int) -> Visible:
         mask = visible.matrix(m, n, self.output_projection.weight.device)
-        if mask is not None and mask.shape[-1] > 1:
-            mask = mask.unfold(-1, self.kernel_size, self.stride).all(-1)
-        return Visible(mask)
+        return Visible(self._over_stretches(mask))
 
     def rows_that_see(
         self, visible: Visible, m: int, n: int, positions: torch.Tensor | None = None
@@ -186,7 +189,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
             return torch.zeros(m, dtype=torch.bool, device=self.output_projection.weight.device)
         if positions is not None:
             positions = positions.unfold(-1, self.kernel_size, self.stride).any(-1)
-        return self._over_stretches(visible, m, n).rows(m, stretches, positions)
+        return self._visible_stretches(visible, m, n).rows(m, stretches, positions)
 
 
 def _convolve(layer: nn.Conv1d, heads: torch.Tensor) -> torch.Tensor:

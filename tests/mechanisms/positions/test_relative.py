@@ -10,6 +10,7 @@ from refusing import assert_refused
 from watching import LargestTensor
 
 from attnbook import MultiHeadAttention, RelativeMultiHeadAttention, causal_mask, padding_mask
+from attnbook.kernels.visible import Visible
 from attnbook.mechanisms.caches.key_value import ProjectedSource
 from attnbook.mechanisms.positions.relative import attend_with_relations, relative_index
 
@@ -114,7 +115,7 @@ def two_distances(dtype, device="cpu", n=2048):
     query = torch.tensor([[[[1.0, 0.0]]]], dtype=dtype, device=device).requires_grad_()
     source = ProjectedSource(zeros, sign.expand(1, 1, n, 1))
     context = attend_with_relations(
-        query, source, [(index, keys, values)], None, None, False
+        query, source, [(index, keys, values)], Visible(), None, False
     ).context
     return context.detach(), torch.autograd.grad(context, query)[0]
 
