@@ -127,6 +127,49 @@ def finish(
     return context, weights
 
 
+def set_aside_state(
+    x: torch.Tensor, state: torch.Tensor | None, *, heads: bool = True
+) -> tuple[Any, torch.Tensor | None]:
+    """A state ``(…, h, d_k, d_v)`` of texts, without heads ``(…, d_k, d_v)``, with zeros for those
+    that are not finite, and which texts these are, ``(…, 1)``; None where it is known that there
+    are none.
+    """
+    if state is None or (may_look(x) and may_look(state) and is_finite(state)):
+        return state, None
+    fine = state.isfinite().flatten(-3 if heads else -2).all(-1, keepdim=True)
+    return state.where(fine[(..., *(None,) * (1 + heads))], 0.0), ~fine
+
+
+def finish_recurrent(
+    context: torch.Tensor,
+    state: torch.Tensor,
+    spoiled: Spoiled | None,
+    lost: torch.Tensor | None,
+    there: torch.Tensor | None,
+    *,
+    heads: bool = True,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The context ``(…, n, d)`` and the state of texts that are read from left to right, whose rows
+    were :func:`set_aside`, and their states: what is ``there (…, n)`` and not finite is in all that
+    follows, and in the state.
+    """
+    if spoiled is None and lost is None:
+        return context, state
+    if spoiled is None:
+        met = source = lost
+    else:
+        query, source = spoiled
+        if there is not None:
+            query, source = query & there, source & there
+        met = query | (source.cumsum(-1) > 0)
+        if lost is not None:
+            met, source = met | lost, source | lost
+    if there is not None:
+        met = met & there
+    forever = source.any(-1)[(..., *(None,) * (2 + heads))]
+    return context.masked_fill(met.unsqueeze(-1), math.nan), state.masked_fill(forever, math.nan)
+
+
 def without_hidden(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """x ``(…, n, d)`` with zeros for numbers that are not finite at positions that no query of a
     mask ``(…, m, n)``, or one with a dimension of heads, may see: for a stack of layers, whose

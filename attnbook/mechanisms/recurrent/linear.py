@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional as F
 
+from ...kernels.hidden import finish_recurrent, set_aside, set_aside_state
 from ...kernels.precision import wide_dtype, without_autocast
 from ...validate import (
     check_choice,
@@ -156,11 +157,14 @@ def linear_attention(
         state = key.new_zeros(shape) if state is None else state.to(wide)
         if normalise:
             value = F.pad(value, (0, 1), value=1.0)
-        if mask is not None:
-            there = mask.expand(*mask.shape[:-1], n).unsqueeze(-1)
-            query, key, value = (t.where(there, 0.0) for t in (query, key, value))
-            log_decay = None if log_decay is None else log_decay.where(there, 0.0)
-            strength = None if strength is None else strength.where(there, 0.0)
+        there = None if mask is None else mask.expand(*mask.shape[:-1], n)
+        query, key, value, spoiled = set_aside(query, key, value)  # what is not finite
+        state, lost = set_aside_state(query, state, heads=False)
+        if there is not None:
+            kept = there.unsqueeze(-1)
+            query, key, value = (t.where(kept, 0.0) for t in (query, key, value))
+            log_decay = None if log_decay is None else log_decay.where(kept, 0.0)
+            strength = None if strength is None else strength.where(kept, 0.0)
         decay = None
         if log_decay is not None:
             decay = log_decay.exp().expand(*log_decay.shape[:-2], n, -1)
@@ -175,6 +179,7 @@ def linear_attention(
             context, total = context.split([columns - 1, 1], -1)
             # before the first position that is there all is 0
             context = context / total.where(total != 0, 1.0)
+        context, state = finish_recurrent(context, state, spoiled, lost, there, heads=False)
     return RecurrentOutput(context.to(dtype), state)
 
 

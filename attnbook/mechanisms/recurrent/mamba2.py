@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...kernels.hidden import finish_recurrent, set_aside, set_aside_state
 from ...kernels.layers import Linear
 from ...validate import check_integer, check_tensor, require
 from .linear import RecurrentOutput, linear_attention
@@ -91,7 +92,9 @@ class Mamba2Mixer(RecurrentAttention):
         there = positions_there(mask, x)
         if there is not None:
             x = x.where(there.unsqueeze(-1), 0.0)
+        x, _, _, spoiled = set_aside(x, x, x)  # what is not finite
         memory, recent = (None, None) if state is None else state
+        memory, lost = set_aside_state(x, memory)
         groups, heads = self.num_groups, (self.num_groups, self.num_heads // self.num_groups)
         if memory is not None:
             memory = memory.unflatten(-3, heads)
@@ -120,4 +123,5 @@ class Mamba2Mixer(RecurrentAttention):
             context.unflatten(-1, (groups, -1)), (self.width // groups,), eps=_EPS
         ).flatten(-2)
         output = self.output_projection(context * self.norm_weight)
-        return RecurrentOutput(output, RecurrentState(memory.flatten(-4, -3), recent))
+        output, memory = finish_recurrent(output, memory.flatten(-4, -3), spoiled, lost, there)
+        return RecurrentOutput(output, RecurrentState(memory, recent))

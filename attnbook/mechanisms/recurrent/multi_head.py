@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from ...kernels.hidden import finish_recurrent, set_aside, set_aside_state
 from ...kernels.layers import Linear
 from ...validate import check_choice, check_integer, check_tensor, require
 from ..caches.key_value import Read
@@ -188,7 +189,9 @@ class LinearAttention(RecurrentAttention):
         there = positions_there(mask, x)
         if there is not None:
             x = x.where(there.unsqueeze(-1), 0.0)
+        x, _, _, spoiled = set_aside(x, x, x)  # what is not finite
         memory, recent = (None, None) if state is None else state
+        memory, lost = set_aside_state(x, memory)
         projected = self.input_projection(x)
         if self.convolution is not None:
             projected, recent = self.convolution(projected, recent, there)
@@ -214,7 +217,10 @@ class LinearAttention(RecurrentAttention):
         context = context.transpose(-3, -2).flatten(-2)  # heads side by side
         if self.gate_projection is not None:
             context = context * F.silu(self.gate_projection(x))
-        return RecurrentOutput(self.output_projection(context), RecurrentState(memory, recent))
+        context, memory = finish_recurrent(
+            self.output_projection(context), memory, spoiled, lost, there
+        )
+        return RecurrentOutput(context, RecurrentState(memory, recent))
 
     def _log_decay(self, x: torch.Tensor) -> torch.Tensor | None:
         """``log α`` of the positions x: ``(h, 1, 1)``, ``(…, h, m, 1)``, ``(…, h, m, d_head)``, or
