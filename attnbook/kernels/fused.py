@@ -160,7 +160,7 @@ def _by_kernel(
             ready.append(tensor)
         else:
             ready.append(_four(tensor, batch))
-    if mask is not None:
+    if mask is not None and mask.dim() > 2:
         # what was three dimensions and more cannot broadcast
         written_out = len(batch) > 2 and mask.shape[:-2].numel() > 1
         if mask.dim() != 4 or written_out:

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...kernels.hidden import finish, set_aside, set_aside_query
 from ...kernels.layers import Dropout, Linear
-from ...kernels.visible import Visible
+from ...kernels.visible import Visible, finish, set_aside, set_aside_query
 from ...validate import (
     check_integer,
     check_maker,
@@ -370,4 +369,5 @@ def split_heads(projected: torch.Tensor, num_heads: int) -> torch.Tensor:
     """``(…, n, h·w)`` → ``(…, h, n, w)``: cut every row into heads, then let the heads be a batch
     dimension.
     """
-    return projected.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+    width = projected.shape[-1] // num_heads
+    return projected.view(*projected.shape[:-1], num_heads, width).transpose(-3, -2)

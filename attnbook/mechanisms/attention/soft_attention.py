@@ -10,9 +10,8 @@ import torch
 
 from ...kernels.double_backward import is_wanted
 from ...kernels.fused import fused_attention, has_fused_kernel
-from ...kernels.hidden import finish, set_aside
 from ...kernels.streaming import check_projected_width, stream_attention
-from ...kernels.visible import Visible
+from ...kernels.visible import Visible, finish, set_aside
 from ...validate import check_dtypes, check_value, common_shape, is_transforming, require
 from ..scores.base import Score, check_score
 from .masks import check_sink, check_visible, softmax_over_allowed

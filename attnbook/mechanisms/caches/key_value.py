@@ -6,9 +6,52 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...validate import check_integer
+from ...validate import check_integer, is_transforming
 
-__all__ = ["ProjectedSource", "Read", "positions_of", "read_source"]
+__all__ = ["ProjectedSource", "Read", "append_rows", "positions_of", "read_source"]
+
+
+class _Buffer:
+    """Room for more rows than there are: ``rows (…, capacity, d)``, ``used`` of them written."""
+
+    def __init__(self, rows: torch.Tensor, used: int) -> None:
+        self.rows, self.used = rows, used
+
+
+def append_rows(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    """``[old; new]``, ``(…, n, d)`` and ``(…, m, d)``, as the cache of a decoder grows.
+
+    Without gradients ``new`` is written behind ``old`` where that ends in a buffer with room, which
+    doubles when it is full, so that a step costs no copy of all before it. What was returned once
+    does not change: rows are written behind it alone, and only the first to go on from it finds
+    room there; another continuation gets a buffer of its own.
+    """
+    n, end = old.shape[-2], old.shape[-2] + new.shape[-2]
+    if (
+        (torch.is_grad_enabled() and (old.requires_grad or new.requires_grad))
+        or torch.compiler.is_compiling()
+        or is_transforming()
+        or not type(old) is type(new) is torch.Tensor
+        or (old.dtype, old.device) != (new.dtype, new.device)
+        or old.shape[:-2] != new.shape[:-2]
+    ):
+        return torch.cat([old, new], dim=-2)
+    buffer = getattr(old, "_buffer", None)
+    if (
+        buffer is None
+        or buffer.used != n
+        or buffer.rows.shape[-2] < end
+        or buffer.rows.is_inference() != torch.is_inference_mode_enabled()
+    ):
+        rows = old.new_empty(*old.shape[:-2], max(64, 2 * end), old.shape[-1])
+        rows[..., :n, :] = old
+        buffer = _Buffer(rows, n)
+    buffer.rows[..., n:end, :] = new
+    buffer.used = end
+    # a tensor with versions of its own: what autograd keeps of it is not overwritten
+    joined = buffer.rows.data[..., :end, :]
+    joined._buffer = buffer  # type: ignore[attr-defined]
+    return joined
 
 
 class ProjectedSource(NamedTuple):
@@ -35,10 +78,10 @@ class ProjectedSource(NamedTuple):
 
     def extend(self, more: ProjectedSource) -> ProjectedSource:
         """The source with further positions at its end: the cache of a decoder, one step on."""
-        key, value = (torch.cat(pair, dim=-2) for pair in zip(self[:2], more[:2]))
+        key, value = (append_rows(*pair) for pair in zip(self[:2], more[:2]))
         scored = spoiled = None
         if self.scored is not None and more.scored is not None:
-            scored = torch.cat([self.scored, more.scored], dim=-2)
+            scored = append_rows(self.scored, more.scored)
         if self.spoiled is not None or more.spoiled is not None:
             spoiled = torch.cat([self.which_spoiled(), more.which_spoiled()], dim=-1)
         return ProjectedSource(key, value, scored, spoiled)

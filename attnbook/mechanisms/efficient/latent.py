@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import nn
 
-from ...kernels.hidden import finish, set_aside, set_aside_query
 from ...kernels.layers import Linear
+from ...kernels.visible import finish, set_aside, set_aside_query
 from ...validate import check_integer, check_position, check_tensor, describe, require
 from ..attention.masks import check_reading
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.soft_attention import Attended, attend_in_groups, attend_unchecked
-from ..caches.key_value import Read, positions_of, read_source
+from ..caches.key_value import Read, append_rows, positions_of, read_source
 from ..layers.norms import RMSNorm
 from ..scores.base import ScaledDotScore
 from ..scores.functions import DotScore
@@ -45,7 +45,7 @@ class LatentSource(NamedTuple):
         spoiled = None
         if self.spoiled is not None or more.spoiled is not None:
             spoiled = torch.cat([self.which_spoiled(), more.which_spoiled()], dim=-1)
-        return LatentSource(torch.cat([self.compressed, more.compressed], dim=-2), spoiled)
+        return LatentSource(append_rows(self.compressed, more.compressed), spoiled)
 
     def which_spoiled(self) -> torch.Tensor:
         """:attr:`spoiled`, written out."""

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.hidden import set_aside
 from ...kernels.precision import wide_dtype, without_autocast
+from ...kernels.visible import set_aside
 from ...validate import (
     check_dtypes,
     check_integer,

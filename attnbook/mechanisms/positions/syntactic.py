@@ -9,9 +9,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from ...kernels.hidden import finish, set_aside
 from ...kernels.precision import without_autocast
-from ...kernels.visible import Visible
+from ...kernels.visible import Visible, finish, set_aside
 from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
 from ..attention.masks import check_reading
 from ..attention.soft_attention import Attended

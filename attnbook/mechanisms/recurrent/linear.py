@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional as F
 
-from ...kernels.hidden import finish_recurrent, set_aside, set_aside_state
 from ...kernels.precision import wide_dtype, without_autocast
+from ...kernels.visible import finish_recurrent, set_aside, set_aside_state
 from ...validate import (
     check_choice,
     check_dtypes,
@@ -170,7 +170,7 @@ def linear_attention(
             decay = log_decay.exp().expand(*log_decay.shape[:-2], n, -1)
         if strength is not None:
             strength = strength.expand(*strength.shape[:-2], n, 1)
-        arguments = query, key, value, decay, strength, state
+        arguments: Any = query, key, value, decay, strength, state
         if form == "recurrent":
             context, state = by_steps(*arguments)
         else:

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.hidden import finish_recurrent, set_aside, set_aside_state
 from ...kernels.layers import Linear
+from ...kernels.visible import finish_recurrent, set_aside, set_aside_state
 from ...validate import check_integer, check_tensor, require
 from .linear import RecurrentOutput, linear_attention
 from .multi_head import HeadDecay, RecurrentAttention, RecurrentState

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.hidden import finish_recurrent, set_aside, set_aside_state
 from ...kernels.layers import Linear
+from ...kernels.visible import finish_recurrent, set_aside, set_aside_state
 from ...validate import check_choice, check_integer, check_tensor, require
 from ..caches.key_value import Read
 from ..layers.norms import RMSNorm

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import nn
 
-from ...kernels.hidden import without_hidden
+from ...kernels.visible import without_hidden
 from ...mechanisms.caches.key_value import Read
 from ...mechanisms.layers.residual import ResidualConnection
 

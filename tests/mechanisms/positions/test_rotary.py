@@ -377,3 +377,11 @@ def test_without_float64_positions_are_close(monkeypatch):
         found = {name: call() for name, call in calls.items()}
     for name, value in found.items():
         torch.testing.assert_close(value, right[name], rtol=1e-4, atol=1e-4, msg=name)
+
+
+def test_a_far_position_costs_no_table_of_all_before_it():
+    layer, x = RotaryPositions(128), torch.randn(1, 3, 4, 128)
+    for position in (131_070, 255, 0):  # within a stretch, across the end of one, at the beginning
+        rows = torch.arange(position, position + 4)
+        torch.testing.assert_close(layer(x, position), layer(x, rows), rtol=0, atol=0)
+        assert sum(t.nbytes for t in vars(layer)["_table"][1:]) < 1_000_000

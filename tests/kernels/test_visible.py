@@ -18,7 +18,7 @@ from attnbook import (
     make_score,
     paper_parts,
 )
-from attnbook.kernels import hidden, visible
+from attnbook.kernels import visible
 from attnbook.mechanisms.attention import masks
 from attnbook.mechanisms.layers.convolution import DynamicConvolution, LightweightConvolution
 
@@ -64,7 +64,7 @@ def seen_by(kind, is_causal):
 def looks(request, monkeypatch):
     """Where values may be read, and where they may not, as on a GPU or under a compiler."""
     if not request.param:
-        for module in (hidden, visible, masks):
+        for module in (visible, masks):
             monkeypatch.setattr(module, "may_look", lambda tensor: False)
     return request.param
 
@@ -155,7 +155,7 @@ def real_rows(outputs, real):
 @pytest.mark.parametrize("name", PADDED)
 def test_padding_leaves_no_trace_in_any_module(name, looks, bad, monkeypatch):
     if not looks:  # as on a GPU or under a compiler
-        monkeypatch.setattr(hidden, "may_look", lambda tensor: False)
+        monkeypatch.setattr(visible, "may_look", lambda tensor: False)
     results = []
     real = torch.ones(catalogue.B, catalogue.N, dtype=torch.bool)
     real[1, -2:] = False
@@ -219,16 +219,16 @@ def test_a_bad_word_reaches_no_earlier_one_in_any_kind_of_heads(name, cached, ba
 
 def test_a_source_is_looked_at_once_until_it_changes():
     key = torch.randn(3, 4, requires_grad=True) * 1
-    assert hidden.is_finite(key) and key._finite_version == key._version
+    assert visible.is_finite(key) and key._finite_version == key._version
     key[0, 0] = math.nan
-    assert not hidden.is_finite(key)
+    assert not visible.is_finite(key)
     with torch.inference_mode():
-        assert hidden.is_finite(torch.randn(3, 4))
+        assert visible.is_finite(torch.randn(3, 4))
     array = np.ones((3, 4))
     shared = torch.from_numpy(array)  # whose version the array does not move
-    assert hidden.is_finite(shared)
+    assert visible.is_finite(shared)
     array[0, 0] = math.nan
-    assert not hidden.is_finite(shared)
+    assert not visible.is_finite(shared)
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
@@ -245,7 +245,7 @@ def test_padding_leaves_no_trace_in_a_stack(number, monkeypatch):
         "perceiver": Perceiver(8, 2, 2, paper_parts(8, 2, 8), num_layers=1).eval(),
     }
     for look in (True, False):
-        monkeypatch.setattr(hidden, "may_look", lambda _: look)
+        monkeypatch.setattr(visible, "may_look", lambda _: look)
         for name, layer in layers.items():
             given = mask if name == "perceiver" else mask[:, None]
             got, right = layer(bad, given), layer(x, given)
