@@ -117,11 +117,9 @@ def linear_attention(
     """
     check_choice("form", form, FORMS)
     length = check_integer("chunk_length", chunk_length)
-    query, key, value = (
-        check_tensor("query", query),
-        check_tensor("key", key),
-        check_value(value, key),
-    )
+    check_tensor("query", query)
+    check_tensor("key", key)
+    check_value(value, key)
     require(
         query.shape[-2:] == key.shape[-2:] and key.shape[-2] >= 1,
         "query and key must have the same positions and widths (…, n, d_k) with n ≥ 1, got shapes "
