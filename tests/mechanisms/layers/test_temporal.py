@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusing import refusals
+from torch.autograd import gradcheck
 
 from attnbook import Attended, DotScore
 from attnbook.mechanisms.layers import temporal
@@ -197,9 +198,10 @@ def test_the_natural_logarithm_makes_too_few(length):
 
 
 @pytest.mark.parametrize("kind", MAKE)
-def test_gradients_reach_every_parameter(kind):
-    block = build(kind)
-    block(x_of(5)).output.square().sum().backward()
+def test_gradients_are_right_and_reach_every_parameter(kind):
+    block, x = build(kind), x_of(5, batch=1).requires_grad_()
+    assert gradcheck(lambda x: block(x).output, (x,))
+    block(x).output.square().sum().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in block.parameters())
 
 
