@@ -267,9 +267,9 @@ def finish_recurrent(
     """
     if spoiled is None and lost is None:
         return context, state
-    if spoiled is None:
-        met = source = lost
-    else:
+    met: Any = lost
+    source: Any = lost
+    if spoiled is not None:
         query, source = spoiled
         if there is not None:
             query, source = query & there, source & there

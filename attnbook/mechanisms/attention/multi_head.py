@@ -184,19 +184,18 @@ class MultiHeadAttention(nn.Module):
         x: torch.Tensor,
         *,
         mask: torch.Tensor | None = None,
-        key_mask: torch.Tensor | None = None,
         is_causal: bool = False,
         cache: Any = None,
         position: int | torch.Tensor = 0,
         need_weights: bool = False,
     ) -> Read:
         """Attend from positions x ``(…, m, d_model)`` to those of the cache and to x itself, which
-        stands behind them from ``position`` on; masks and weights as in :meth:`forward`.
+        stands behind them from ``position`` on; the rest as in :meth:`forward`.
 
         Args:
             cache: what the call for the positions before returned; None where there are none.
         """
-        return read_source(self, x, mask, key_mask, is_causal, cache, position, need_weights)
+        return read_source(self, x, mask, is_causal, cache, position, need_weights)
 
     def forward(
         self,

@@ -118,7 +118,6 @@ def read_source(
     attention: Any,
     x: torch.Tensor,
     mask: torch.Tensor | None,
-    key_mask: torch.Tensor | None,
     is_causal: bool,
     cache: Any,
     position: int | torch.Tensor,
@@ -131,7 +130,6 @@ def read_source(
     context, weights = attention(
         x,
         mask=mask,
-        key_mask=key_mask,
         is_causal=is_causal,
         projected=source,
         need_weights=need_weights,

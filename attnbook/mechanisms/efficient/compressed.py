@@ -98,7 +98,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
     nobody.
 
     Args:
-        d_model, num_heads, d_head, d_head_value, score, bias, dropout: as in
+        d_model, num_heads, d_head, score, bias, dropout: as in
             :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
         kernel_size, stride: w and s ≤ w.
 
@@ -116,20 +116,11 @@ class MemoryCompressedAttention(MultiHeadAttention):
         kernel_size: int = 3,
         stride: int = 3,
         d_head: int | None = None,
-        d_head_value: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
         score: Score | None = None,
     ) -> None:
-        super().__init__(
-            d_model,
-            num_heads,
-            d_head=d_head,
-            d_head_value=d_head_value,
-            bias=bias,
-            dropout=dropout,
-            score=score,
-        )
+        super().__init__(d_model, num_heads, d_head=d_head, bias=bias, dropout=dropout, score=score)
         self.kernel_size = check_integer("kernel_size", kernel_size)
         self.stride = check_integer("stride", stride)
         require(
@@ -195,10 +186,8 @@ class MemoryCompressedAttention(MultiHeadAttention):
 def _convolve(layer: nn.Conv1d, heads: torch.Tensor) -> torch.Tensor:
     """``(…, h, n, w)`` → ``(…, h, c, w)``, with the heads side by side in the convolution."""
     *batch, h, n, w = heads.shape
-    compressed = layer(
-        heads.transpose(-3, -2).reshape(-1, n, h * w).transpose(1, 2)
-    )  # (batch, h·w, c)
-    return compressed.transpose(1, 2).reshape(*batch, compressed.shape[-1], h, w).transpose(-3, -2)
+    compressed = layer(heads.transpose(-3, -2).reshape(-1, n, h * w).mT)  # (batch, h·w, c)
+    return compressed.mT.reshape(*batch, compressed.shape[-1], h, w).transpose(-3, -2)
 
 
 class LengthProjection(nn.Module):
@@ -244,8 +233,7 @@ class _FixedSource(ProjectedSource):
     def extend(self, more: ProjectedSource) -> ProjectedSource:
         raise ValueError(
             "a cache cannot be extended with LinformerAttention: its projection mixes all "
-            "positions, the later ones "
-            "too. It is for encoders"
+            "positions, the later ones too. It is for encoders"
         )
 
 
@@ -261,8 +249,8 @@ class LinformerAttention(MultiHeadAttention):
     enter a mixture.
 
     Args:
-        d_model, num_heads, d_query, d_key, d_value, d_head, d_head_value, score, bias, dropout: as
-            in :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
+        d_model, num_heads, d_head, d_head_value, bias, dropout: as in
+            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
         length: the largest n.
         rank: k.
         sharing: ``"none"``: an E_i and an F_i for each head; ``"headwise"``: one E and one F;
@@ -274,11 +262,6 @@ class LinformerAttention(MultiHeadAttention):
     Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention` with n ≤
     ``length``; mask broadcastable to ``(…, 1, n)``, the same for all queries; weights
     ``(…, h, m, k)`` over the mixtures.
-
-    Raises:
-        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for a
-            mask that differs between queries, more positions than ``length``, an unknown
-            ``sharing``, a ``rank`` above ``length``, a ``projection`` for another number of heads.
 
     Source: Wang et al. 2020, equation 7 and section 4.
     """
@@ -292,36 +275,21 @@ class LinformerAttention(MultiHeadAttention):
         rank: int | None = None,
         sharing: str = "headwise",
         projection: LengthProjection | None = None,
-        d_query: int | None = None,
-        d_key: int | None = None,
-        d_value: int | None = None,
         d_head: int | None = None,
         d_head_value: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
-        score: Score | None = None,
     ) -> None:
         super().__init__(
-            d_model,
-            num_heads,
-            d_query=d_query,
-            d_key=d_key,
-            d_value=d_value,
-            d_head=d_head,
-            d_head_value=d_head_value,
-            bias=bias,
-            dropout=dropout,
-            score=score,
+            d_model, num_heads, d_head=d_head, d_head_value=d_head_value, bias=bias, dropout=dropout
         )
         check_choice("sharing", sharing, ("none", "headwise", "key-value"))
         if projection is None:
             each = num_heads if sharing == "none" else None
             length, rank = check_integer("length", length), check_integer("rank", rank)
-            self.key_mixture = LengthProjection(length, rank, each)  # E
-            # F
-            self.value_mixture = (
-                self.key_mixture if sharing == "key-value" else LengthProjection(length, rank, each)
-            )
+            self.key_mixture = self.value_mixture = LengthProjection(length, rank, each)  # E
+            if sharing != "key-value":
+                self.value_mixture = LengthProjection(length, rank, each)  # F
         else:
             require(
                 isinstance(projection, LengthProjection) and length is None and rank is None,
@@ -352,8 +320,7 @@ class LinformerAttention(MultiHeadAttention):
                 mask.shape[-2] == 1,
                 f"mask must be the same for all queries, (…, 1, n), got shape {tuple(mask.shape)}: "
                 "LinformerAttention mixes all positions before a query sees them, so that a "
-                "causal mask could not keep the later "
-                "ones out",
+                "causal mask could not keep the later ones out",
             )
             nothing = ~mask.transpose(-1, -2)  # (…, n, 1)
             key, value = key.masked_fill(nothing, 0.0), value.masked_fill(nothing, 0.0)

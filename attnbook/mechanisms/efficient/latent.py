@@ -157,14 +157,13 @@ class LatentAttention(nn.Module):
         x: torch.Tensor,
         *,
         mask: torch.Tensor | None = None,
-        key_mask: torch.Tensor | None = None,
         is_causal: bool = False,
         cache: LatentSource | None = None,
         position: int | torch.Tensor = 0,
         need_weights: bool = False,
     ) -> Read:
         """As :meth:`attnbook.MultiHeadAttention.read`."""
-        return read_source(self, x, mask, key_mask, is_causal, cache, position, need_weights)
+        return read_source(self, x, mask, is_causal, cache, position, need_weights)
 
     def forward(
         self,

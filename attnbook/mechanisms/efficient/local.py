@@ -98,8 +98,7 @@ class PredictedPosition(nn.Module):
     near 4,096 would be a multiple of 16.
 
     Args:
-        d_query: width of the decoder states.
-        d_hidden: rows of W; ``d_query`` when not given.
+        d_query: width of the decoder states, and the number of rows of W.
 
     Shapes: query ``(…, m, d_query)``, lengths S ``(…,)`` → ``(…, m)``, in positions counted from 0.
     As in the paper p_t may come to lie up to one position behind the last, S − 1.
@@ -107,25 +106,19 @@ class PredictedPosition(nn.Module):
     Source: Luong, Pham and Manning 2015, equation 9.
     """
 
-    def __init__(self, d_query: int, d_hidden: int | None = None) -> None:
+    def __init__(self, d_query: int) -> None:
         super().__init__()
         self.query_width = check_integer("d_query", d_query)
-        self.hidden = nn.Linear(
-            d_query,
-            check_integer("d_hidden", d_query if d_hidden is None else d_hidden),
-            bias=False,
-        )
-        self.vector = nn.Linear(self.hidden.out_features, 1, bias=False)  # W, then v
+        self.hidden = nn.Linear(d_query, d_query, bias=False)  # W
+        self.vector = nn.Linear(d_query, 1, bias=False)  # v
 
     def forward(self, query: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         check_tensor("query", query, width=self.query_width)
         check_whole("lengths", lengths)
         with without_autocast(query):
-            w, v = (
-                layer.weight.to(wide_dtype(layer.weight)) for layer in (self.hidden, self.vector)
-            )
-            # (…, m)
-            share = F.linear(F.linear(query.to(w.dtype), w).tanh(), v).squeeze(-1).sigmoid()
+            wide = wide_dtype(self.hidden.weight)
+            w, v = self.hidden.weight.to(wide), self.vector.weight.to(wide)
+            share = F.linear(F.linear(query.to(wide), w).tanh(), v).squeeze(-1).sigmoid()  # (…, m)
             return share * lengths.unsqueeze(-1)
 
 
@@ -193,9 +186,8 @@ class WindowedSource:
         except RuntimeError:
             raise ValueError(
                 "query, key, value and position must have leading dimensions that broadcast, got "
-                "shapes "
-                f"{tuple(query.shape)}, {tuple(self.key.shape)}, {tuple(self._values.shape)} and "
-                f"{tuple(position.shape)}"
+                f"shapes {tuple(query.shape)}, {tuple(self.key.shape)}, "
+                f"{tuple(self._values.shape)} and {tuple(position.shape)}"
             ) from None
         check_mask(self.mask, (*batch, m, n))
         check_dtypes(query, self._projected.flat, self._values.flat)
@@ -208,9 +200,9 @@ class WindowedSource:
         index = index.expand(*batch, m, index.shape[-1])
         inside = (index >= 0) & (index < n)  # what crosses the ends is left out
         row = index.clamp(0, n - 1)
-        allowed = (
-            inside if self.mask is None else inside & self.mask.expand(*batch, m, n).gather(-1, row)
-        )
+        allowed = inside
+        if self.mask is not None:
+            allowed = inside & self.mask.expand(*batch, m, n).gather(-1, row)
         query, _, _, spoiled = set_aside(query, query, query)
         keys = self._projected.take(row)  # (…, m, w, width)
         values = keys if self._projected is self._values else self._values.take(row)
@@ -248,7 +240,6 @@ def attend_window(
     *,
     sigma: float | None = None,
     need_weights: bool = True,
-    projected_keys: torch.Tensor | None = None,
 ) -> Attended:
     """Look up every query among the 2D + 1 keys around its position: *local* attention.
 
@@ -272,17 +263,11 @@ def attend_window(
         sigma: σ of the Gaussian, in positions; D / 2 in the paper's *local-p*. None: no Gaussian
             (*local-m*).
         need_weights: whether to spread the weights over the n positions. Without them time and
-            memory of the call do not depend on n (save for the projection of the keys, once a
-            source).
-        projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many
-            times.
+            memory of the call do not depend on n, save for the projection of the keys, which a
+            :class:`WindowedSource` makes once for any number of calls.
 
     Returns:
         :class:`Attended`: ``context (…, m, d_v)`` and ``weights (…, m, n)`` or None.
-
-    Raises:
-        ValueError: for a wrong shape, width or dtype, no keys at all, a mask that is not boolean or
-            does not fit, D below 1, σ ≤ 0, or (on the CPU) a position that is not finite.
 
     Source: Luong, Pham and Manning 2015, section 3.2, equation 10.
     """
@@ -292,7 +277,7 @@ def attend_window(
             "position must hold finite numbers, got infinite ones or NaN",
         )
 
-    source = WindowedSource(score, key, value, mask, projected_keys=projected_keys)
+    source = WindowedSource(score, key, value, mask)
     return source.attend(query, position, half_width, sigma=sigma, need_weights=need_weights)
 
 

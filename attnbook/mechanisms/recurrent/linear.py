@@ -118,11 +118,9 @@ def linear_attention(
     """
     check_choice("form", form, FORMS)
     length = check_integer("chunk_length", chunk_length)
-    query, key, value = (
-        check_tensor("query", query),
-        check_tensor("key", key),
-        check_value(value, key),
-    )
+    check_tensor("query", query)
+    check_tensor("key", key)
+    check_value(value, key)
     require(
         query.shape[-2:] == key.shape[-2:] and key.shape[-2] >= 1,
         "query and key must have the same positions and widths (…, n, d_k) with n ≥ 1, got shapes "
@@ -170,17 +168,17 @@ def linear_attention(
             decay = log_decay.exp().expand(*log_decay.shape[:-2], n, -1)
         if strength is not None:
             strength = strength.expand(*strength.shape[:-2], n, 1)
-        arguments: Any = query, key, value, decay, strength, state
+        arguments = query, key, value, decay, strength, state
         if form == "recurrent":
-            context, state = by_steps(*arguments)
+            context, after = by_steps(*arguments)
         else:
-            context, state = by_chunks(*arguments, n if form == "parallel" else length)
+            context, after = by_chunks(*arguments, n if form == "parallel" else length)
         if normalise:
             context, total = context.split([columns - 1, 1], -1)
             # before the first position that is there all is 0
             context = context / total.where(total != 0, 1.0)
-        context, state = finish_recurrent(context, state, spoiled, lost, there, heads=False)
-    return RecurrentOutput(context.to(dtype), state)
+        context, after = finish_recurrent(context, after, spoiled, lost, there, heads=False)
+    return RecurrentOutput(context.to(dtype), after)
 
 
 def _check_gate(
