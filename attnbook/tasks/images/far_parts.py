@@ -16,17 +16,6 @@ import torch
 from ...validate import check_integer, check_seed, check_values, describe, require
 from .labelled import Labelled, check_pictures
 
-__all__ = [
-    "COLOURS",
-    "SHAPES",
-    "Agreement",
-    "FarParts",
-    "agreement",
-    "draw",
-    "far_parts",
-    "read_colours",
-]
-
 SHAPES = ("bar", "oval", "wedge", "cross")
 COLOURS = tuple(
     tuple(round(255 * c) for c in colorsys.hsv_to_rgb(k / 8, 0.9, 0.95)) for k in range(8)

@@ -17,16 +17,6 @@ from torch.nn import functional as F
 from ...validate import check_integer, check_number, check_range, describe, require
 from ..endless_batches import GeneratedBatches, torch_generator
 
-__all__ = [
-    "Classes",
-    "EpisodeBatch",
-    "EpisodeBatches",
-    "bent",
-    "draw_episodes",
-    "with_mirrors",
-    "with_rotations",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Classes:

@@ -12,8 +12,6 @@ import torch
 from ...validate import check_integer, check_seed, check_tensor, check_values, describe, require
 from ..endless_batches import torch_generator
 
-__all__ = ["Labelled", "LabelledBatch", "LabelledBatches", "to_floats", "to_pixels"]
-
 
 def to_floats(pictures: torch.Tensor) -> torch.Tensor:
     """Pixels 0 … 255 as numbers from −1 to 1, the range of tanh: ``x / 127.5 − 1``."""

@@ -21,20 +21,6 @@ from .. import datasets
 from ..sequences.vocabulary import Vocabulary
 from .captioned_pictures import Box, Captioned
 
-__all__ = [
-    "FILES",
-    "GRID",
-    "Item",
-    "Statement",
-    "captioned",
-    "draw_box",
-    "named",
-    "place",
-    "read",
-    "split",
-    "words",
-]
-
 FILES = ("dev", "test", "hidden")
 SIDE = 48  # pixels of a box; 100 units of the corpus
 LEFT = (0, 72, 144)  # where the three boxes begin; 0, 150 and 300 in the corpus

@@ -19,19 +19,6 @@ from ...validate import check_choice, check_integer, check_range, check_seed, re
 from ..sequences.vocabulary import Vocabulary
 from .captioned_pictures import Box, Captioned
 
-__all__ = [
-    "CELL",
-    "COLOURS",
-    "GRID",
-    "KINDS",
-    "SHAPES",
-    "caption",
-    "draw",
-    "held_out",
-    "scenes",
-    "vocabulary",
-]
-
 COLOURS = {
     "red": (214, 39, 40),
     "green": (34, 150, 60),

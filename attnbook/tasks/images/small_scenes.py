@@ -14,8 +14,6 @@ from ...validate import check_integer, check_seed, describe, require
 from .labelled import Labelled, to_floats
 from .scenes import CELL, GRID, KINDS, LARGE, SMALL, caption, draw, pairs_of, vocabulary
 
-__all__ = ["Described", "SIDE", "one_large", "read_two", "two_objects"]
-
 SIDE = 2 * CELL
 """Pixels each way of a picture of two objects."""
 

@@ -7,8 +7,6 @@ import torch
 from ...validate import check_integer, check_seed
 from .few_shot_episodes import Classes
 
-__all__ = ["SIZE", "alphabet", "alphabets", "render"]
-
 SIZE = 28  # pixels, each way
 STROKES = 3  # at most, a letter
 POINTS = 56  # of a stroke, at which its ink is laid down: little more than a pixel apart

@@ -12,8 +12,6 @@ from ..endless_batches import EpochBatches
 from .pairs import Pair
 from .vocabulary import BOS, EOS, PAD, Vocabulary
 
-__all__ = ["Batch", "SequenceBatches", "collate"]
-
 
 class Batch(NamedTuple):
     """B pairs as CPU tensors of int64, batch first; what lies behind the lengths is padding, in the

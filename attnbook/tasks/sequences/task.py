@@ -15,8 +15,6 @@ from ...validate import require
 from .pairs import Pair, distinct, stream
 from .vocabulary import Vocabulary
 
-__all__ = ["Task", "corpus_task", "generated_task", "split_pairs"]
-
 Drawer = Callable[[random.Random], Pair]
 MAKERS: dict[str, Callable[..., Task]] = {}
 """Every task under its name: a function of ``train``, ``valid``, ``test``, ``seed`` and options."""

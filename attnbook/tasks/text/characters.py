@@ -13,16 +13,6 @@ from .. import datasets
 from ..endless_batches import GeneratedBatches
 from ..sequences.vocabulary import SPECIAL, Vocabulary
 
-__all__ = [
-    "CharacterWindows",
-    "Window",
-    "character_vocabulary",
-    "encode_text",
-    "shakespeare",
-    "split_text",
-    "to_text",
-]
-
 
 class Window(NamedTuple):
     """For ``language_loss``: ``target_in (B, n)`` and, a position later, ``target_out (B, n)``."""

@@ -12,8 +12,6 @@ from ..endless_batches import GeneratedBatches
 from ..sequences.batches import pad_rows
 from ..sequences.vocabulary import UNK
 
-__all__ = ["MASK", "NOT_HIDDEN", "Masked", "MaskedBatches", "hide", "pad"]
-
 MASK = UNK
 """The id that hides a token. Where the vocabulary leaves no word unknown, that of <unk> is free."""
 NOT_HIDDEN = -100

@@ -87,6 +87,7 @@ def _adjective(entry: str) -> Adjective:
 
 
 def adjectives_of(entries: str) -> tuple[Adjective, ...]:
+    """Adjectives from "English masculine feminine plural prevocalic", regular forms left out."""
     return tuple(_adjective(entry) for entry in entries.split(";"))
 
 
