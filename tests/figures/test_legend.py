@@ -32,9 +32,8 @@ def test_a_legend_stands_below_the_axes_and_names_every_mark():
     ]
     frame, field = made.legend_handles[:2]
     assert not frame.get_fill() or frame.get_facecolor()[3] == 0
-    assert frame.get_edgecolor()[:3] == colors.to_rgb("#3f7d20") and field.get_facecolor()[
-        :3
-    ] == colors.to_rgb("#0b5fa5")
+    assert frame.get_edgecolor()[:3] == colors.to_rgb("#3f7d20")
+    assert field.get_facecolor()[:3] == colors.to_rgb("#0b5fa5")
     fig.canvas.draw()
     box = made.get_window_extent()
     assert box.y0 >= 0 and box.x0 >= 0 and box.x1 <= fig.bbox.width
@@ -49,16 +48,12 @@ def test_an_open_dot_is_open_and_a_number_is_no_dot():
         columns=3,
     )
     circle, number, dot = made.legend_handles
-    assert (
-        circle.get_markerfacecolor() == "none"
-        and circle.get_markeredgecolor() == "#3f7d20"
-        and circle.get_marker() == "o"
-    )
-    assert (
-        dot.get_markerfacecolor() == "#3f7d20"
-        and number.get_marker() == "$0.5$"
-        and number.get_color() == "#c2410c"
-    )
+    assert circle.get_markerfacecolor() == "none"
+    assert circle.get_markeredgecolor() == "#3f7d20"
+    assert circle.get_marker() == "o"
+    assert dot.get_markerfacecolor() == "#3f7d20"
+    assert number.get_marker() == "$0.5$"
+    assert number.get_color() == "#c2410c"
 
 
 def test_a_cross_is_a_cross_of_its_colour():

@@ -71,10 +71,8 @@ def test_a_plane_a_step_with_sizes_by_weight():
     for k, ax in enumerate(shown):
         sizes = ax.collections[0].get_sizes()
         assert np.allclose(sizes, 14 + 150 * weights[k, :5])
-    assert (
-        lines(shown[2])[GREY] == POINTS[[0, 1]].tolist()
-        and lines(shown[3])[GREY] == POINTS[[0, 1, 3, 0]].tolist()
-    )
+    assert lines(shown[2])[GREY] == POINTS[[0, 1]].tolist()
+    assert lines(shown[3])[GREY] == POINTS[[0, 1, 3, 0]].tolist()
     assert [len(ax.patches) for ax in shown] == [0, 1, 1, 0]
     assert len(plane.pointer_steps(POINTS, [0, 1], weights[:2, :5]).axes) == 2
 

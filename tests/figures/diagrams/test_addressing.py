@@ -22,9 +22,8 @@ def test_the_flow_has_a_row_of_bars_a_stage_with_the_weights_as_heights():
     fig = figures.addressing_flow({"before": WEIGHTS, "after": WEIGHTS[::-1]}, notes=["turned"])
     for ax, row in zip(fig.axes, (WEIGHTS, WEIGHTS[::-1])):
         np.testing.assert_allclose([bar.get_height() for bar in ax.patches], row)
-    assert [ax.get_ylabel() for ax in fig.axes] == ["before", "after"] and "turned" in fig.axes[
-        1
-    ].get_title(loc="left")
+    assert [ax.get_ylabel() for ax in fig.axes] == ["before", "after"]
+    assert "turned" in fig.axes[1].get_title(loc="left")
     assert [t.get_text() for t in fig.axes[1].get_xticklabels()] == ["0", "1", "2"]
     numbered = figures.addressing_flow({"only": WEIGHTS}, values=True).axes[0]
     assert [text.get_text() for text in numbered.texts] == ["0.10", "0.70", "0.20"]

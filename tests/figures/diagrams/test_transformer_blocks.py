@@ -76,9 +76,8 @@ def test_another_residual_connection_is_read_by_its_code_not_its_name():
             return self.norm(x + output) + x
 
     (first, _) = read_block(block(PostNorm))
-    assert [p.module for p in first.before] == ["LayerNorm"] and [
-        p.module for p in first.behind
-    ] == ["dropout", "× 0.5"]
+    assert [p.module for p in first.before] == ["LayerNorm"]
+    assert [p.module for p in first.behind] == ["dropout", "× 0.5"]
     assert [p.module for p in first.after] == ["LayerNorm"] and first.join == "sum"
 
     class Changed(ResidualConnection):  # what is added is not the stream itself
@@ -94,9 +93,8 @@ def test_another_residual_connection_is_read_by_its_code_not_its_name():
 
     for residual in (Gate, Looks, Beside, Changed, Early):
         (first, _) = read_block(block(residual))
-        assert first.join == "other" and [p.lines[:2] for p in first.after] == [
-            ["residual connection", residual.__name__]
-        ]
+        assert first.join == "other"
+        assert [p.lines[:2] for p in first.after] == [["residual connection", residual.__name__]]
         assert texts(figures.draw_block(block(residual))).count("residual") == 2
 
 
@@ -137,11 +135,9 @@ def test_boxes_say_widths_and_parameters_of_the_live_module():
 def test_post_norm_has_its_norms_on_the_stream_and_pre_norm_in_the_branch():
     post, pre = figures.draw_block(block()), figures.draw_block(block(PreNorm))
     for fig in (post, pre):
-        assert (
-            len(sums(fig)) == 2
-            and texts(fig).count("residual") == 2
-            and "x, (n × 16)" in texts(fig)
-        )
+        assert len(sums(fig)) == 2
+        assert texts(fig).count("residual") == 2
+        assert "x, (n × 16)" in texts(fig)
     attention, norms = height(post, "self-attention")[0], height(post, "LayerNorm · 32")
     assert (
         attention
@@ -177,10 +173,8 @@ def test_a_decoder_block_reads_the_source():
     fig = figures.draw_block(paper_parts(16, 4, 64).make_decoder(1).layers[0])
     (box,) = height(fig, "attention over the source")
     assert len(sums(fig)) == 3
-    assert (
-        abs(height(fig, "source")[0] - box) < 0.5
-        and height(fig, "self-attention")[0] < box < height(fig, "feed-forward")[0]
-    )
+    assert abs(height(fig, "source")[0] - box) < 0.5
+    assert height(fig, "self-attention")[0] < box < height(fig, "feed-forward")[0]
 
 
 def model(tie="output", source_size=20, **options):
@@ -197,11 +191,9 @@ def test_a_model_has_two_columns_a_frame_a_stack_and_an_arrow_between(residual):
     assert fig.axes[0].get_title() == f"Transformer: {count_parameters(net):,} parameters"
     assert f"2 × EncoderLayer, {count_parameters(net.encoder.layers):,} parameters" in said
     assert f"3 × DecoderLayer, {count_parameters(net.decoder.layers):,} parameters" in said
-    assert (
-        said.count("self-attention") == 2
-        and said.count("attention over the source") == 1
-        and said.count("residual") == 5
-    )
+    assert said.count("self-attention") == 2
+    assert said.count("attention over the source") == 1
+    assert said.count("residual") == 5
     assert (
         said.count("source embedding")
         == said.count("target embedding")
@@ -246,10 +238,8 @@ def test_drawing_leaves_the_module_as_it_was():
     before = {name: value.clone() for name, value in net.state_dict().items()}
     names = [name for name, _ in net.named_modules()]
     figures.draw_model(net)
-    assert (
-        all(torch.equal(before[name], value) for name, value in net.state_dict().items())
-        and net.training
-    )
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+    assert net.training
     assert [name for name, _ in net.named_modules()] == names
 
 

@@ -20,11 +20,9 @@ def test_markers_lengths_and_targets_hold_for_every_sequence(kind, length, seed)
         batch.inputs.tolist(), batch.lengths.tolist(), batch.target.tolist(), batch.marked.tolist()
     ):
         assert length <= n <= length + length // 10
-        assert (
-            marked[0] < marked[1] < n
-            and marked[0] < 10
-            and any(place < length // 2 - 1 or place < 10 for place in marked)
-        )
+        assert marked[0] < marked[1] < n
+        assert marked[0] < 10
+        assert any(place < length // 2 - 1 or place < 10 for place in marked)
         assert marked[1] < n - 1  # the last step has its own marker
         for t, (number, marker) in enumerate(x):
             if t >= n:
@@ -46,9 +44,8 @@ def test_markers_lengths_and_targets_hold_for_every_sequence(kind, length, seed)
 def test_in_the_shortest_sequences_both_numbers_are_marked(kind):
     batch = draw(kind, 10, 400)
     markers = batch.inputs[..., 1].gather(1, batch.marked)
-    assert (markers == torch.where(batch.marked == 0, -1.0, 1.0)).all() and set(
-        batch.marked.flatten().tolist()
-    ) == set(range(9))
+    assert (markers == torch.where(batch.marked == 0, -1.0, 1.0)).all()
+    assert set(batch.marked.flatten().tolist()) == set(range(9))
 
 
 def test_where_the_marks_lie():

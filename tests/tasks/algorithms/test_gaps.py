@@ -19,23 +19,19 @@ from attnbook.tasks.algorithms.gaps import (
 
 def test_a_look_up_has_every_name_twice_and_its_value_once():
     tokens, target = GapBatches("look-up", 12, 50).batch(0)
-    assert tokens.shape == target.shape == (50, 12) and tokens.max() < vocabulary_size(
-        "look-up", 12
-    ) == FIRST + 6 * (VALUES + 1)
+    assert tokens.shape == target.shape == (50, 12)
+    assert tokens.max() < vocabulary_size("look-up", 12) == FIRST + 6 * (VALUES + 1)
     orders = set()
     for row, answer in zip(tokens.tolist(), target.tolist()):
         told = dict(divmod(token - FIRST, VALUES + 1) for token in row[:6])
         queries = [divmod(token - FIRST, VALUES + 1) for token in row[6:]]
-        assert sorted(told) == sorted(name for name, _ in queries) == list(range(6)) and all(
-            told[name] > 0 == value for name, value in queries
-        )
-        assert answer[:6] == [PAD] * 6 and answer[6:] == [
-            FIRST + told[name] - 1 for name, _ in queries
-        ]
+        assert sorted(told) == sorted(name for name, _ in queries) == list(range(6))
+        assert all(told[name] > 0 == value for name, value in queries)
+        assert answer[:6] == [PAD] * 6
+        assert answer[6:] == [FIRST + told[name] - 1 for name, _ in queries]
         orders.add(tuple(told))
-    assert len(orders) > 30 and set(target[:, 6:].flatten().tolist()) == set(
-        range(FIRST, FIRST + VALUES)
-    )
+    assert len(orders) > 30
+    assert set(target[:, 6:].flatten().tolist()) == set(range(FIRST, FIRST + VALUES))
 
 
 def test_a_topic_has_its_frequencies_and_hides_a_share():

@@ -93,9 +93,8 @@ def test_a_model_that_says_what_it_is_shown_is_no_better_than_a_guess(kind, sett
 def test_a_bit_of_the_source_is_not_shown_before_it_is_asked_for():
     """n-grams: with the same coins, the inputs up to step t are the bits before t."""
     batch = draw("n-grams", 20, gen(), length=50)
-    assert (
-        torch.equal(batch.inputs[:, 1:], batch.targets[:, :-1]) and (batch.inputs[:, 0] == 0).all()
-    )
+    assert torch.equal(batch.inputs[:, 1:], batch.targets[:, :-1])
+    assert (batch.inputs[:, 0] == 0).all()
     assert batch.mask.all()
     batch = draw("n-grams", 400, gen(2))
     assert score_bits(Echo(1), batch)["per_bit"] > 1
@@ -172,9 +171,8 @@ def test_repeat_copy_row_by_row(seed):
         numbers = [1, 2, 3, 4, 5]
         deviation = math.sqrt(sum((k - 3) ** 2 for k in numbers) / 5)
         for t, (step, target, counted) in enumerate(zip(x, y, counts)):
-            assert (
-                step[3] == (t == n) and abs(step[4] - ((r - 3) / deviation if t == n else 0)) < 1e-6
-            )
+            assert step[3] == (t == n)
+            assert abs(step[4] - ((r - 3) / deviation if t == n else 0)) < 1e-6
             assert counted == (n < t <= n + n * r + 1)
             if n < t <= n + n * r:
                 assert target == x[(t - n - 1) % n][:3] + [0]
@@ -197,12 +195,10 @@ def test_associative_recall_row_by_row(seed, item):
         starts = [t for t, step in enumerate(x) if step[6]]
         query_start, last = (t for t, step in enumerate(x) if step[7])
         k = len(starts)
-        assert (
-            2 <= k <= 4
-            and starts == [i * (item + 1) for i in range(k)]
-            and query_start == k * (item + 1)
-            and last == query_start + item + 1
-        )
+        assert 2 <= k <= 4
+        assert starts == [i * (item + 1) for i in range(k)]
+        assert query_start == k * (item + 1)
+        assert last == query_start + item + 1
         items = [[step[:6] for step in x[s + 1 : s + 1 + item]] for s in starts]
         query = [step[:6] for step in x[query_start + 1 : last]]
         told = [y[t] for t in range(last + 1, last + 1 + item)]
@@ -227,9 +223,8 @@ def test_priority_sort_row_by_row(seed):
     for x, y, counts in rows(batch):
         order = sorted(range(6), key=lambda i: -x[i][4])
         assert [x[i][:4] for i in order[:4]] == y[7:] and counts == [False] * 7 + [True] * 4
-        assert [step[5] for step in x] == [0] * 6 + [1] + [0] * 4 and all(
-            -1 <= step[4] < 1 for step in x
-        )
+        assert [step[5] for step in x] == [0] * 6 + [1] + [0] * 4
+        assert all(-1 <= step[4] < 1 for step in x)
     priorities = draw("priority-sort", 500, gen()).inputs[:, :20, 8]
     assert abs(float(priorities.mean())) < 0.02 and abs(float(priorities.var()) - 1 / 3) < 0.01
 
@@ -281,10 +276,8 @@ def test_no_other_constants_predict_better():
     for t in range(2, 100):
         context = (2 * bits[:, t - 2] + bits[:, t - 1]).long()
         zeros, ones = totals[torch.arange(400), context].unbind(1)
-        laplace[:, t], krichevsky[:, t] = (
-            (ones + 1) / (zeros + ones + 2),
-            (ones + 0.5) / (zeros + ones + 1),
-        )
+        laplace[:, t] = (ones + 1) / (zeros + ones + 2)
+        krichevsky[:, t] = (ones + 0.5) / (zeros + ones + 1)
         totals[torch.arange(400), context, bits[:, t].long()] += 1
     assert torch.allclose(krichevsky, told) and best < cost(laplace) - 0.3
     assert best < 100

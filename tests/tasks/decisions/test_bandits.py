@@ -59,11 +59,9 @@ def test_the_luck_of_an_arm_does_not_depend_on_what_is_pulled():
 def test_arms_pay_with_their_chance():
     world = Bandits(4, 200)
     world.reset(0, 500)
-    assert (
-        world.chances.min() >= 0
-        and world.chances.max() <= 1
-        and abs(float(world.chances.mean()) - 0.5) < 0.02
-    )
+    assert world.chances.min() >= 0
+    assert world.chances.max() <= 1
+    assert abs(float(world.chances.mean()) - 0.5) < 0.02
     arm = torch.randint(4, (500,), generator=torch.Generator().manual_seed(2))
     paid = torch.stack([world.step(arm).reward for _ in range(200)]).mean(0)
     chance = world.chances[torch.arange(500), arm]
@@ -129,9 +127,8 @@ def test_errors_name_the_argument():
 def test_an_estimate_is_a_mean_and_its_interval():
     x = torch.arange(100.0)
     got = estimate(x)
-    assert got.mean == pytest.approx(49.5) and got.half_width == pytest.approx(
-        1.96 * np.std(np.arange(100.0), ddof=1) / 10
-    )
+    assert got.mean == pytest.approx(49.5)
+    assert got.half_width == pytest.approx(1.96 * np.std(np.arange(100.0), ddof=1) / 10)
 
 
 # Policies, one world at a time
@@ -280,9 +277,8 @@ def test_an_index_without_the_worth_of_knowing_is_the_mean():
     assert torch.allclose(table[1][inside], mean[inside].double(), atol=1e-5)
     for left in range(2, 13):
         inside = table[left] >= 0
-        assert (table[left][inside] > mean[inside] + 1e-3).all() and (
-            table[left][inside] >= table[left - 1][inside] - 1e-5
-        ).all()
+        assert (table[left][inside] > mean[inside] + 1e-3).all()
+        assert (table[left][inside] >= table[left - 1][inside] - 1e-5).all()
 
 
 def by_index(table):
@@ -291,10 +287,8 @@ def by_index(table):
 
 @pytest.mark.parametrize(("arms", "pulls"), [(2, 4), (2, 8), (3, 6)])
 def test_the_index_policy_is_nearly_the_best_there_is(arms, pulls):
-    best, gittins = (
-        bayes_value(arms, pulls),
-        bayes_value(arms, pulls, by_index(finite_horizon_index(pulls))),
-    )
+    best = bayes_value(arms, pulls)
+    gittins = bayes_value(arms, pulls, by_index(finite_horizon_index(pulls)))
     assert best - 2e-3 * pulls < gittins <= best + 1e-12
 
 

@@ -23,17 +23,14 @@ def test_worlds_follow_their_law():
     world = DecisionProcesses(2)
     world.reset(0, 400)
     p, mean = world.transitions, world.means
-    assert (
-        p.shape == (400, 10, 5, 10)
-        and torch.allclose(p.sum(-1), torch.ones(()), atol=1e-5)
-        and p.min() >= 0
-    )
+    assert p.shape == (400, 10, 5, 10)
+    assert torch.allclose(p.sum(-1), torch.ones(()), atol=1e-5)
+    assert p.min() >= 0
     assert float(p.var()) == pytest.approx(9 / (100 * 11), rel=0.03), (
         "the variance of a flat Dirichlet's entry"
     )
-    assert float(mean.mean()) == pytest.approx(1, abs=0.02) and float(mean.std()) == pytest.approx(
-        1, abs=0.02
-    )
+    assert float(mean.mean()) == pytest.approx(1, abs=0.02)
+    assert float(mean.std()) == pytest.approx(1, abs=0.02)
 
 
 def test_moves_and_rewards_follow_the_world():
@@ -70,9 +67,8 @@ def test_episodes_begin_in_state_0_and_the_world_stays():
         outcome = world.step(torch.full((50,), t % 2))
         last, reward, state, done = world.read(outcome.input)
         assert (last.argmax(-1) == t % 2).all() and torch.equal(reward, outcome.reward)
-        assert torch.equal(done, outcome.done) and bool(done.all()) == bool(done.any()) == (
-            t % 5 == 0
-        )
+        assert torch.equal(done, outcome.done)
+        assert bool(done.all()) == bool(done.any()) == (t % 5 == 0)
         if t % 5 == 0:
             assert not state.any()
     assert torch.equal(before[0], world.transitions) and torch.equal(before[1], world.means)
@@ -95,9 +91,8 @@ def test_reset_draws_new_worlds_and_forgets_where_it_was():
 def test_copies_of_one_world_have_their_own_luck():
     world = DecisionProcesses(1, alike=True)
     world.reset(4, 50)
-    assert torch.equal(world.means, world.means[:1].expand(50, -1, -1)) and torch.equal(
-        world.transitions[3], world.transitions[0]
-    )
+    assert torch.equal(world.means, world.means[:1].expand(50, -1, -1))
+    assert torch.equal(world.transitions[3], world.transitions[0])
     outcome = world.step(torch.zeros(50, dtype=torch.int64))
     assert len(outcome.reward.unique()) == 50 and len(world.state.unique()) > 3
     other = DecisionProcesses(1)
@@ -119,10 +114,8 @@ def test_value_iteration_against_every_rule():
     generator = torch.Generator().manual_seed(3)
     for _ in range(4):
         p = torch.rand(1, 2, 2, 2, generator=generator, dtype=torch.float64)
-        p, mean = (
-            p / p.sum(-1, keepdim=True),
-            torch.randn(1, 2, 2, generator=generator, dtype=torch.float64),
-        )
+        p = p / p.sum(-1, keepdim=True)
+        mean = torch.randn(1, 2, 2, generator=generator, dtype=torch.float64)
         plan = value_iteration(p, mean, 3)
         every = itertools.product(itertools.product(range(2), repeat=2), repeat=3)
         best = max(expected_return(p[0].numpy(), mean[0].numpy(), rules, 3) for rules in every)
@@ -141,11 +134,9 @@ def test_value_iteration_of_a_batch_equals_loops():
     world.reset(0, 6)
     plan = value_iteration(world.transitions.double(), world.means.double(), 5)
     for b in range(6):
-        worth, p, mean = (
-            np.zeros(4),
-            world.transitions[b].double().numpy(),
-            world.means[b].double().numpy(),
-        )
+        worth = np.zeros(4)
+        p = world.transitions[b].double().numpy()
+        mean = world.means[b].double().numpy()
         for h in range(5):
             q = np.array(
                 [
@@ -197,9 +188,8 @@ def test_psrl_draws_from_its_posterior():
     p, mean = policy.believe()
     assert float(p[:, 0, 0, 1].mean()) == pytest.approx(4 / 5, abs=0.01)
     assert float(p[:, 0, 0, 1].var()) == pytest.approx(4 * 1 / (25 * 6), rel=0.05)
-    assert float(mean[:, 0, 0].mean()) == pytest.approx(10 / 4, abs=0.02) and float(
-        mean[:, 0, 0].std()
-    ) == pytest.approx(0.5, rel=0.03)
+    assert float(mean[:, 0, 0].mean()) == pytest.approx(10 / 4, abs=0.02)
+    assert float(mean[:, 0, 0].std()) == pytest.approx(0.5, rel=0.03)
     assert float(mean[:, 1, 1].std()) == pytest.approx(1, rel=0.03)
 
 
@@ -215,10 +205,8 @@ def test_plans_are_made_when_episodes_begin_and_earn_more_than_chance():
         )
     }
     total = {name: float(r.sum(1).mean()) for name, r in earned.items()}
-    assert (
-        total["random"] * 1.2 < min(total["psrl"], total["mean"])
-        and max(total["psrl"], total["mean"]) < 0.85 * total["best"]
-    )
+    assert total["random"] * 1.2 < min(total["psrl"], total["mean"])
+    assert max(total["psrl"], total["mean"]) < 0.85 * total["best"]
     by_episode = earned["psrl"].view(300, 10, 10).sum(2).mean(0)
     assert by_episode[-1] > by_episode[0] + 3, "it learns from episode to episode"
 

@@ -36,10 +36,8 @@ def test_every_hull_is_that_of_qhull(n):
 
 
 def test_rows_of_their_own_length_and_far_sizes():
-    points, lengths = (
-        rand(120, 40, 2) * 1000 - 300,
-        torch.randint(3, 41, (120,), generator=torch.Generator().manual_seed(1)),
-    )
+    points = rand(120, 40, 2) * 1000 - 300
+    lengths = torch.randint(3, 41, (120,), generator=torch.Generator().manual_seed(1))
     corners = rows_of(hulls.convex_hulls(points, lengths))
     assert corners == [qhull(row[:n]) for row, n in zip(points, lengths)]
     # a row alone, without its padding
@@ -131,11 +129,9 @@ def test_shuffling_the_points_renames_the_corners_and_turns_the_walk(seed, n):
     order = list(range(n))
     random.Random(seed).shuffle(order)
     (before,), (after,) = (rows_of(hulls.convex_hulls(p)) for p in (points, points[:, order]))
-    assert (
-        hulls.same_polygon([order[i] for i in after], before)
-        and after[0] == min(after)
-        and before[0] == min(before)
-    )
+    assert hulls.same_polygon([order[i] for i in after], before)
+    assert after[0] == min(after)
+    assert before[0] == min(before)
 
 
 def test_the_area_is_that_of_qhull_and_its_sign_tells_the_direction():

@@ -58,10 +58,8 @@ def test_thirteen_cities_round_a_circle():
 
 
 def test_rows_of_their_own_length_and_many_parts(monkeypatch):
-    points, lengths = (
-        rand(30, 8, 2),
-        torch.randint(3, 9, (30,), generator=torch.Generator().manual_seed(0)),
-    )
+    points = rand(30, 8, 2)
+    lengths = torch.randint(3, 9, (30,), generator=torch.Generator().manual_seed(0))
     solved = tours.taught_tours(points, lengths)
     for row, n, walk in zip(points, lengths.tolist(), solved.tolist()):
         assert walk == tours.taught_tours(row[None, :n])[0].tolist() + [-1] * (8 - n)
@@ -75,18 +73,14 @@ def test_only_the_teacher_that_is_called_exact_is_exact():
     walks = {name: tours.taught_tours(points, lengths, name) for name in tours.TEACHERS}
     above = {name: [] for name in walks}
     for k, n in enumerate(lengths.tolist()):
-        matrix, best = (
-            tours.distances(points[k : k + 1, :n]),
-            tours.taught_tours(points[k : k + 1, :n]),
-        )
+        matrix = tours.distances(points[k : k + 1, :n])
+        best = tours.taught_tours(points[k : k + 1, :n])
         shortest = float(tours.tour_length(matrix, best))
         for name, walk in walks.items():
             tour_of_row = walk[k : k + 1, :n]
-            assert (
-                tours.is_tour(tour_of_row[0].tolist(), n)
-                and torch.equal(tour_of_row, tours.canonical(tour_of_row))
-                and bool((walk[k, n:] == -1).all())
-            )
+            assert tours.is_tour(tour_of_row[0].tolist(), n)
+            assert torch.equal(tour_of_row, tours.canonical(tour_of_row))
+            assert bool((walk[k, n:] == -1).all())
             above[name].append((n, float(tours.tour_length(matrix, tour_of_row)) / shortest - 1))
             assert above[name][-1][1] > -1e-9
     assert all(a < 1e-9 for _, a in above["exact"])
@@ -189,20 +183,17 @@ def test_the_best_of_several_is_no_longer_than_any_and_near_the_optimum():
             "exact": tours.held_karp(matrix),
         }.items()
     }
-    assert bool((lengths["exact"] <= lengths["best"] + 1e-9).all()) and bool(
-        (lengths["best"] <= lengths["inserted"] + 1e-9).all()
-    )
+    assert bool((lengths["exact"] <= lengths["best"] + 1e-9).all())
+    assert bool((lengths["best"] <= lengths["inserted"] + 1e-9).all())
     mean = {name: float(value.mean()) for name, value in lengths.items()}
     assert mean["best"] < 1.01 * mean["exact"] and mean["nearest"] > 1.05 * mean["exact"]
 
 
 def test_what_a_tour_is():
     assert tours.is_tour([2, 0, 1], 3)
-    assert (
-        not tours.is_tour([0, 1, 1], 3)
-        and not tours.is_tour([0, 1], 3)
-        and not tours.is_tour([0, 1, 3], 3)
-    )
+    assert not tours.is_tour([0, 1, 1], 3)
+    assert not tours.is_tour([0, 1], 3)
+    assert not tours.is_tour([0, 1, 3], 3)
 
 
 @pytest.mark.parametrize("solve", [tours.taught_tours, hulls.convex_hulls, triangulations.delaunay])

@@ -44,13 +44,11 @@ def library(mirror):
 def test_an_instance_is_read_with_its_tour_and_best_length(library):
     library()
     instance = tsplib.load("four4")
-    assert (
-        instance.points.tolist() == [[0, 0], [3, 4], [3, 0], [0, 4]]
-        and instance.points.dtype == torch.float64
-    )
-    assert (
-        instance.tour.tolist() == [0, 2, 1, 3] and instance.best == 14 and instance.kind == "EUC_2D"
-    )
+    assert instance.points.tolist() == [[0, 0], [3, 4], [3, 0], [0, 4]]
+    assert instance.points.dtype == torch.float64
+    assert instance.tour.tolist() == [0, 2, 1, 3]
+    assert instance.best == 14
+    assert instance.kind == "EUC_2D"
     matrix = tsplib.lengths_of(instance.points, "EUC_2D")
     assert int(tours.tour_length(matrix[None], instance.tour[None])) == 14
     assert tsplib.names() == ("four4",) and tsplib.best_lengths()["other"] == 3
@@ -116,9 +114,8 @@ def test_every_optimal_tour_has_the_best_known_length():
             assert int(tours.tour_length(matrix[None], instance.tour[None])) == instance.best, name
             seen.append(name)
             kinds.add(instance.kind)
-    assert {"berlin52", "eil51", "eil76", "att48", "ulysses22", "pr1002"} <= set(
-        seen
-    ) and kinds == set(tsplib.KINDS)
+    assert {"berlin52", "eil51", "eil76", "att48", "ulysses22", "pr1002"} <= set(seen)
+    assert kinds == set(tsplib.KINDS)
     assert len(seen) >= 20, seen
 
 

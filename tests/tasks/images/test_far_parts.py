@@ -19,10 +19,8 @@ def test_the_reader_reads_what_was_drawn(seed, agree):
     assert parts.data.pictures.shape == (20, 3, 32, 32)
     assert torch.equal(task.read_colours(parts.data.pictures), parts.colours)
     if agree:
-        assert (
-            torch.equal(parts.colours[:, 0], parts.colours[:, 1])
-            and task.agreement(parts.data.pictures).agree == 1
-        )
+        assert torch.equal(parts.colours[:, 0], parts.colours[:, 1])
+        assert task.agreement(parts.data.pictures).agree == 1
 
 
 def test_figures_lie_where_they_should_and_nothing_coloured_between_them():
@@ -71,9 +69,8 @@ def test_agreement_counts_found_chance_and_colours():
     rest = colours[1:]
     assert (got.agree, got.found) == (4 / 8, 7 / 8)
     left, right = (torch.bincount(side, minlength=8) / 7 for side in rest.unbind(1))
-    assert got.chance == pytest.approx(float(left @ right)) and got.colours == pytest.approx(
-        float(torch.special.entr(left).sum().exp())
-    )
+    assert got.chance == pytest.approx(float(left @ right))
+    assert got.colours == pytest.approx(float(torch.special.entr(left).sum().exp()))
     one = task.agreement(task.draw(shapes, torch.full((8, 2), 5), tops))
     # a generator of one colour is seen through
     assert (one.agree, one.chance, one.colours) == (1, 1, 1)

@@ -43,10 +43,8 @@ def who(pictures):
 
 def faults(batch, ways, shots):
     """What is wrong with episodes of coded pictures."""
-    (shown_class, shown_example), (query_class, query_example) = (
-        who(batch.support),
-        who(batch.query),
-    )
+    (shown_class, shown_example) = who(batch.support)
+    (query_class, query_example) = who(batch.query)
     messages = set()
     for b in range(len(batch.labels)):
         of_label = {}
@@ -129,16 +127,10 @@ def test_bent_batches_are_those_of_the_same_episodes():
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), st.integers(0, 50))
 def test_an_episode_is_what_it_says(ways, shots, queries, seed):
     batch = draw_episodes(coded(7, 8), ways, shots, queries, 6, torch.Generator().manual_seed(seed))
-    assert batch.support.shape == (6, ways * shots, 3, 3) and batch.query.shape == (
-        6,
-        queries,
-        3,
-        3,
-    )
-    assert (
-        batch.labels.dtype == batch.answers.dtype == torch.int64
-        and batch.support.dtype == torch.uint8
-    )
+    assert batch.support.shape == (6, ways * shots, 3, 3)
+    assert batch.query.shape == (6, queries, 3, 3)
+    assert batch.labels.dtype == batch.answers.dtype == torch.int64
+    assert batch.support.dtype == torch.uint8
     assert not faults(batch, ways, shots)
 
 
@@ -226,11 +218,9 @@ def test_wrong_batches_are_named():
 def test_turned_classes_are_classes_of_their_own():
     pictures = torch.arange(2 * 1 * 9, dtype=torch.uint8).view(2, 1, 3, 3)
     result = with_rotations(Classes(pictures, (("a", "x"), ("b", "y"))))
-    assert (
-        len(result) == 8
-        and result.alphabets == ("a", "b")
-        and result.names[2] == ("a", "x turned by 90")
-    )
+    assert len(result) == 8
+    assert result.alphabets == ("a", "b")
+    assert result.names[2] == ("a", "x turned by 90")
     for k in range(4):
         for c in range(2):
             assert np.array_equal(
@@ -259,19 +249,14 @@ def nearest(pictures, count=500, seed=0):
 
 
 def test_an_alphabet_depends_on_its_seed_alone_and_its_letters_are_written_by_hand():
-    one, same, other = (
-        strokes.alphabet(6, 5, seed=3),
-        strokes.alphabet(6, 5, seed=3),
-        strokes.alphabet(6, 5, seed=4),
-    )
-    assert torch.equal(one.pictures, same.pictures) and not torch.equal(
-        one.pictures, other.pictures
-    )
-    assert (
-        one.pictures.shape == (6, 5, 28, 28)
-        and one.pictures.dtype == torch.uint8
-        and one.alphabets == ("alphabet 3",)
-    )
+    one = strokes.alphabet(6, 5, seed=3)
+    same = strokes.alphabet(6, 5, seed=3)
+    other = strokes.alphabet(6, 5, seed=4)
+    assert torch.equal(one.pictures, same.pictures)
+    assert not torch.equal(one.pictures, other.pictures)
+    assert one.pictures.shape == (6, 5, 28, 28)
+    assert one.pictures.dtype == torch.uint8
+    assert one.alphabets == ("alphabet 3",)
     flat = one.pictures.flatten(2).float()
     assert (flat[:, 0] - flat[:, 1]).abs().amax(1).min() > 100  # no example is a copy
     # there is ink, and not everywhere
@@ -362,10 +347,8 @@ def test_characters_are_read_in_order_and_made_small(small):
 
 def test_the_split_shares_no_alphabet(small):
     train, test = omniglot.split()
-    assert train.alphabets == ("Greek", "Latin") and test.names == (
-        ("Tagalog", "character01"),
-        ("Tagalog", "character02"),
-    )
+    assert train.alphabets == ("Greek", "Latin")
+    assert test.names == (("Tagalog", "character01"), ("Tagalog", "character02"))
     assert torch.equal(test.pictures, omniglot.read("small2").pictures[2:])
     assert_refused("size", omniglot.split, "large")
 
@@ -385,9 +368,8 @@ def test_pictures_of_another_size_are_named(mirror):
 def test_the_small_sets_as_published():
     omniglot.read.cache_clear()
     train, test = omniglot.split()
-    assert (len(train), len(test)) == (136, 106) and train.pictures.shape[
-        1:
-    ] == test.pictures.shape[1:] == (20, 28, 28)
+    assert (len(train), len(test)) == (136, 106)
+    assert train.pictures.shape[1:] == test.pictures.shape[1:] == (20, 28, 28)
     assert train.alphabets == ("Balinese", "Early_Aramaic", "Greek", "Korean", "Latin")
     assert test.alphabets == ("Japanese_(katakana)", "Sanskrit", "Tagalog")
     assert 0.3 < nearest(test.pictures) < 0.5

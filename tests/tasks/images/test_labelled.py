@@ -47,10 +47,8 @@ def test_every_picture_comes_once_an_epoch_and_a_step_says_all(count, size, seed
     again = LabelledBatches(some(count), size, seed)
     for step in (7, 0, 3):  # in any order
         batch = again.batch(step)
-        assert (
-            torch.equal(again.indices(step), batches.indices(step))
-            and batch.labels.dtype == torch.long
-        )
+        assert torch.equal(again.indices(step), batches.indices(step))
+        assert batch.labels.dtype == torch.long
         assert torch.equal(to_pixels(batch.pictures)[:, 0, 0, 0].long(), again.indices(step))
         assert torch.equal(batch.labels, again.indices(step) % 3)
 
@@ -97,25 +95,20 @@ def test_the_digits_of_scikit_learn():
     train, test, everything = (digits.small_digits(part) for part in ("train", "test", "all"))
     assert (len(train), len(test), len(everything)) == (1347, 450, 1797)
     stored = load_digits()
-    assert everything.labels.tolist() == stored.target.tolist() and everything.classes == tuple(
-        "0123456789"
-    )
+    assert everything.labels.tolist() == stored.target.tolist()
+    assert everything.classes == tuple("0123456789")
     keys = [{p.numpy().tobytes() for p in part.pictures} for part in (train, test)]
-    assert (
-        keys[0] | keys[1] == {p.numpy().tobytes() for p in everything.pictures}
-        and not keys[0] & keys[1]
-    )
+    assert keys[0] | keys[1] == {p.numpy().tobytes() for p in everything.pictures}
+    assert not keys[0] & keys[1]
     # the middle two pixels of a block of four lie within an eighth of a pixel of the old one: their
     # mean is near the old value
     small = (
         everything.pictures.double().view(-1, 8, 4, 8, 4)[:, :, 1:3, :, 1:3].mean((2, 4)) * 16 / 255
     )
     assert (small - torch.from_numpy(stored.images)).abs().mean() < 0.6
-    assert (
-        everything.pictures.shape[1:] == (1, 32, 32)
-        and everything.pictures.max() == 255
-        and everything.pictures.min() == 0
-    )
+    assert everything.pictures.shape[1:] == (1, 32, 32)
+    assert everything.pictures.max() == 255
+    assert everything.pictures.min() == 0
     exact = digits.enlarge(torch.from_numpy(stored.images), 8)
     assert torch.equal(
         exact[:, 0], torch.from_numpy((stored.images * 255 / 16).round()).to(torch.uint8)
@@ -166,10 +159,8 @@ def test_mnist_from_a_mirror(mirror):
     mirror("mnist-train-rebuilt", "train-images-idx3-ubyte.gz", idx(pictures["train"]))
     for part, file in (("train", "train"), ("test", "t10k")):
         data = digits.mnist(part)
-        assert (
-            torch.equal(data.pictures[:, 0, 2:30, 2:30], torch.from_numpy(pictures[file]))
-            and data.labels.tolist() == labels[file].tolist()
-        )
+        assert torch.equal(data.pictures[:, 0, 2:30, 2:30], torch.from_numpy(pictures[file]))
+        assert data.labels.tolist() == labels[file].tolist()
         assert data.pictures[:, 0, :2].sum() == data.pictures[:, 0, :, 30:].sum() == 0
     assert_refused("part", digits.mnist, "all")
 
@@ -222,10 +213,8 @@ def test_emoji_on_white(mirror):
     )
     data = color_pictures.emoji()
     assert [data.classes[k] for k in data.labels.tolist()] == ["signs", "faces"]
-    assert (
-        data.pictures[1].unique().tolist() == [255]
-        and abs(int(data.pictures[0, 0, 0, 0]) - 127) <= 1
-    )
+    assert data.pictures[1].unique().tolist() == [255]
+    assert abs(int(data.pictures[0, 0, 0, 0]) - 127) <= 1
     mirror("noto-emoji", file, archive({"png/32/emoji_u1f600.png": png((9, 9, 9), side=16)}))
     with pytest.raises(ValueError, match="must be 32 by 32 pixels, got \\(16, 16\\)"):
         color_pictures.emoji()
@@ -257,11 +246,9 @@ def test_an_archive_is_known_by_its_files_whatever_its_bytes(registry, server, c
     registry("set", "file.tar.gz", b"other bytes")
     url = server.serve("/f", again, plain[:120])
     path = fetch_archive("set", "file.tar.gz", url, digests[0], wanted)
-    assert (
-        path.read_bytes() == again
-        and fetch_archive("set", "file.tar.gz", url, digests[0], wanted) == path
-        and server.requests == ["/f"]
-    )
+    assert path.read_bytes() == again
+    assert fetch_archive("set", "file.tar.gz", url, digests[0], wanted) == path
+    assert server.requests == ["/f"]
     path.write_bytes(plain[:120])
     with pytest.raises(ValueError, match="not the file expected"):
         fetch_archive("set", "file.tar.gz", url, digests[0], wanted)

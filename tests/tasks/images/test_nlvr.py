@@ -66,25 +66,17 @@ def test_the_picture_is_drawn_from_the_description():
 
     # between the boxes
     assert {colour(y, x) for y in (0, 47) for x in (48, 71, 120, 143)} == {(128, 128, 128)}
-    assert colour(24, 0) == colour(47, 23) == (255, 255, 0) and colour(23, 0) == colour(24, 24) == (
-        211,
-        211,
-        211,
-    )
+    assert colour(24, 0) == colour(47, 23) == (255, 255, 0)
+    assert colour(23, 0) == colour(24, 24) == (211, 211, 211)
     # the circle has no corner
     assert colour(24, 72 + 24) == (0, 153, 255) and colour(12, 72 + 12) == (211, 211, 211)
     assert colour(13, 72 + 24) == (0, 153, 255) and colour(11, 72 + 24) == (211, 211, 211)
-    assert colour(46, 144 + 2) == colour(6, 144 + 24) == (0, 0, 0) and colour(2, 144 + 2) == (
-        211,
-        211,
-        211,
-    )
+    assert colour(46, 144 + 2) == colour(6, 144 + 24) == (0, 0, 0)
+    assert colour(2, 144 + 2) == (211, 211, 211)
     assert data.captions == [("a", "yellow", "square", "2", "circles", "one", "triangle")]
-    square, circle, triangle = (
-        (Box(0, 24, 24, 48),),
-        (Box(84, 12, 108, 36),),
-        (Box(144, 0, 192, 48),),
-    )
+    square = (Box(0, 24, 24, 48),)
+    circle = (Box(84, 12, 108, 36),)
+    triangle = (Box(144, 0, 192, 48),)
     assert data.boxes == [((), square, square, (), circle, (), triangle)]
 
 

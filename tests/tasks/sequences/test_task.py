@@ -21,9 +21,8 @@ def test_no_source_is_in_two_splits(name):
     assert len(set(sources)) == 2000
     assert task.name == name and task.attribution == ""
     for pair in task.train + task.valid + task.test:
-        assert UNK not in task.source_vocab.encode(
-            pair.source
-        ) and UNK not in task.target_vocab.encode(pair.target)
+        assert UNK not in task.source_vocab.encode(pair.source)
+        assert UNK not in task.target_vocab.encode(pair.target)
         assert len(pair.alignment) == len(pair.content) == len(pair.target)
         assert all(0 <= i < len(pair.source) for sources in pair.alignment for i in sources)
 

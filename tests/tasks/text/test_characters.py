@@ -24,9 +24,8 @@ def test_a_text_goes_to_ids_and_back():
     vocabulary = character_vocabulary(TEXT)
     ids = encode_text(TEXT, vocabulary)
     assert to_text(ids, vocabulary) == TEXT and list(vocabulary.tokens[4:]) == sorted(set(TEXT))
-    assert to_text([0, 1, 2, *ids.tolist()], vocabulary) == TEXT and encode_text(
-        "z", vocabulary
-    ).tolist() == [3]
+    assert to_text([0, 1, 2, *ids.tolist()], vocabulary) == TEXT
+    assert encode_text("z", vocabulary).tolist() == [3]
     assert split_text("abcdefghij") == ("abcdefghi", "j")
 
 
@@ -37,9 +36,8 @@ def test_windows_are_pieces_of_the_text_one_character_apart():
     for step in range(200):
         batch = windows.batch(step)
         assert batch.target_in.shape == batch.target_out.shape == (5, 7)
-        assert torch.equal(batch.target_out, batch.target_in + 1) and torch.equal(
-            batch.target_in[:, 1:], batch.target_out[:, :-1]
-        )
+        assert torch.equal(batch.target_out, batch.target_in + 1)
+        assert torch.equal(batch.target_in[:, 1:], batch.target_out[:, :-1])
         starts |= set((batch.target_in[:, 0] - 4).tolist())
     assert starts == set(range(93))  # the last window ends at the last character
     assert torch.equal(

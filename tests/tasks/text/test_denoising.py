@@ -55,12 +55,10 @@ def test_both_halves_make_the_text_again(n, share, mean, seed):
 
 
 def test_how_much_is_cut_out():
-    assert (
-        gaps_in(64) == (10, 3)
-        and gaps_in(512) == (77, 26)
-        and gaps_in(2) == (1, 1)
-        and gaps_in(4, 0.9) == (3, 1)
-    )
+    assert gaps_in(64) == (10, 3)
+    assert gaps_in(512) == (77, 26)
+    assert gaps_in(2) == (1, 1)
+    assert gaps_in(4, 0.9) == (3, 1)
 
 
 def test_all_ways_to_cut_are_alike():
@@ -85,13 +83,10 @@ def test_batches_show_every_text_once_an_epoch_with_other_gaps_each_time():
             ):
                 seen.append(put_back(row[:n], target[: target.index(2)]))
         assert sorted(seen) == texts.tolist()
-    same, other = (
-        DenoisingBatches(texts, 2, MARKS, seed=3).batch(4),
-        DenoisingBatches(texts, 2, MARKS, seed=4).batch(4),
-    )
-    assert torch.equal(same.source, batches.batch(4).source) and not torch.equal(
-        same.source, other.source
-    )
+    same = DenoisingBatches(texts, 2, MARKS, seed=3).batch(4)
+    other = DenoisingBatches(texts, 2, MARKS, seed=4).batch(4)
+    assert torch.equal(same.source, batches.batch(4).source)
+    assert not torch.equal(same.source, other.source)
     assert not torch.equal(batches.batch(0).source, batches.batch(3).source)
 
 

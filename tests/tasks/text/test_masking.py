@@ -23,14 +23,11 @@ def test_targets_are_the_hidden_tokens_and_all_else_is_read_as_it_stands(share, 
     tokens, lengths = pad(texts(12, seed))
     found = hide(tokens, lengths, SIZE, torch.Generator().manual_seed(seed), share)
     hidden = found.target != NOT_HIDDEN
-    assert torch.equal(found.target[hidden], tokens[hidden]) and torch.equal(
-        found.tokens[~hidden], tokens[~hidden]
-    )
-    assert (
-        hidden.any(1).all()
-        and not hidden[tokens == 0].any()
-        and torch.equal(found.lengths, lengths)
-    )
+    assert torch.equal(found.target[hidden], tokens[hidden])
+    assert torch.equal(found.tokens[~hidden], tokens[~hidden])
+    assert hidden.any(1).all()
+    assert not hidden[tokens == 0].any()
+    assert torch.equal(found.lengths, lengths)
 
 
 def test_a_row_of_padding_is_left_as_it_is():
@@ -54,10 +51,8 @@ def test_shares_of_all_kinds():
 
 def test_batches_are_the_same_again_and_of_like_length():
     batches = MaskedBatches(texts(4000), SIZE, 8, seed=3)
-    again, other = (
-        MaskedBatches(texts(4000), SIZE, 8, seed=3),
-        MaskedBatches(texts(4000), SIZE, 8, seed=4),
-    )
+    again = MaskedBatches(texts(4000), SIZE, 8, seed=3)
+    other = MaskedBatches(texts(4000), SIZE, 8, seed=4)
     assert all(torch.equal(a, b) for a, b in zip(batches.batch(5), again.batch(5)))
     assert not torch.equal(batches.batch(5).tokens, other.batch(5).tokens)
     spread = [

@@ -38,9 +38,8 @@ def test_the_summary_is_what_a_reader_finds_in_the_report():
         assert WORDS.decode(target.tolist()) == [
             word for field in FIELDS for word in (field, today[field])
         ]
-        assert [rows[k][2] for k in places] == list(FIELDS) and all(
-            rows[k][0] == "today" for k in places
-        )
+        assert [rows[k][2] for k in places] == list(FIELDS)
+        assert all(rows[k][0] == "today" for k in places)
 
 
 def test_every_sentence_is_one_of_the_grammar():
@@ -73,16 +72,12 @@ def test_a_batch_is_that_of_a_sequence_to_sequence_task():
     batches = ReportBatches(5, 7, seed=3)
     assert torch.equal(batches.batch(2).source, batches.reports(2).source)
     source, lengths, target_in, target_out, target_lengths = batches.batch(0)
-    assert (
-        source.shape == (7, 30)
-        and (lengths == 30).all()
-        and target_in.shape == target_out.shape == (7, 9)
-    )
-    assert (
-        (target_in[:, 0] == BOS).all()
-        and (target_out[:, -1] == EOS).all()
-        and torch.equal(target_in[:, 1:], target_out[:, :-1])
-    )
+    assert source.shape == (7, 30)
+    assert (lengths == 30).all()
+    assert target_in.shape == target_out.shape == (7, 9)
+    assert (target_in[:, 0] == BOS).all()
+    assert (target_out[:, -1] == EOS).all()
+    assert torch.equal(target_in[:, 1:], target_out[:, :-1])
 
 
 def test_scores_and_baselines():
@@ -91,10 +86,8 @@ def test_scores_and_baselines():
     assert facts_right(right, reports) == [1.0] * 300
     one_wrong = [row[:1] + [row[3]] + row[2:] for row in right]
     assert facts_right(one_wrong, reports) == [0.75] * 300
-    assert (
-        facts_right([row[:4] for row in right], reports) == [0.5] * 300
-        and facts_right([[]] * 300, reports) == [0.0] * 300
-    )
+    assert facts_right([row[:4] for row in right], reports) == [0.5] * 300
+    assert facts_right([[]] * 300, reports) == [0.0] * 300
     names_wrong = [[5, *row[1:]] for row in right]
     assert facts_right(names_wrong, reports) == [0.75] * 300
     for extract, least, most in ((lead(reports), 0.0, 0.3), (oracle_extract(reports), 1.0, 1.0)):

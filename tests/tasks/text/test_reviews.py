@@ -96,11 +96,8 @@ def test_the_real_reviews_are_all_there():
 def test_the_split_is_even_apart_and_fixed_by_the_seed():
     documents = reviews.generate(200, seed=0)
     parts = reviews.split(documents, (60, 20, 40), seed=0)
-    assert [len(p) for p in parts] == [60, 20, 40] and [sum(d.label for d in p) for p in parts] == [
-        30,
-        10,
-        20,
-    ]
+    assert [len(p) for p in parts] == [60, 20, 40]
+    assert [sum(d.label for d in p) for p in parts] == [30, 10, 20]
     places = [{id(d) for d in p} for p in parts]
     assert not places[0] & places[1] and not places[0] & places[2] and not places[1] & places[2]
     assert (
@@ -121,15 +118,13 @@ def test_a_batch_holds_every_word_in_its_place_and_cuts_what_is_too_long():
         assert batch.lengths[b].tolist()[: len(document.sentences)] == [
             len(row) for row in document.sentences
         ]
-        assert (batch.lengths[b, len(document.sentences) :] == 0).all() and int(
-            batch.label[b]
-        ) == document.label
+        assert (batch.lengths[b, len(document.sentences) :] == 0).all()
+        assert int(batch.label[b]) == document.label
         for i, row in enumerate(document.sentences):
             assert vocab.decode(batch.documents[b, i].tolist()) == list(row)
     cut = reviews.collate_documents(documents, vocab, max_sentences=2, max_words=3)
-    assert cut.documents.shape == (6, 2, 3) and torch.equal(
-        cut.documents, batch.documents[:, :2, :3]
-    )
+    assert cut.documents.shape == (6, 2, 3)
+    assert torch.equal(cut.documents, batch.documents[:, :2, :3])
     assert int(cut.lengths.max()) == 3
 
 

@@ -29,9 +29,8 @@ def test_every_verb_agrees_with_the_noun_that_the_alignment_names(seed, insertio
     assert len(re.findall(r"near|behind|beside|that", inside)) == insertions
     assert (verb in PLURAL) == is_plural(subject) and verb in SINGULAR | PLURAL
     verbs = [t for t, word in enumerate(pair.source) if word in SINGULAR | PLURAL]
-    assert verbs == [t for t, source in enumerate(pair.alignment) if source] and pair.alignment[
-        verbs[-1]
-    ] == {1}
+    assert verbs == [t for t, source in enumerate(pair.alignment) if source]
+    assert pair.alignment[verbs[-1]] == {1}
     for t in verbs:
         (noun,) = pair.alignment[t]
         assert noun < t and (pair.source[t] in PLURAL) == is_plural(pair.source[noun])
@@ -68,13 +67,11 @@ def test_the_number_of_the_last_noun_says_nothing_about_the_verb():
 def test_a_task_has_different_sentences_both_kinds_and_one_vocabulary():
     task = language.language_task(train=300, valid=50, test=100, seed=0)
     sentences = [pair.source for part in (task.train, task.valid, task.test) for pair in part]
-    assert [len(part) for part in (task.train, task.valid, task.test)] == [300, 50, 100] and len(
-        set(sentences)
-    ) == 450
+    assert [len(part) for part in (task.train, task.valid, task.test)] == [300, 50, 100]
+    assert len(set(sentences)) == 450
     assert 0.4 < sum("says" in words for words in sentences) / 450 < 0.6
-    assert task.source_vocab == task.target_vocab and {
-        w for words in sentences for w in words
-    } <= set(task.source_vocab.tokens)
+    assert task.source_vocab == task.target_vocab
+    assert {w for words in sentences for w in words} <= set(task.source_vocab.tokens)
     assert task.test == language.language_task(train=400, valid=50, test=100, seed=0).test
     assert task.test != language.language_task(train=300, valid=50, test=100, seed=1).test
     batch = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 8).batch(0)

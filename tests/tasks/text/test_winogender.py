@@ -62,10 +62,8 @@ def test_positions_of_the_pronoun_and_of_both_people(small):
         True,
     ]
     assert [one.possessive for one in (pays, repairs, files, helps)] == [False, False, True, False]
-    assert (
-        winogender.schemas()[0].words[6] == "they"
-        and winogender.schemas("female")[2].words[10] == "her"
-    )
+    assert winogender.schemas()[0].words[6] == "they"
+    assert winogender.schemas("female")[2].words[10] == "her"
 
 
 def test_files_that_do_not_fit_and_other_genders_are_named(small):
@@ -88,7 +86,5 @@ def test_the_whole_set(gender):
     assert len(found) == 120 and len({one.occupation for one in found}) == 60
     for a, b in zip(found[::2], found[1::2]):
         assert a.occupation == b.occupation and a.occupation_meant != b.occupation_meant
-        assert {a.words[a.referent], a.words[a.other]} == {
-            b.words[b.referent],
-            b.words[b.other],
-        } and a.words[a.referent] == b.words[b.other]
+        assert {a.words[a.referent], a.words[a.other]} == {b.words[b.referent], b.words[b.other]}
+        assert a.words[a.referent] == b.words[b.other]

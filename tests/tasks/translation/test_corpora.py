@@ -131,10 +131,8 @@ def test_long_sentences_and_rare_words(mirror):
     with pytest.raises(ValueError, match="train asks for 1 pairs"):
         make_task("tatoeba", train=1, valid=0, test=1, max_words=3)
     task = make_task("tatoeba", train=100, valid=0, test=0, max_words=3)
-    assert task.source_vocab.tokens[4:] == ("one", "two") and task.target_vocab.tokens[4:] == (
-        "deux",
-        "un",
-    )
+    assert task.source_vocab.tokens[4:] == ("one", "two")
+    assert task.target_vocab.tokens[4:] == ("deux", "un")
     assert task.source_vocab.encode(("one", "aa")) == [4, UNK]
     assert max(len(pair.source) for pair in task.train) == 3
     with pytest.raises(ValueError, match="train asks for 500 pairs, but with max_words=3"):
@@ -156,11 +154,8 @@ def test_alibi_links_are_turned_around_for_english_sources(mirror):
     put_alibi(mirror)
     sources = corpora.alibi()
     assert len(sources) == 5
-    assert sources[0].source == ("the", "red", "house") and sources[0].target == (
-        "la",
-        "maison",
-        "rouge",
-    )
+    assert sources[0].source == ("the", "red", "house")
+    assert sources[0].target == ("la", "maison", "rouge")
     assert sources[0].sure == {(0, 0), (1, 2)} and sources[0].possible == {(0, 0), (2, 1), (1, 2)}
     french = corpora.alibi("fr", "en")[0]
     assert french.source == ("la", "maison", "rouge")

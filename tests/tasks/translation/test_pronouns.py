@@ -60,29 +60,23 @@ def check(one):
     assert all((word == noun) != plural for word, noun in zip((first, second), nouns))
     assert (nouns[0] in FEMININE) != (nouns[1] in FEMININE)
     meant = source[one.antecedent]
-    assert (
-        {meant, source[one.other]} == {first, second}
-        and source[one.pronoun] == verb.split()[0]
-        and source[one.decides] == adjective
-    )
+    assert {meant, source[one.other]} == {first, second}
+    assert source[one.pronoun] == verb.split()[0]
+    assert source[one.decides] == adjective
     fits = [(noun in MACHINES) for noun in nouns]
     if KIND_OF_ADJECTIVE[adjective] == "machine":
         assert fits[[first, second].index(meant)] and not all(fits)
     else:
         assert not fits[[first, second].index(meant)]
     said = ("elle" if singular(meant) in FEMININE else "il") + "s" * plural
-    assert (
-        target[one.written] == said
-        and sum(word in ("il", "elle", "ils", "elles") for word in target) == 1
-    )
-    assert target[one.written - 2 : one.written] == ("parce", "qu'") and target[
-        one.written + 1
-    ] == ("sont" if plural else "est")
+    assert target[one.written] == said
+    assert sum(word in ("il", "elle", "ils", "elles") for word in target) == 1
+    assert target[one.written - 2 : one.written] == ("parce", "qu'")
+    assert target[one.written + 1] == ("sont" if plural else "est")
     assert target[-2].endswith("s") == plural or target[-2] in ("large",)
     assert len(one.pair.alignment) == len(target) == len(one.pair.content)
-    assert one.pair.alignment[one.written] == {one.pronoun} and one.pair.alignment[-2] == {
-        one.decides
-    }
+    assert one.pair.alignment[one.written] == {one.pronoun}
+    assert one.pair.alignment[-2] == {one.decides}
     french = {noun.french: noun for noun in phrases.NOUNS} | {
         noun.french_plural: noun for noun in phrases.NOUNS
     }
@@ -135,10 +129,8 @@ def test_twins_differ_in_the_adjective_alone_and_mean_one_noun_each(described):
             if a != b
         ]
         assert different == [first.decides] == [second.decides]
-        assert (first.antecedent, first.other) == (
-            second.other,
-            second.antecedent,
-        ) and first.antecedent < second.antecedent
+        assert (first.antecedent, first.other) == (second.other, second.antecedent)
+        assert first.antecedent < second.antecedent
         turned = [
             t
             for t, (a, b) in enumerate(zip(first.pair.target, second.pair.target, strict=True))
@@ -179,9 +171,8 @@ def test_no_place_gives_the_gender_of_a_described_noun_away():
 def test_a_task_has_different_pairs_and_knows_all_its_words(described):
     task = pronouns.pronoun_task(train=300, valid=50, test=100, seed=0, described=described)
     sources = [pair.source for part in (task.train, task.valid, task.test) for pair in part]
-    assert [len(part) for part in (task.train, task.valid, task.test)] == [300, 50, 100] and len(
-        set(sources)
-    ) == 450
+    assert [len(part) for part in (task.train, task.valid, task.test)] == [300, 50, 100]
+    assert len(set(sources)) == 450
     batch = SequenceBatches(task.train, task.source_vocab, task.target_vocab, 32).batch(0)
     assert not (batch.source == UNK).any() and not (batch.target_out == UNK).any()
     again = pronouns.pronoun_task(train=400, valid=50, test=100, seed=0, described=described)
