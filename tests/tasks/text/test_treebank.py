@@ -14,20 +14,7 @@ PLURAL = {verb[:-1] for verb in SINGULAR}
 VERBS = SINGULAR | PLURAL
 TRANSITIVE = {"sees", "likes", "knows", "hears", "see", "like", "know", "hear"}
 PLACES = {"near", "behind", "beside"}
-NOUNS = {
-    "boy",
-    "girl",
-    "dog",
-    "cat",
-    "horse",
-    "farmer",
-    "doctor",
-    "king",
-    "sailor",
-    "house",
-    "tree",
-    "boat",
-}
+NOUNS = set("boy girl dog cat horse farmer doctor king sailor house tree boat".split())
 VOCABULARY = Vocabulary(tokens())
 
 

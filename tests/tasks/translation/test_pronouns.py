@@ -29,20 +29,7 @@ KIND_OF_ADJECTIVE = {
     "loose": "garment",
 }
 MACHINES = {"car", "watch", "lamp", "machine", "train", "boat", "bus", "aeroplane"}
-FEMININE = {
-    "car",
-    "watch",
-    "lamp",
-    "machine",
-    "house",
-    "school",
-    "church",
-    "island",
-    "letter",
-    "law",
-    "dress",
-    "shirt",
-}
+FEMININE = set("car watch lamp machine house school church island letter law dress shirt".split())
 
 
 def singular(word):
