@@ -4,11 +4,10 @@ from pathlib import Path
 import pytest
 from refusing import assert_refused
 
-from attnbook.tasks import UNK, Vocabulary, make_task
+from attnbook.tasks import UNK, make_task
 from attnbook.tasks.make import task_names
 from attnbook.tasks.sequences.pairs import Pair, distinct
 from attnbook.tasks.sequences.task import DRAWERS, MAKERS
-from attnbook.tasks.translation import dates
 
 MADE = [name for name in task_names() if name in DRAWERS]
 
@@ -76,11 +75,6 @@ def test_every_task_has_what_it_needs(name):
 
 
 def test_options_reach_the_generator():
-    task = make_task(
-        "dates", train=50, valid=0, test=0, seed=0, formats=["year month day"], cases=["upper"]
-    )
-    assert all("".join(pair.source[5:]).isupper() for pair in task.train)
-    assert task.source_vocab == Vocabulary(dates.source_tokens())
     assert len(make_task("reverse", train=9, valid=0, test=0, symbols=3).source_vocab) == 7
     assert any("and" in p.source for p in make_task("numbers-en", train=200, british=True).train)
 
