@@ -87,8 +87,7 @@ def leaks(task):
     return set().union(*sources)
 
 
-@pytest.mark.parametrize("direction", [("en", "fr"), ("fr", "en")])
-def test_the_split_leaks_nothing(mirror, direction):
+def test_the_split_leaks_nothing(mirror):
     # Sentences that differ in punctuation alone, several translations each, and French shared
     # between English ones.
     lines = []
@@ -97,47 +96,37 @@ def test_the_split_leaks_nothing(mirror, direction):
             (f"see {word}", f"vu {n // 2}"),
             (f"see {word}.", f"vois {word}."),
             (f"See {word}!", f"regarde {word} !"),
+            (f"SEE {word}.", f"Vois {word}."),  # the same pair once more, but for case
         ]
-        lines += [(f"SEE {word}.", f"Vois {word}.")]  # the same pair once more, but for case
     put_tatoeba(mirror, lines)
-    source, target = direction
-    task = make_task("tatoeba", train=120, valid=15, test=20, seed=3, source=source, target=target)
+    sizes = dict(valid=15, test=20)
+    task = make_task("tatoeba", train=120, seed=3, **sizes)
     assert (len(task.train), len(task.valid), len(task.test)) == (120, 15, 20)
     assert leaks(task) == set()
     assert len(set(task.train)) == 120
-    again = make_task("tatoeba", train=90, valid=15, test=20, seed=3, source=source, target=target)
+    again = make_task("tatoeba", train=90, seed=3, **sizes)
     assert (again.test, again.valid, again.train) == (task.test, task.valid, task.train[:90])
-    assert (
-        make_task(
-            "tatoeba", train=120, valid=15, test=20, seed=4, source=source, target=target
-        ).test
-        != task.test
-    )
-    turned = make_task(
-        "tatoeba", train=120, valid=15, test=20, seed=3, source=target, target=source
-    )
-    # one split for both directions
-    assert [pair[1::-1] for pair in turned.test] == [pair[:2] for pair in task.test]
+    assert make_task("tatoeba", train=120, seed=4, **sizes).test != task.test
     assert task.attribution == "by the makers of tatoeba-fra-eng"
     with pytest.raises(ValueError, match="fixed collection"):
         task.unseen(1, seed=0)
 
 
-def test_long_sentences_and_rare_words(mirror):
+def test_long_sentences_and_rare_words(mirror, monkeypatch):
+    monkeypatch.setattr(corpora, "MOST_WORDS", 3)
     put_tatoeba(
         mirror, [(f"one {w} two", "un deux") for w in LETTERS] + [("one two " * 6, "non")] * 3
     )
     # All translations are the same, so one test sentence would take every training pair with it.
     with pytest.raises(ValueError, match="train asks for 1 pairs"):
-        make_task("tatoeba", train=1, valid=0, test=1, max_words=3)
-    task = make_task("tatoeba", train=100, valid=0, test=0, max_words=3)
+        make_task("tatoeba", train=1, valid=0, test=1)
+    task = make_task("tatoeba", train=100, valid=0, test=0)
     assert task.source_vocab.tokens[4:] == ("one", "two")
     assert task.target_vocab.tokens[4:] == ("deux", "un")
     assert task.source_vocab.encode(("one", "aa")) == [4, UNK]
     assert max(len(pair.source) for pair in task.train) == 3
-    with pytest.raises(ValueError, match="train asks for 500 pairs, but with max_words=3"):
-        make_task("tatoeba", train=500, valid=0, test=0, max_words=3)
-    assert_refused("max_words", make_task, "tatoeba", train=1, max_words=0)
+    with pytest.raises(ValueError, match="train asks for 500 pairs, but of up to 3 words"):
+        make_task("tatoeba", train=500, valid=0, test=0)
 
 
 def put_alibi(mirror, links="0-0 1p2 2-1 "):
