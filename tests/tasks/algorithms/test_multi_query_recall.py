@@ -37,11 +37,8 @@ def test_there_are_as_many_keys_and_values_as_asked_for():
     assert set(target.unique().tolist()) == {PAD, *range(FIRST + 6, FIRST + 9)}
 
 
-def test_batches_depend_on_the_seed_and_have_all_sizes():
+def test_batches_have_all_sizes():
     batches = RecallBatches((2, 4), 3, seed=1)
-    again = RecallBatches((2, 4), 3, seed=1)
-    assert all(torch.equal(a, b) for a, b in zip(batches.batch(7), again.batch(7)))
-    assert not torch.equal(batches.batch(0).tokens[0], RecallBatches((2, 4), 3).batch(0).tokens[0])
     assert {batches.batch(step).tokens.shape[1] for step in range(20)} == {6, 12}
 
 
