@@ -7,14 +7,13 @@ import torch
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from refusing import refusals
+from task_data import seeded
 
 from attnbook.figures import COLORS, episode_rows
 
 
 def drawn(**options):
-    pictures = torch.randint(
-        256, (2, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
-    )
+    pictures = torch.randint(256, (2, 3, 8, 8), dtype=torch.uint8, generator=seeded())
     return episode_rows(pictures, torch.tensor([[0, 2, 1], [1, 0, 2]]), pictures[:, 0], **options)
 
 

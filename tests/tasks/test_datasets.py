@@ -13,6 +13,7 @@ import pooch
 import pytest
 from patience import HANGS, eventually
 from refusing import assert_refused
+from task_data import real
 
 from attnbook.tasks import datasets
 
@@ -240,9 +241,7 @@ def test_every_data_set_of_the_registry_is_read_by_a_loader():
     assert not {name for name in names if f'"{name}"' not in source}
 
 
-@pytest.mark.skipif(
-    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
-)
+@real
 def test_every_file_of_the_mirror_is_what_the_registry_says():
     here = [key for key in datasets.read_registry() if datasets.available(*key)]
     assert here

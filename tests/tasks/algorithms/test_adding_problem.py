@@ -5,12 +5,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import refusals
+from task_data import seeded
 
 from attnbook.tasks.algorithms import adding_problem
 
 
 def draw(kind="adding", length=50, count=400, seed=0):
-    return adding_problem.draw(kind, length, count, torch.Generator().manual_seed(seed))
+    return adding_problem.draw(kind, length, count, seeded(seed))
 
 
 @given(st.sampled_from(adding_problem.KINDS), st.integers(10, 60), st.integers(0, 5))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from refusing import assert_refused
+from task_data import seeded
 
 from attnbook.tasks.decisions.bandits import (
     UCB1,
@@ -38,7 +39,7 @@ POLICIES = {
 
 def test_the_same_seed_gives_the_same_worlds_and_luck():
     one, two = Bandits(3, 6), Bandits(3, 6)
-    actions = torch.randint(3, (6, 50), generator=torch.Generator().manual_seed(1))
+    actions = torch.randint(3, (6, 50), generator=seeded(1))
     for seed, same in ((7, True), (8, False)):
         first, second = one.reset(7, 50), two.reset(seed, 50)
         assert torch.equal(first, second) and torch.equal(one.chances, two.chances) is same
@@ -62,7 +63,7 @@ def test_arms_pay_with_their_chance():
     assert world.chances.min() >= 0
     assert world.chances.max() <= 1
     assert abs(float(world.chances.mean()) - 0.5) < 0.02
-    arm = torch.randint(4, (500,), generator=torch.Generator().manual_seed(2))
+    arm = torch.randint(4, (500,), generator=seeded(2))
     paid = torch.stack([world.step(arm).reward for _ in range(200)]).mean(0)
     chance = world.chances[torch.arange(500), arm]
     assert (
@@ -200,7 +201,7 @@ def test_thompson_draws_from_the_posterior():
     expected = float((density * below).mean())
 
     def share(policy):
-        policy.generator = torch.Generator().manual_seed(0)
+        policy.generator = seeded()
         draws = policy.score(wins.expand(40_000, 2), losses.expand(40_000, 2), 5)
         return float((draws.argmax(1) == 0).float().mean())
 

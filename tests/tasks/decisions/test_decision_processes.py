@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from refusing import assert_refused
+from task_data import seeded
 
 from attnbook.tasks.decisions.bandits import RandomPolicy
 from attnbook.tasks.decisions.decision_processes import (
@@ -38,7 +39,7 @@ def test_moves_and_rewards_follow_the_world():
     world.reset(5, 1)
     counts, sums = np.zeros((3, 2, 3)), np.zeros((3, 2))
     squares, state = np.zeros((3, 2)), 0
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     for _ in range(2999):
         action = torch.randint(2, (1,), generator=generator)
         outcome = world.step(action)
@@ -111,7 +112,7 @@ def expected_return(p, mean, rules, horizon):
 
 
 def test_value_iteration_against_every_rule():
-    generator = torch.Generator().manual_seed(3)
+    generator = seeded(3)
     for _ in range(4):
         p = torch.rand(1, 2, 2, 2, generator=generator, dtype=torch.float64)
         p = p / p.sum(-1, keepdim=True)
@@ -182,7 +183,7 @@ def test_beliefs_are_counted_by_hand():
 def test_psrl_draws_from_its_posterior():
     world, policy = DecisionProcesses(1, states=2, actions=2), PSRL()
     world.reset(0, 20_000)
-    policy.start(world, 20_000, torch.Generator().manual_seed(0))
+    policy.start(world, 20_000, seeded())
     policy.moves[:, 0, 0, 1] = 3
     policy.visits[:, 0, 0], policy.rewards[:, 0, 0] = 3, 9
     p, mean = policy.believe()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusing import refusals
 from scipy.spatial import ConvexHull
+from task_data import seeded
 
 from attnbook.tasks.geometry import hulls, tours, triangulations
 
@@ -26,7 +27,7 @@ def qhull(points):
 
 
 def rand(*shape, seed=0):
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+    return torch.rand(*shape, generator=seeded(seed))
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 10, 50])
@@ -37,7 +38,7 @@ def test_every_hull_is_that_of_qhull(n):
 
 def test_rows_of_their_own_length_and_far_sizes():
     points = rand(120, 40, 2) * 1000 - 300
-    lengths = torch.randint(3, 41, (120,), generator=torch.Generator().manual_seed(1))
+    lengths = torch.randint(3, 41, (120,), generator=seeded(1))
     corners = rows_of(hulls.convex_hulls(points, lengths))
     assert corners == [qhull(row[:n]) for row, n in zip(points, lengths)]
     # a row alone, without its padding
@@ -46,14 +47,14 @@ def test_rows_of_their_own_length_and_far_sizes():
 
 @pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-170, 1e170, 1e300])
 def test_the_size_of_a_figure_does_not_matter(size):
-    points = torch.rand(20, 12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    points = torch.rand(20, 12, 2, dtype=torch.float64, generator=seeded())
     points[0, :5] = torch.tensor([[0.0, 0.0], [1, 0], [1, 1], [0, 1], [0.5, 0.5]])
     same = (points * size) / size
     assert torch.equal(hulls.convex_hulls(points * size), hulls.convex_hulls(same))
 
 
 def test_what_stands_in_the_padding_does_not_matter():
-    points = torch.rand(3, 6, 2, generator=torch.Generator().manual_seed(0))
+    points = torch.rand(3, 6, 2, generator=seeded())
     lengths = torch.tensor([6, 4, 3])
     filled = points.masked_fill((torch.arange(6) >= lengths[:, None])[..., None], torch.nan)
     for solve in (hulls.convex_hulls, tours.taught_tours, triangulations.delaunay):
@@ -64,7 +65,7 @@ def test_what_stands_in_the_padding_does_not_matter():
 
 def test_all_points_of_a_circle_are_corners():
     angle = torch.arange(60, dtype=torch.float64) * (2 * torch.pi / 60)
-    order = torch.randperm(60, generator=torch.Generator().manual_seed(0))
+    order = torch.randperm(60, generator=seeded())
     circle = torch.stack([angle.cos(), angle.sin()], 1)[order]
     (corners,) = rows_of(hulls.convex_hulls(circle[None]))
     assert corners == qhull(circle) and len(corners) == 60 and corners[0] == 0
@@ -112,7 +113,7 @@ def test_points_on_lines_and_equal_points(points):
 @pytest.mark.parametrize("draw", [torch.rand, torch.randn])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_of_equal_points_the_lowest_index_counts_and_padding_never(draw, dtype):
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded()
     points = draw(300, 4, 2, dtype=dtype, generator=generator)
     lengths = torch.randint(1, 5, (300,), generator=generator)
     twice = torch.cat([points, points.flip(1)], 1)

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import refusals
+from task_data import seeded
 
 from attnbook.tasks.geometry import points, tours
 from attnbook.tasks.geometry.hulls import convex_hulls
@@ -14,7 +15,7 @@ from attnbook.tasks.geometry.triangulations import delaunay
 
 
 def draw(kind="hulls", n=8, count=20, seed=0):
-    return points.draw(kind, n, count, torch.Generator().manual_seed(seed))
+    return points.draw(kind, n, count, seeded(seed))
 
 
 def solved(kind, row):

@@ -10,12 +10,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import assert_refused, refusals
+from task_data import seeded
 
 from attnbook.tasks.geometry import hulls, tours, triangulations
 
 
 def rand(*shape, seed=0):
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+    return torch.rand(*shape, generator=seeded(seed))
 
 
 def length_of(points, walk):
@@ -59,7 +60,7 @@ def test_thirteen_cities_round_a_circle():
 
 def test_rows_of_their_own_length_and_many_parts(monkeypatch):
     points = rand(30, 8, 2)
-    lengths = torch.randint(3, 9, (30,), generator=torch.Generator().manual_seed(0))
+    lengths = torch.randint(3, 9, (30,), generator=seeded())
     solved = tours.taught_tours(points, lengths)
     for row, n, walk in zip(points, lengths.tolist(), solved.tolist()):
         assert walk == tours.taught_tours(row[None, :n])[0].tolist() + [-1] * (8 - n)
@@ -147,9 +148,7 @@ def test_nearest_neighbour_and_farthest_insertion_step_by_step():
 def test_two_opt_never_lengthens_and_ends_where_no_exchange_helps():
     points = rand(8, 15, 2, seed=5)
     matrix = tours.distances(points)
-    before = torch.stack(
-        [torch.randperm(15, generator=torch.Generator().manual_seed(k)) for k in range(8)]
-    )
+    before = torch.stack([torch.randperm(15, generator=seeded(k)) for k in range(8)])
     copy = before.clone()
     after = tours.two_opt(matrix, before)
     assert torch.equal(before, copy)  # the argument stays
@@ -213,7 +212,7 @@ def test_points_that_are_not_finite_have_no_tour(teacher):
 
 
 def test_whole_distances_are_distances():
-    points = 1000 * torch.rand(3, 9, 2, generator=torch.Generator().manual_seed(0))
+    points = 1000 * torch.rand(3, 9, 2, generator=seeded())
     matrix = tours.distances(points).round()
     whole, start = matrix.long(), torch.arange(9).expand(3, 9)
     for solve in (

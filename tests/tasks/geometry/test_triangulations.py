@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import assert_refused
+from task_data import seeded
 
 from attnbook.tasks.geometry import triangulations
 
@@ -48,7 +49,7 @@ def incentre(a, b, c):
 
 @given(st.integers(0, 2000), st.integers(3, 9))
 def test_triangles_by_definition_in_the_order_of_their_incentres(seed, n):
-    points = torch.rand(1, n, 2, generator=torch.Generator().manual_seed(seed))
+    points = torch.rand(1, n, 2, generator=seeded(seed))
     answer = triangulations.triangles_of(triangulations.delaunay(points)[0].tolist())
     plain = points[0].double().tolist()
     assert len(answer) == len(set(answer)) and set(answer) == by_definition(plain)
@@ -132,7 +133,7 @@ def test_a_report_takes_the_set_of_triangles():
 
 @given(st.integers(0, 2000), st.integers(3, 8))
 def test_few_points_are_triangulated_as_many_are(seed, n):
-    points = torch.rand(4, n, 2, generator=torch.Generator().manual_seed(seed))
+    points = torch.rand(4, n, 2, generator=seeded(seed))
     together = triangulations.delaunay(points)
     with mock.patch.object(triangulations, "_FEW", 0):
         assert torch.equal(together, triangulations.delaunay(points))

@@ -3,17 +3,13 @@ their known lengths.
 """
 
 import math
-import os
 
 import pytest
 import torch
 from refusing import assert_refused
+from task_data import real
 
 from attnbook.tasks.geometry import tours, tsplib
-
-real = pytest.mark.skipif(
-    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
-)
 
 SQUARE = """NAME : four4
 COMMENT : 4 corners: (made up)

@@ -3,7 +3,6 @@ made here and, at hand, on the real one.
 """
 
 import io
-import os
 import zipfile
 from types import SimpleNamespace
 
@@ -13,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import assert_refused
+from task_data import real, seeded
 
 from attnbook.tasks.images import few_shot_episodes, omniglot, strokes
 from attnbook.tasks.images.few_shot_episodes import (
@@ -22,10 +22,6 @@ from attnbook.tasks.images.few_shot_episodes import (
     draw_episodes,
     with_mirrors,
     with_rotations,
-)
-
-real = pytest.mark.skipif(
-    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
 )
 
 
@@ -91,15 +87,9 @@ def by_hand(picture, J, t):
 
 
 def test_a_picture_is_bent_by_an_affine_map_of_its_own():
-    pictures = (torch.rand(2, 3, 9, 9, generator=torch.Generator().manual_seed(0)) * 255).to(
-        torch.uint8
-    )
-    got = bent(pictures, 0.3, torch.Generator().manual_seed(1))
-    maps = (
-        ((2 * torch.rand(6, 2, 3, generator=torch.Generator().manual_seed(1)) - 1) * 0.3)
-        .double()
-        .numpy()
-    )
+    pictures = (torch.rand(2, 3, 9, 9, generator=seeded()) * 255).to(torch.uint8)
+    got = bent(pictures, 0.3, seeded(1))
+    maps = ((2 * torch.rand(6, 2, 3, generator=seeded(1)) - 1) * 0.3).double().numpy()
     assert got.dtype == torch.uint8 and got.shape == pictures.shape
     for k, (before, after) in enumerate(zip(pictures.flatten(0, 1), got.flatten(0, 1))):
         assert (
@@ -126,7 +116,7 @@ def test_bent_batches_are_those_of_the_same_episodes():
 
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), st.integers(0, 50))
 def test_an_episode_is_what_it_says(ways, shots, queries, seed):
-    batch = draw_episodes(coded(7, 8), ways, shots, queries, 6, torch.Generator().manual_seed(seed))
+    batch = draw_episodes(coded(7, 8), ways, shots, queries, 6, seeded(seed))
     assert batch.support.shape == (6, ways * shots, 3, 3)
     assert batch.query.shape == (6, queries, 3, 3)
     assert batch.labels.dtype == batch.answers.dtype == torch.int64
@@ -153,7 +143,7 @@ def by_chance(batch, ways):
 
 
 def test_labels_places_and_answers_are_drawn_evenly():
-    batch = draw_episodes(coded(7, 8), 4, 2, 3, 4000, torch.Generator().manual_seed(0))
+    batch = draw_episodes(coded(7, 8), 4, 2, 3, 4000, seeded())
     assert by_chance(batch, 4) < 0.05  # seven standard errors
     in_order = batch._replace(labels=batch.labels.sort(1).values)
     assert by_chance(in_order, 4) > 0.5
@@ -176,7 +166,7 @@ def test_every_number_of_shots_comes_up():
     ],
 )
 def test_known_wrong_versions_are_told_apart(mistake, fault, monkeypatch):
-    g = torch.Generator().manual_seed(0)
+    g = seeded()
     if mistake.startswith("classes"):
         topk = torch.Tensor.topk
 
@@ -243,7 +233,7 @@ def test_mirrored_classes_are_classes_of_their_own():
 
 def nearest(pictures, count=500, seed=0):
     """How often the nearest of five pictures, pixel by pixel, is of the query's class."""
-    batch = draw_episodes(pictures, 5, 1, 1, count, torch.Generator().manual_seed(seed))
+    batch = draw_episodes(pictures, 5, 1, 1, count, seeded(seed))
     near = torch.cdist(batch.query.flatten(2).float(), batch.support.flatten(2).float()).argmin(-1)
     return float((batch.labels.gather(1, near) == batch.answers).double().mean())
 
@@ -386,8 +376,6 @@ def test_no_loop_runs_over_the_batch(monkeypatch):
     counts = []
     for count in (1, 100):
         calls.clear()
-        few_shot_episodes.draw_episodes(
-            coded(7, 8), 3, 2, 2, count, torch.Generator().manual_seed(0)
-        )
+        few_shot_episodes.draw_episodes(coded(7, 8), 3, 2, 2, count, seeded())
         counts.append(len(calls))
     assert counts[0] == counts[1] > 0

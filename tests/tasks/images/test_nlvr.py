@@ -1,20 +1,15 @@
 """NLVR: first on a small file made here, then, where the data is at hand, on the real one."""
 
 import json
-import os
 
-import pytest
 import torch
 from refusing import assert_refused
+from task_data import real
 
 from attnbook.tasks import UNK
 from attnbook.tasks.images import nlvr
 from attnbook.tasks.images.captioned_pictures import Box
 from attnbook.tasks.images.nlvr import Item, Statement
-
-real = pytest.mark.skipif(
-    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
-)
 
 
 def scene(*boxes):

@@ -1,12 +1,11 @@
 """Windows of characters: what they hold, and that held-out text is scored once."""
 
-import os
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from refusing import refusals
+from task_data import real
 
 from attnbook.tasks.text.characters import (
     CharacterWindows,
@@ -85,9 +84,7 @@ def test_tiny_shakespeare_is_read_as_it_is(mirror):
     assert shakespeare() == "First Citizen:\nSpeak, speak.\n"
 
 
-@pytest.mark.skipif(
-    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
-)
+@real
 def test_tiny_shakespeare():
     text = shakespeare()
     assert len(text) == 1_115_394 and len(set(text)) == 65 and text.startswith("First Citizen:\n")

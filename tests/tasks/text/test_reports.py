@@ -1,6 +1,7 @@
 import pytest
 import torch
 from refusing import assert_refused
+from task_data import seeded
 
 from attnbook.tasks import BOS, EOS
 from attnbook.tasks.text.reports import (
@@ -21,7 +22,7 @@ WORDS = vocabulary()
 
 
 def some(sentences=9, batch=200, seed=0, **options):
-    return draw(sentences, batch, torch.Generator().manual_seed(seed), **options)
+    return draw(sentences, batch, seeded(seed), **options)
 
 
 def sentences_of(row):

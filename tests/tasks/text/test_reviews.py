@@ -3,19 +3,15 @@ on the data itself.
 """
 
 import io
-import os
 import zipfile
 
 import pytest
 import torch
 from refusing import refusals
+from task_data import real
 
 from attnbook.tasks import Vocabulary
 from attnbook.tasks.text import reviews
-
-real = pytest.mark.skipif(
-    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
-)
 
 
 def test_the_deciding_word_decides_and_no_other_adjective_does():

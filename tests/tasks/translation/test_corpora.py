@@ -4,19 +4,15 @@ the real ones.
 
 import gzip
 import io
-import os
 import zipfile
 
 import pytest
 from refusing import assert_refused
+from task_data import real
 
 from attnbook.tasks import UNK, make_task
 from attnbook.tasks.translation import corpora
 from attnbook.tasks.translation.alignments import alignment_error_rate
-
-real = pytest.mark.skipif(
-    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
-)
 
 
 def put_tatoeba(mirror, lines):
