@@ -33,12 +33,8 @@ def test_markers_lengths_and_targets_hold_for_every_sequence(kind, length, seed)
             assert marker == (-1 if t in (0, n - 1) else 1 if t in marked else 0)
         neutral = 1.0 if kind == "multiplication" else 0.0
         a, b = (neutral if t == 0 else x[t][0] for t in marked)
-        expected = {
-            "adding": 0.5 + (a + b) / 4,
-            "multiplication": a * b,
-            "order": 0.5 + (a - b) / 4,
-        }[kind]
-        assert abs(target - expected) < 1e-6
+        wanted = {"adding": 0.5 + (a + b) / 4, "multiplication": a * b, "order": 0.5 + (a - b) / 4}
+        assert abs(target - wanted[kind]) < 1e-6
 
 
 @pytest.mark.parametrize("kind", adding_problem.KINDS)

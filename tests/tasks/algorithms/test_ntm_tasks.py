@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import refusals
+from task_data import seeded as gen
 
 from attnbook.tasks.algorithms import ntm_tasks
 from attnbook.tasks.algorithms.ntm_tasks import (
@@ -20,10 +21,6 @@ from attnbook.tasks.algorithms.ntm_tasks import (
     optimal_n_grams,
 )
 from attnbook.training.losses.bits import score_bits
-
-
-def gen(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def rows(batch):
@@ -37,10 +34,6 @@ RECALLED = [
     ("associative-recall", {}),
     ("priority-sort", {}),
 ]
-
-
-# What holds for all tasks that recall
-# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "settings"), RECALLED)
@@ -82,12 +75,9 @@ def test_a_model_that_says_what_it_is_shown_is_no_better_than_a_guess(kind, sett
     assert score_bits(echo, batch)["per_bit"] > 1
     leaking = AlgorithmBatch(batch.inputs.clone(), batch.targets, batch.mask)
     width = min(batch.inputs.shape[2], batch.targets.shape[2])
-    leaking.inputs[batch.mask] = torch.nn.functional.pad(
-        batch.targets, (0, batch.inputs.shape[2] - width)
-    )[batch.mask]
+    shown = torch.nn.functional.pad(batch.targets, (0, batch.inputs.shape[2] - width))
+    leaking.inputs[batch.mask] = shown[batch.mask]
     assert score_bits(echo, leaking)["per_bit"] < 0.01, "the same model on targets that are shown"
-    with pytest.raises(AssertionError):
-        assert (leaking.inputs[leaking.mask] == 0).all()
 
 
 def test_a_bit_of_the_source_is_not_shown_before_it_is_asked_for():
@@ -102,25 +92,10 @@ def test_a_bit_of_the_source_is_not_shown_before_it_is_asked_for():
 
 def test_the_sizes_of_the_paper():
     """Widths, and the steps of the largest example of each task."""
-    assert [ntm_tasks.widths(kind) for kind in ntm_tasks.KINDS] == [
-        (9, 8),
-        (10, 9),
-        (8, 6),
-        (1, 1),
-        (10, 8),
-    ]
-    longest = {
-        "copy": 41,
-        "repeat-copy": 112,
-        "associative-recall": 32,
-        "n-grams": 200,
-        "priority-sort": 37,
-    }
-    assert {kind: draw(kind, 2000, gen()).mask.shape[1] for kind in ntm_tasks.KINDS} == longest
-
-
-# Each task
-# ------------------------------------------------------------------------------
+    widths = [ntm_tasks.widths(kind) for kind in ntm_tasks.KINDS]
+    assert widths == [(9, 8), (10, 9), (8, 6), (1, 1), (10, 8)]
+    longest = [draw(kind, 2000, gen()).mask.shape[1] for kind in ntm_tasks.KINDS]
+    assert longest == [41, 112, 32, 200, 37]
 
 
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 5), st.booleans())
@@ -148,22 +123,14 @@ def test_copy_draws_every_length_and_fair_bits():
     counts = torch.bincount(batch.mask.sum(1), minlength=21)
     assert counts[0] == 0 and counts[1:].min() > 130 and counts.max() < 280
     assert abs(float(batch.targets[batch.mask].mean()) - 0.5) < 0.01
-    lengths = {
-        AlgorithmBatches("copy", 3, length=(1, 4), together=True)
-        .batch(step)
-        .mask.sum(1)
-        .max()
-        .item()
-        for step in range(60)
-    }
-    assert lengths == {1, 2, 3, 4}
+    batches = AlgorithmBatches("copy", 3, length=(1, 4), together=True)
+    assert {int(batches.batch(step).mask.sum(1).max()) for step in range(60)} == {1, 2, 3, 4}
 
 
 @given(st.integers(0, 8))
 def test_repeat_copy_row_by_row(seed):
-    batch = draw(
-        "repeat-copy", 20, gen(seed), bits=3, length=(1, 4), repeats=(1, 5), counted=(1, 5)
-    )
+    sizes = dict(bits=3, length=(1, 4), repeats=(1, 5), counted=(1, 5))
+    batch = draw("repeat-copy", 20, gen(seed), **sizes)
     for x, y, counts in rows(batch):
         n = next(t for t, step in enumerate(x) if step[3])
         r = (sum(counts) - 1) / n
@@ -203,9 +170,8 @@ def test_associative_recall_row_by_row(seed, item):
         query = [step[:6] for step in x[query_start + 1 : last]]
         told = [y[t] for t in range(last + 1, last + 1 + item)]
         assert any(items[i] == query and items[i + 1] == told for i in range(k - 1))
-        assert [t for t, counted in enumerate(counts) if counted] == list(
-            range(last + 1, last + 1 + item)
-        )
+        recalled = [t for t, counted in enumerate(counts) if counted]
+        assert recalled == list(range(last + 1, last + 1 + item))
         for t in (*starts, query_start, last):
             assert x[t][:6] == [0] * 6
 
@@ -227,10 +193,6 @@ def test_priority_sort_row_by_row(seed):
         assert all(-1 <= step[4] < 1 for step in x)
     priorities = draw("priority-sort", 500, gen()).inputs[:, :20, 8]
     assert abs(float(priorities.mean())) < 0.02 and abs(float(priorities.var()) - 1 / 3) < 0.01
-
-
-# n-grams
-# ------------------------------------------------------------------------------
 
 
 def posterior_mean(ones, zeros, points=4000):
@@ -288,9 +250,8 @@ def test_the_source_follows_its_table():
     law.
     """
     bits = draw("n-grams", 3000, gen(), n=1, length=400).targets[..., 0]
-    assert torch.corrcoef(torch.stack([bits[:, 0], bits[:, 1:].mean(1)]))[0, 1] > 0.6, (
-        "the first bit is drawn from it too"
-    )
+    # the first bit is drawn from it too
+    assert torch.corrcoef(torch.stack([bits[:, 0], bits[:, 1:].mean(1)]))[0, 1] > 0.6
     share = bits.mean(1).sort().values
     for q in (0.1, 0.25, 0.5, 0.75, 0.9):
         assert abs(float(share[int(q * 3000)]) - math.sin(math.pi / 2 * q) ** 2) < 0.03
@@ -305,9 +266,8 @@ def test_a_context_decides_the_next_bit_and_the_first_bits_are_tosses():
     )
     known = shares[~shares.isnan().any(1)]
     within = torch.corrcoef(known.T)
-    assert (within - torch.eye(4)).abs().max() < 0.25, (
-        "the probabilities of the contexts are independent"
-    )
+    # the probabilities of the contexts are independent
+    assert (within - torch.eye(4)).abs().max() < 0.25
     assert known.std() > 0.3
 
 
@@ -318,23 +278,17 @@ def test_short_sequences_have_no_context(length):
     assert told.shape == (2, length) and (told == 0.5).all()
 
 
-# Growing, arguments
-# ------------------------------------------------------------------------------
-
-
 def test_growing_batches_begin_with_the_least_and_reach_the_most():
     batches = AlgorithmBatches("copy", 200, length=(2, 10), grow=40)
     most = [int(batches.batch(step).mask.sum(1).max()) for step in (0, 10, 20, 39, 40, 1000)]
     assert most == [2, 4, 6, 9, 10, 10]
-    assert int(AlgorithmBatches("copy", 200, grow=19).batch(1).mask.sum(1).max()) == 2, (
-        "the default range grows as well"
-    )
+    # the default range grows as well
+    assert int(AlgorithmBatches("copy", 200, grow=19).batch(1).mask.sum(1).max()) == 2
     assert AlgorithmBatches("associative-recall", 100, grow=8).batch(0).mask.shape[1] == 16
     for step, n in ((0, 2), (2, 2), (3, 3), (9, 5), (10, 6), (50, 6)):
         grown = AlgorithmBatches("n-grams", 4, seed=3, grow=10).batch(step)
-        assert torch.equal(
-            grown.targets, draw("n-grams", 4, gen(3 * 1_000_003 + step), n=n).targets
-        ), f"step {step} has n = {n}"
+        expected = draw("n-grams", 4, gen(3 * 1_000_003 + step), n=n)
+        assert torch.equal(grown.targets, expected.targets), f"step {step} has n = {n}"
 
 
 test_wrong_arguments_are_named = refusals(

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from refusing import assert_refused, refusals
 from task_data import seeded
 
 from attnbook.tasks.decisions.bandits import (
@@ -34,7 +34,9 @@ POLICIES = {
 }
 
 
-# Environments
+def earned(policy, *, seed, count):
+    """What a policy earns in each of many worlds."""
+    return play(Bandits(5, 10), policy, seed=seed, count=count, keep_inputs=False).rewards.sum(1)
 
 
 def test_the_same_seed_gives_the_same_worlds_and_luck():
@@ -66,10 +68,8 @@ def test_arms_pay_with_their_chance():
     arm = torch.randint(4, (500,), generator=seeded(2))
     paid = torch.stack([world.step(arm).reward for _ in range(200)]).mean(0)
     chance = world.chances[torch.arange(500), arm]
-    assert (
-        float(((paid - chance).abs() / (chance * (1 - chance) / 200).sqrt().clamp(min=1e-3)).mean())
-        < 1.2
-    )
+    deviation = (chance * (1 - chance) / 200).sqrt().clamp(min=1e-3)
+    assert ((paid - chance).abs() / deviation).mean() < 1.2
 
 
 def test_the_input_holds_the_last_action_and_reward_and_nothing_newer():
@@ -90,22 +90,13 @@ def test_no_policy_beats_the_best_one_there_is(name):
     """What a policy that saw the chances, or its worlds' luck, would do; all lie between random
     and the exact optimum.
     """
-    got = estimate(
-        play(Bandits(5, 10), POLICIES[name](), seed=11, count=8000, keep_inputs=False).rewards.sum(
-            1
-        )
-    )
+    got = estimate(earned(POLICIES[name](), seed=11, count=8000))
     assert got.mean - 2 * got.half_width < bayes_value(5, 10) and got.mean > 4.9
 
 
 def test_errors_name_the_argument():
-    for kwargs, word in (
-        (dict(arms=1), "arms"),
-        (dict(pulls=0), "pulls"),
-        (dict(pulls=2.0), "pulls"),
-    ):
-        with pytest.raises(ValueError, match=word):
-            Bandits(**kwargs)
+    assert_refused("arms", Bandits, arms=1)
+    assert_refused("pulls", Bandits, pulls=0)
     world = Bandits(3, 1)
     with pytest.raises(ValueError, match="reset"):
         world.step(torch.zeros(1, dtype=torch.int64))
@@ -130,9 +121,6 @@ def test_an_estimate_is_a_mean_and_its_interval():
     got = estimate(x)
     assert got.mean == pytest.approx(49.5)
     assert got.half_width == pytest.approx(1.96 * np.std(np.arange(100.0), ddof=1) / 10)
-
-
-# Policies, one world at a time
 
 
 def ucb_by_hand(actions, rewards, arms, untried_first=True):
@@ -214,9 +202,8 @@ def test_policies_start_anew_in_new_worlds():
     used, fresh = Thompson(), Thompson()
     world = Bandits(3, 20)
     play(world, used, seed=1, count=40)
-    assert torch.equal(
-        play(world, used, seed=2, count=40).actions, play(world, fresh, seed=2, count=40).actions
-    )
+    again, first = (play(world, policy, seed=2, count=40).actions for policy in (used, fresh))
+    assert torch.equal(again, first)
 
 
 def test_knowing_the_best_arm_earns_its_chance():
@@ -224,9 +211,6 @@ def test_knowing_the_best_arm_earns_its_chance():
     played = play(world, BestArm(), seed=3, count=4000, keep_inputs=False)
     # the largest of five uniform numbers
     assert float(played.rewards.mean()) == pytest.approx(5 / 6, abs=0.01)
-
-
-# The index
 
 
 @cache
@@ -261,9 +245,8 @@ def test_the_finite_index_is_the_best_reward_a_pull():
     for left in range(1, 11):
         for wins in range(0, 11 - left):
             for losses in range(0, 11 - left - wins):
-                assert float(table[left, wins, losses]) == pytest.approx(
-                    index_by_ratio(left, wins, losses), abs=5e-4
-                ), (left, wins, losses)
+                expected = pytest.approx(index_by_ratio(left, wins, losses), abs=5e-4)
+                assert float(table[left, wins, losses]) == expected, (left, wins, losses)
     assert float(table[5, 4, 4]) == -1 and float(table[0].max()) == -1
 
 
@@ -316,10 +299,8 @@ def test_the_best_value_by_enumeration():
         for arm in (0, 1):
             wins, n = sum(r for a, r in history if a == arm), sum(a == arm for a, _ in history)
             p = Fraction(wins + 1, n + 2)
-            options.append(
-                p * (1 + best((*history, (arm, 1)), left - 1))
-                + (1 - p) * best((*history, (arm, 0)), left - 1)
-            )
+            won, lost = (best((*history, (arm, reward)), left - 1) for reward in (1, 0))
+            options.append(p * (1 + won) + (1 - p) * lost)
         return max(options)
 
     assert bayes_value(2, 5) == pytest.approx(float(best((), 5)), abs=1e-12)
@@ -327,19 +308,13 @@ def test_the_best_value_by_enumeration():
 
 def test_simulated_and_exact_values_agree():
     table = finite_horizon_index(10)
-    got = estimate(
-        play(Bandits(5, 10), Indexed(table), seed=21, count=20_000, keep_inputs=False).rewards.sum(
-            1
-        )
-    )
+    got = estimate(earned(Indexed(table), seed=21, count=20_000))
     assert abs(got.mean - bayes_value(5, 10, by_index(table))) < 2.5 * got.half_width
 
 
-def test_errors_of_the_index():
-    for begin, call in (
-        ("pulls", lambda: finite_horizon_index(0)),
-        ("pulls", lambda: finite_horizon_index(201)),
-        ("pulls", lambda: bayes_value(2, -1)),
-        ("arms", lambda: bayes_value(0, 2)),
-    ):
-        assert_refused(begin, call)
+test_errors_of_the_index = refusals(
+    ("pulls", lambda: finite_horizon_index(0)),
+    ("pulls", lambda: finite_horizon_index(201)),
+    ("pulls", lambda: bayes_value(2, -1)),
+    ("arms", lambda: bayes_value(0, 2)),
+)

@@ -27,9 +27,8 @@ def test_worlds_follow_their_law():
     assert p.shape == (400, 10, 5, 10)
     assert torch.allclose(p.sum(-1), torch.ones(()), atol=1e-5)
     assert p.min() >= 0
-    assert float(p.var()) == pytest.approx(9 / (100 * 11), rel=0.03), (
-        "the variance of a flat Dirichlet's entry"
-    )
+    # the variance of a flat Dirichlet's entry
+    assert float(p.var()) == pytest.approx(9 / (100 * 11), rel=0.03)
     assert float(mean.mean()) == pytest.approx(1, abs=0.02)
     assert float(mean.std()) == pytest.approx(1, abs=0.02)
 
@@ -50,10 +49,8 @@ def test_moves_and_rewards_follow_the_world():
         squares[state, int(action)] += float(reward) ** 2
         state = int(new)
     n = counts.sum(-1)
-    assert (
-        np.abs(counts / n[..., None] - world.transitions[0].numpy())
-        < 5 * np.sqrt(0.25 / n)[..., None]
-    ).all()
+    off = np.abs(counts / n[..., None] - world.transitions[0].numpy())
+    assert (off < 5 * np.sqrt(0.25 / n)[..., None]).all()
     assert (np.abs(sums / n - world.means[0].numpy()) < 4.5 / np.sqrt(n)).all()
     assert (np.abs(squares / n - (sums / n) ** 2 - 1) < 0.35).all()
 
@@ -120,14 +117,9 @@ def test_value_iteration_against_every_rule():
         plan = value_iteration(p, mean, 3)
         every = itertools.product(itertools.product(range(2), repeat=2), repeat=3)
         best = max(expected_return(p[0].numpy(), mean[0].numpy(), rules, 3) for rules in every)
-        followed = expected_return(
-            p[0].numpy(), mean[0].numpy(), plan.actions[0].flip(0).numpy(), 3
-        )
-        assert (
-            float(plan.values[0, -1, 0])
-            == pytest.approx(best, abs=1e-12)
-            == pytest.approx(followed, abs=1e-12)
-        )
+        planned = plan.actions[0].flip(0).numpy()
+        followed = expected_return(p[0].numpy(), mean[0].numpy(), planned, 3)
+        assert [best, followed] == pytest.approx([float(plan.values[0, -1, 0])] * 2, abs=1e-12)
 
 
 def test_value_iteration_of_a_batch_equals_loops():
@@ -139,12 +131,9 @@ def test_value_iteration_of_a_batch_equals_loops():
         p = world.transitions[b].double().numpy()
         mean = world.means[b].double().numpy()
         for h in range(5):
-            q = np.array(
-                [
-                    [mean[s, a] + sum(p[s, a, z] * worth[z] for z in range(4)) for a in range(3)]
-                    for s in range(4)
-                ]
-            )
+            q = np.zeros((4, 3))
+            for s, a in np.ndindex(4, 3):
+                q[s, a] = mean[s, a] + sum(p[s, a, z] * worth[z] for z in range(4))
             worth = q.max(1)
             np.testing.assert_allclose(plan.values[b, h].numpy(), worth, atol=1e-10)
             assert (plan.actions[b, h].numpy() == q.argmax(1)).all()
@@ -196,19 +185,11 @@ def test_psrl_draws_from_its_posterior():
 
 def test_plans_are_made_when_episodes_begin_and_earn_more_than_chance():
     world = DecisionProcesses(10)
-    earned = {
-        name: play(world, policy, seed=8, count=300, keep_inputs=False).rewards
-        for name, policy in (
-            ("random", RandomPolicy()),
-            ("psrl", PSRL()),
-            ("mean", EpsilonGreedyPlanner()),
-            ("best", OptimalPlanner()),
-        )
-    }
-    total = {name: float(r.sum(1).mean()) for name, r in earned.items()}
-    assert total["random"] * 1.2 < min(total["psrl"], total["mean"])
-    assert max(total["psrl"], total["mean"]) < 0.85 * total["best"]
-    by_episode = earned["psrl"].view(300, 10, 10).sum(2).mean(0)
+    policies = RandomPolicy(), PSRL(), EpsilonGreedyPlanner(), OptimalPlanner()
+    rewards = [play(world, p, seed=8, count=300, keep_inputs=False).rewards for p in policies]
+    chance, psrl, mean, best = (float(r.sum(1).mean()) for r in rewards)
+    assert chance * 1.2 < min(psrl, mean) and max(psrl, mean) < 0.85 * best
+    by_episode = rewards[1].view(300, 10, 10).sum(2).mean(0)
     assert by_episode[-1] > by_episode[0] + 3, "it learns from episode to episode"
 
 
@@ -216,20 +197,13 @@ def test_plans_are_made_when_episodes_begin_and_earn_more_than_chance():
 def test_planners_start_anew_in_new_worlds(policy):
     world, used = DecisionProcesses(2), policy()
     play(world, used, seed=1, count=10)
-    assert torch.equal(
-        play(world, used, seed=2, count=10).actions, play(world, policy(), seed=2, count=10).actions
-    )
+    again, first = (play(world, p, seed=2, count=10).actions for p in (used, policy()))
+    assert torch.equal(again, first)
 
 
 def test_errors():
-    for kwargs, word in (
-        (dict(episodes=0), "episodes"),
-        (dict(actions=1), "actions"),
-        (dict(states=0), "states"),
-        (dict(horizon=True), "horizon"),
-    ):
-        with pytest.raises(ValueError, match=word):
-            DecisionProcesses(**kwargs)
+    for name, wrong in (("episodes", 0), ("actions", 1), ("states", 0), ("horizon", 0)):
+        assert_refused(name, DecisionProcesses, **{name: wrong})
     assert_refused("transitions", value_iteration, torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 3), 4)
     assert_refused("horizon", value_iteration, torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 2), 0)
     assert_refused("epsilon", EpsilonGreedyPlanner, -0.1)
