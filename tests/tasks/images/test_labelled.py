@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from refusing import assert_refused
+from refusing import assert_refused, refusals
 
 from attnbook.tasks.archives import fetch_archive, members_digest
 from attnbook.tasks.images import color_pictures, digits
@@ -22,10 +22,12 @@ from attnbook.tasks.images.labelled import Labelled, LabelledBatches, to_floats,
 
 def some(count, classes=3):
     """Pictures whose every pixel is their number."""
-    pictures = (
-        torch.arange(count, dtype=torch.uint8)[:, None, None, None].expand(-1, 1, 8, 8).clone()
+    numbers = torch.arange(count, dtype=torch.uint8)[:, None, None, None]
+    return Labelled(
+        numbers.expand(-1, 1, 8, 8).clone(),
+        torch.arange(count) % classes,
+        tuple("abcdefg"[:classes]),
     )
-    return Labelled(pictures, torch.arange(count) % classes, tuple("abcdefg"[:classes]))
 
 
 def test_pixels_and_floats_are_inverses():
@@ -63,30 +65,17 @@ def test_epochs_and_seeds_have_orders_of_their_own():
         assert_refused("step", of_step, -1)
 
 
-@pytest.mark.parametrize(
-    "pictures, labels, words",
-    [
-        (torch.zeros(2, 1, 8, 8), torch.zeros(2, dtype=torch.long), "must be a uint8 tensor"),
-        (
-            torch.zeros(2, 2, 8, 8, dtype=torch.uint8),
-            torch.zeros(2, dtype=torch.long),
-            "pictures must have 1 or 3 colours",
-        ),
-        (
-            torch.zeros(2, 1, 8, 8, dtype=torch.uint8),
-            torch.zeros(3, dtype=torch.long),
-            r"labels must be long \(2,\)",
-        ),
-        (
-            torch.zeros(2, 1, 8, 8, dtype=torch.uint8),
-            torch.tensor([0, 3]),
-            "labels must be between 0 and 2",
-        ),
-    ],
+GREY = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+
+test_sets_that_do_not_fit_are_refused = refusals(
+    ("pictures must be a uint8", lambda: Labelled(GREY.float(), torch.tensor([0, 0]), ("a",))),
+    (
+        "pictures must have 1 or 3",
+        lambda: Labelled(GREY.expand(2, 2, 8, 8), torch.tensor([0, 0]), ("a",)),
+    ),
+    ("labels must be long (2,)", lambda: Labelled(GREY, torch.tensor([0, 0, 0]), ("a",))),
+    ("labels must be between 0 and 2", lambda: Labelled(GREY, torch.tensor([0, 3]), tuple("abc"))),
 )
-def test_sets_that_do_not_fit_are_refused(pictures, labels, words):
-    with pytest.raises(ValueError, match=words):
-        Labelled(pictures, labels, ("a", "b", "c"))
 
 
 def test_the_digits_of_scikit_learn():
@@ -102,28 +91,20 @@ def test_the_digits_of_scikit_learn():
     assert not keys[0] & keys[1]
     # the middle two pixels of a block of four lie within an eighth of a pixel of the old one: their
     # mean is near the old value
-    small = (
-        everything.pictures.double().view(-1, 8, 4, 8, 4)[:, :, 1:3, :, 1:3].mean((2, 4)) * 16 / 255
-    )
+    blocks = everything.pictures.double().view(-1, 8, 4, 8, 4)
+    small = blocks[:, :, 1:3, :, 1:3].mean((2, 4)) * 16 / 255
     assert (small - torch.from_numpy(stored.images)).abs().mean() < 0.6
     assert everything.pictures.shape[1:] == (1, 32, 32)
     assert everything.pictures.max() == 255
     assert everything.pictures.min() == 0
-    exact = digits.enlarge(torch.from_numpy(stored.images), 8)
-    assert torch.equal(
-        exact[:, 0], torch.from_numpy((stored.images * 255 / 16).round()).to(torch.uint8)
-    )
-    with pytest.raises(ValueError, match="part must"):
-        digits.small_digits("valid")
+    exact = digits.enlarge(torch.from_numpy(stored.images), 8)[:, 0].numpy()
+    assert np.array_equal(exact, (stored.images * 255 / 16).round())
+    assert_refused("part", digits.small_digits, "valid")
 
 
 def idx(array):
-    return gzip.compress(
-        b"\0\0\x08"
-        + bytes([array.ndim])
-        + struct.pack(f">{array.ndim}i", *array.shape)
-        + array.tobytes()
-    )
+    head = b"\0\0\x08" + bytes([array.ndim]) + struct.pack(f">{array.ndim}i", *array.shape)
+    return gzip.compress(head + array.tobytes())
 
 
 def test_idx_files(tmp_path):
@@ -148,10 +129,8 @@ def test_idx_files(tmp_path):
 
 def test_mnist_from_a_mirror(mirror):
     rng = np.random.default_rng(1)
-    pictures = {
-        part: rng.integers(0, 256, (n, 28, 28)).astype(np.uint8)
-        for part, n in (("train", 6), ("t10k", 4))
-    }
+    sizes = {"train": 6, "t10k": 4}
+    pictures = {p: rng.integers(0, 256, (n, 28, 28)).astype(np.uint8) for p, n in sizes.items()}
     labels = {part: rng.integers(0, 10, len(p)).astype(np.uint8) for part, p in pictures.items()}
     for part in pictures:
         mirror("mnist-t10k", f"{part}-labels-idx1-ubyte.gz", idx(labels[part]))
@@ -188,9 +167,8 @@ def test_pictures_of_an_archive(mirror):
         "train/bird/9.jpg": png((40, 50, 60)),
         "train/cat/a.txt": b"no",
     }
-    mirror(
-        "cifar-10-images", f"CIFAR-10-images-{color_pictures.CIFAR_COMMIT}.tar.gz", archive(files)
-    )
+    name = f"CIFAR-10-images-{color_pictures.CIFAR_COMMIT}.tar.gz"
+    mirror("cifar-10-images", name, archive(files))
     data = color_pictures.cifar10("train")
     # in the order of the names
     assert [data.classes[k] for k in data.labels.tolist()] == ["bird", "cat"]
@@ -201,44 +179,28 @@ def test_pictures_of_an_archive(mirror):
 
 def test_emoji_on_white(mirror):
     file = f"noto-emoji-{color_pictures.EMOJI_COMMIT}-png32.tar.gz"
-    mirror(
-        "noto-emoji",
-        file,
-        archive(
-            {
-                "png/32/emoji_u1f600.png": png((9, 9, 9), 0),
-                "png/32/emoji_u0023_20e3.png": png((0, 0, 0), 128),
-            }
-        ),
-    )
+    face, sign = "png/32/emoji_u1f600.png", "png/32/emoji_u0023_20e3.png"
+    content = archive({face: png((9, 9, 9), 0), sign: png((0, 0, 0), 128)})
+    mirror("noto-emoji", file, content)
     data = color_pictures.emoji()
     assert [data.classes[k] for k in data.labels.tolist()] == ["signs", "faces"]
     assert data.pictures[1].unique().tolist() == [255]
     assert abs(int(data.pictures[0, 0, 0, 0]) - 127) <= 1
-    mirror("noto-emoji", file, archive({"png/32/emoji_u1f600.png": png((9, 9, 9), side=16)}))
+    mirror("noto-emoji", file, archive({face: png((9, 9, 9), side=16)}))
     with pytest.raises(ValueError, match="must be 32 by 32 pixels, got \\(16, 16\\)"):
         color_pictures.emoji()
     for name in ("face.png", "emoji_uxyz.png", "emoji_u110000.png"):
         assert_refused("name", color_pictures.block_of, name)
 
 
-def test_an_archive_is_known_by_its_files_whatever_its_bytes(registry, server, cache):
+def test_an_archive_is_known_by_its_files_whatever_its_bytes(registry, server, tmp_path):
     files = {"a/1.jpg": b"one", "b/2.jpg": b"two", "notes.md": b"changes"}
     plain = archive(files)
     again = archive({"b/2.jpg": b"two", "notes.md": b"changed", "a/1.jpg": b"one"}, top="repo-2")
     wanted = lambda name: name.endswith(".jpg")  # noqa: E731
-    (cache / "x").mkdir(parents=True)
-    digests = []
-    for k, content in enumerate(
-        (
-            plain,
-            again,
-            archive({**files, "a/1.jpg": b"One"}),
-            archive({"a/1.jpg": b"one"}),
-            archive({**files, "c/1.jpg": b""}),
-        )
-    ):
-        path = cache / f"x/{k}"
+    path, digests = tmp_path / "archive", []
+    others = {**files, "a/1.jpg": b"One"}, {"a/1.jpg": b"one"}, {**files, "c/1.jpg": b""}
+    for content in (plain, again, *map(archive, others)):
         path.write_bytes(content)
         digests.append(members_digest(path, wanted))
     assert digests[0] == digests[1] and len(set(digests)) == 4
@@ -256,8 +218,3 @@ def test_an_archive_is_known_by_its_files_whatever_its_bytes(registry, server, c
     with pytest.raises(OSError, match="could not be downloaded"):
         fetch_archive("set", "file.tar.gz", server.serve("/g", 404), digests[0], wanted)
     assert_refused("name", fetch_archive, "sets", "file.tar.gz", url, digests[0], wanted)
-
-
-@pytest.fixture
-def cache(tmp_path):
-    return tmp_path / "cache"

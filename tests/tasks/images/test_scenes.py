@@ -57,9 +57,8 @@ def test_shapes_cover_what_their_formulas_say():
     }
     for shape, form in forms.items():
         exact = form.double().view(8, 100, 8, 100).mean((1, 3))
-        torch.testing.assert_close(
-            sprites[scenes.SHAPES.index(shape)].double(), exact, atol=0.06, rtol=0
-        )
+        drawn = sprites[scenes.SHAPES.index(shape)].double()
+        torch.testing.assert_close(drawn, exact, atol=0.06, rtol=0)
     assert len({tuple(s.flatten().tolist()) for s in sprites}) == 4
 
 
