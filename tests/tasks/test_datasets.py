@@ -134,9 +134,8 @@ def test_two_downloads_at_once_do_not_disturb_each_other(registry, server, cache
     from concurrent.futures import ThreadPoolExecutor
 
     for n in range(4):
-        registry(
-            "set", f"file{n}", GOOD + bytes([n]), server.serve(f"/{n}", ("drip", GOOD + bytes([n])))
-        )
+        content = GOOD + bytes([n])
+        registry("set", f"file{n}", content, server.serve(f"/{n}", ("drip", content)))
     with ThreadPoolExecutor(8) as pool:
         paths = list(pool.map(lambda n: datasets.fetch("set", f"file{n % 4}"), range(8)))
     assert [path.read_bytes()[-1] for path in paths] == [0, 1, 2, 3] * 2
@@ -175,14 +174,8 @@ def test_a_corrupt_file_in_the_mirror_is_named_and_left_alone(mirror):
     path.write_bytes(GOOD[:100])
     with pytest.raises(ValueError) as caught:
         datasets.fetch("set", "file")
-    for part in (
-        str(path),
-        sha(GOOD),
-        sha(GOOD[:100]),
-        "100 bytes, expected 2048",
-        "ATTNBOOK_DATA",
-    ):
-        assert part in str(caught.value)
+    expected = sha(GOOD), sha(GOOD[:100]), "100 bytes, expected 2048", "ATTNBOOK_DATA"
+    assert all(part in str(caught.value) for part in (str(path), *expected))
     assert tree(mirror.folder) == ["set/file"]
 
 

@@ -2,6 +2,7 @@
 points.
 """
 
+import itertools
 import random
 
 import pytest
@@ -85,12 +86,8 @@ def brute_force(points):
     for a in distinct:
         for b in distinct:
             rest = [c for c in distinct if c not in (a, b)]
-            inside = all(
-                min(a[k], b[k]) <= c[k] <= max(a[k], b[k])
-                for c in rest
-                if turn(a, b, c) == 0
-                for k in (0, 1)
-            )
+            on_line = [c for c in rest if turn(a, b, c) == 0]
+            inside = all(min(a, b) <= c <= max(a, b) for c in on_line)
             if a != b and inside and all(turn(a, b, c) >= 0 for c in rest):
                 following[a] = b
     if not following:
@@ -105,9 +102,8 @@ def brute_force(points):
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=9))
 def test_points_on_lines_and_equal_points(points):
-    assert rows_of(hulls.convex_hulls(torch.tensor([points], dtype=torch.float32))) == [
-        brute_force(points)
-    ]
+    (corners,) = rows_of(hulls.convex_hulls(torch.tensor([points], dtype=torch.float32)))
+    assert corners == brute_force(points)
 
 
 @pytest.mark.parametrize("draw", [torch.rand, torch.randn])
@@ -117,10 +113,8 @@ def test_of_equal_points_the_lowest_index_counts_and_padding_never(draw, dtype):
     points = draw(300, 4, 2, dtype=dtype, generator=generator)
     lengths = torch.randint(1, 5, (300,), generator=generator)
     twice = torch.cat([points, points.flip(1)], 1)
-    padded = rows_of(hulls.convex_hulls(twice, lengths))
-    assert padded == [
-        rows_of(hulls.convex_hulls(row[None, :n]))[0] for row, n in zip(points, lengths)
-    ]
+    alone = [hulls.convex_hulls(row[None, :n]) for row, n in zip(points, lengths)]
+    assert rows_of(hulls.convex_hulls(twice, lengths)) == [rows_of(row)[0] for row in alone]
     assert rows_of(hulls.convex_hulls(twice)) == rows_of(hulls.convex_hulls(points))
 
 
@@ -138,12 +132,9 @@ def test_shuffling_the_points_renames_the_corners_and_turns_the_walk(seed, n):
 def test_the_area_is_that_of_qhull_and_its_sign_tells_the_direction():
     points = rand(30, 20, 2)
     for row, walk in zip(points, rows_of(hulls.convex_hulls(points))):
-        assert hulls.polygon_area(row[walk]) == pytest.approx(
-            ConvexHull(row.double().numpy()).volume, rel=1e-12
-        )
-        assert hulls.polygon_area(row[walk[::-1]]) == pytest.approx(
-            -hulls.polygon_area(row[walk]), rel=1e-12
-        )
+        area = ConvexHull(row.double().numpy()).volume
+        assert hulls.polygon_area(row[walk]) == pytest.approx(area, rel=1e-12)
+        assert hulls.polygon_area(row[walk[::-1]]) == pytest.approx(-area, rel=1e-12)
 
 
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.5, 0.0], [0.5, 0.5]])
@@ -181,12 +172,8 @@ def test_simple_or_not_as_by_the_crossings_of_segments(seed, n):
         return 0 <= s <= 1 and 0 <= t <= 1
 
     edges = [(points[i], points[(i + 1) % n]) for i in range(n)]
-    met = any(
-        crosses(*edges[i], *edges[j])
-        for i in range(n)
-        for j in range(i + 2, n)
-        if (i, j) != (0, n - 1)
-    )
+    apart = [(i, j) for i, j in itertools.combinations(range(n), 2) if 1 < j - i < n - 1]
+    met = any(crosses(*edges[i], *edges[j]) for i, j in apart)
     assert hulls.is_simple(points) is not met
 
 

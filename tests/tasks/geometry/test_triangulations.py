@@ -21,22 +21,11 @@ def by_definition(points):
     """Every triangle whose circumscribed circle holds no other point."""
     result = set()
     for triangle in itertools.combinations(range(len(points)), 3):
-        (ax, ay), (bx, by), (cx, cy) = (points[i] for i in triangle)
-        d = 2 * (ax * (by - cy) + bx * (cy - ay) + cx * (ay - by))
-        ux = (
-            (ax * ax + ay * ay) * (by - cy)
-            + (bx * bx + by * by) * (cy - ay)
-            + (cx * cx + cy * cy) * (ay - by)
-        ) / d
-        uy = (
-            (ax * ax + ay * ay) * (cx - bx)
-            + (bx * bx + by * by) * (ax - cx)
-            + (cx * cx + cy * cy) * (bx - ax)
-        ) / d
-        radius = math.dist((ux, uy), (ax, ay))
-        if all(
-            math.dist((ux, uy), points[i]) > radius for i in range(len(points)) if i not in triangle
-        ):
+        a, b, c = (np.array(points[i]) for i in triangle)
+        # as far from a as from b and from c: 2 (b − a) · x = |b|² − |a|²
+        centre = np.linalg.solve(2 * np.stack([b - a, c - a]), [b @ b - a @ a, c @ c - a @ a])
+        others = [p for i, p in enumerate(points) if i not in triangle]
+        if all(math.dist(centre, p) > math.dist(centre, a) for p in others):
             result.add(triangle)
     return result
 
@@ -62,17 +51,11 @@ def test_triangles_by_definition_in_the_order_of_their_incentres(seed, n):
 def test_the_incentre_is_as_far_from_every_side():
     corners = np.random.default_rng(0).random((20, 3, 2))
     for triangle, centre in zip(corners, triangulations.incentres(corners)):
-        far = []
-        for k in range(3):
-            a, b = triangle[k], triangle[k - 1]
-            far.append(
-                abs((b[0] - a[0]) * (a[1] - centre[1]) - (b[1] - a[1]) * (a[0] - centre[0]))
-                / np.linalg.norm(b - a)
-            )
-        assert max(far) - min(far) < 1e-12
-    np.testing.assert_allclose(
-        triangulations.incentres(np.array([[0, 0], [3, 0], [0, 4.0]])), [1, 1]
-    )
+        sides = np.roll(triangle, 1, 0) - triangle
+        far = abs(np.linalg.det(np.stack([sides, triangle - centre], 1)))
+        assert np.ptp(far / np.linalg.norm(sides, axis=1)) < 1e-12
+    right = np.array([[0, 0], [3, 0], [0, 4.0]])
+    np.testing.assert_allclose(triangulations.incentres(right), [1, 1])
 
 
 def test_rows_of_their_own_length():
@@ -117,14 +100,8 @@ def test_three_points_on_an_outer_edge_are_no_fault():
 
 def test_a_report_takes_the_set_of_triangles():
     right = [0, 1, 2, 1, 2, 3]
-    answer = [
-        right,
-        [1, 3, 2, 2, 1, 0],
-        [0, 1, 2],
-        [0, 1, 2, 0, 1, 3, 7],
-        [],
-        [0, 1, 2, 1, 2, 3, 0, 1, 3],
-    ]
+    turned, half, more = [1, 3, 2, 2, 1, 0], [0, 1, 2], [*right, 0, 1, 3]
+    answer = [right, turned, half, [0, 1, 2, 0, 1, 3, 7], [], more]
     result = triangulations.report(answer, [right] * 6)
     assert result == (pytest.approx(2 / 6), pytest.approx((1 + 1 + 0.5 + 0.5 + 0 + 1) / 6))
     with pytest.raises(ValueError, match="must be as many, at least one, got 1 and 2"):
