@@ -2,7 +2,6 @@
 their known lengths.
 """
 
-
 import pytest
 import torch
 from refusing import assert_refused

@@ -50,16 +50,11 @@ def test_shares_of_all_kinds():
     assert others.min() >= 4 and others.max() < SIZE and len(others.unique()) > 40
 
 
-def test_batches_are_the_same_again_and_of_like_length():
+def test_batches_are_of_like_length():
     batches = MaskedBatches(texts(4000), SIZE, 8, seed=3)
-    again = MaskedBatches(texts(4000), SIZE, 8, seed=3)
-    other = MaskedBatches(texts(4000), SIZE, 8, seed=4)
-    assert all(torch.equal(a, b) for a, b in zip(batches.batch(5), again.batch(5)))
-    assert not torch.equal(batches.batch(5).tokens, other.batch(5).tokens)
-    spread = [
-        int(batch.lengths.max() - batch.lengths.min()) for batch in map(batches.batch, range(50))
-    ]
-    assert max(spread) <= 1 and len({int(batches.batch(k).lengths[0]) for k in range(50)}) > 5
+    lengths = [batches.batch(step).lengths for step in range(50)]
+    assert max(int(n.max() - n.min()) for n in lengths) <= 1
+    assert len({int(n[0]) for n in lengths}) > 5
 
 
 test_bad_input_is_named = refusals(

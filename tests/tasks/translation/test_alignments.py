@@ -56,10 +56,9 @@ def test_error_rate_by_hand():
     assert alignment_error_rate([set()], sure, possible) == 1
     assert math.isclose(alignment_error_rate([{(0, 0), (3, 0)}], sure, possible), 1 - 2 / 4)
     # Summed over the corpus, not averaged over sentences: 1 − (1 + 1 + 0 + 0) / (1 + 1 + 3 + 3).
-    rate = alignment_error_rate(
-        [{(0, 0)}, {(0, 1), (0, 2), (0, 3)}], [{(0, 0)}, {(1, 0), (2, 0), (3, 0)}], [set(), set()]
-    )
-    assert math.isclose(rate, 0.75)
+    predicted = [{(0, 0)}, {(0, 1), (0, 2), (0, 3)}]
+    sure = [{(0, 0)}, {(1, 0), (2, 0), (3, 0)}]
+    assert math.isclose(alignment_error_rate(predicted, sure, [set(), set()]), 0.75)
 
 
 def test_error_rate_wants_one_entry_a_sentence():
@@ -168,11 +167,8 @@ def test_word_weights_against_loops(seed):
     summed = word_weights(torch.tensor(weights), source_words, target_words)
     assert summed.shape == (max(target_words) + 1, max(source_words) + 1)
     for t, s in itertools.product(range(summed.shape[0]), range(summed.shape[1])):
-        rows = [
-            weights[k, [j for j in range(6) if source_words[j] == s]].sum()
-            for k in range(5)
-            if target_words[k] == t
-        ]
+        pieces = [j for j in range(6) if source_words[j] == s]
+        rows = [weights[k, pieces].sum() for k in range(5) if target_words[k] == t]
         assert math.isclose(summed[t, s], sum(rows) / len(rows) if rows else 0, abs_tol=1e-10)
     for t in set(target_words):
         assert math.isclose(summed[t].sum(), 1, abs_tol=1e-10)
