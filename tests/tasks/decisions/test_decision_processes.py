@@ -2,7 +2,6 @@
 beliefs against counts by hand.
 """
 
-import itertools
 
 import numpy as np
 import pytest
@@ -96,30 +95,6 @@ def test_copies_of_one_world_have_their_own_luck():
     other = DecisionProcesses(1)
     other.reset(4, 50)
     assert len(other.means[:, 0, 0].unique()) == 50
-
-
-def expected_return(p, mean, rules, horizon):
-    """Of a rule ``rules[t][s]``, by following the distribution of states."""
-    where, total = np.eye(len(mean))[0], 0.0
-    for t in range(horizon):
-        act = np.array(rules[t])
-        total += where @ mean[np.arange(len(mean)), act]
-        where = where @ p[np.arange(len(mean)), act]
-    return total
-
-
-def test_value_iteration_against_every_rule():
-    generator = seeded(3)
-    for _ in range(4):
-        p = torch.rand(1, 2, 2, 2, generator=generator, dtype=torch.float64)
-        p = p / p.sum(-1, keepdim=True)
-        mean = torch.randn(1, 2, 2, generator=generator, dtype=torch.float64)
-        plan = value_iteration(p, mean, 3)
-        every = itertools.product(itertools.product(range(2), repeat=2), repeat=3)
-        best = max(expected_return(p[0].numpy(), mean[0].numpy(), rules, 3) for rules in every)
-        planned = plan.actions[0].flip(0).numpy()
-        followed = expected_return(p[0].numpy(), mean[0].numpy(), planned, 3)
-        assert [best, followed] == pytest.approx([float(plan.values[0, -1, 0])] * 2, abs=1e-12)
 
 
 def test_value_iteration_of_a_batch_equals_loops():

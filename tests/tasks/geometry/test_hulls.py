@@ -3,7 +3,6 @@ points.
 """
 
 import itertools
-import random
 
 import pytest
 import torch
@@ -64,14 +63,6 @@ def test_what_stands_in_the_padding_does_not_matter():
             solve(filled)
 
 
-def test_all_points_of_a_circle_are_corners():
-    angle = torch.arange(60, dtype=torch.float64) * (2 * torch.pi / 60)
-    order = torch.randperm(60, generator=seeded())
-    circle = torch.stack([angle.cos(), angle.sin()], 1)[order]
-    (corners,) = rows_of(hulls.convex_hulls(circle[None]))
-    assert corners == qhull(circle) and len(corners) == 60 and corners[0] == 0
-
-
 def brute_force(points):
     """Corners by definition, in whole numbers: a point is one unless it lies in the hull of the
     others.
@@ -116,17 +107,6 @@ def test_of_equal_points_the_lowest_index_counts_and_padding_never(draw, dtype):
     alone = [hulls.convex_hulls(row[None, :n]) for row, n in zip(points, lengths)]
     assert rows_of(hulls.convex_hulls(twice, lengths)) == [rows_of(row)[0] for row in alone]
     assert rows_of(hulls.convex_hulls(twice)) == rows_of(hulls.convex_hulls(points))
-
-
-@given(st.integers(0, 1000), st.integers(3, 12))
-def test_shuffling_the_points_renames_the_corners_and_turns_the_walk(seed, n):
-    points = rand(1, n, 2, seed=seed)
-    order = list(range(n))
-    random.Random(seed).shuffle(order)
-    (before,), (after,) = (rows_of(hulls.convex_hulls(p)) for p in (points, points[:, order]))
-    assert hulls.same_polygon([order[i] for i in after], before)
-    assert after[0] == min(after)
-    assert before[0] == min(before)
 
 
 def test_the_area_is_that_of_qhull_and_its_sign_tells_the_direction():

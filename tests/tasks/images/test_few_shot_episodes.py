@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import assert_refused, refusals
+from scipy import ndimage
 from task_data import real, seeded
 from torch.nn import functional as F
 
@@ -63,20 +64,11 @@ def faults(batch, ways, shots):
 
 
 def by_hand(picture, J, t):
-    """A picture through one affine map, pixel by pixel: linear between pixels, 0 beyond the
-    edge.
-    """
-    size, out = len(picture), np.zeros_like(picture, dtype=float)
-    for r in range(size):
-        for c in range(size):
-            x, y = (2 * c + 1) / size - 1, (2 * r + 1) / size - 1
-            column, row = (((np.eye(2) + J) @ (x, y) + t + 1) * size - 1) / 2
-            for dr in (0, 1):
-                for dc in (0, 1):
-                    i, j = int(np.floor(row)) + dr, int(np.floor(column)) + dc
-                    if 0 <= i < size and 0 <= j < size:
-                        out[r, c] += picture[i, j] * (1 - abs(row - i)) * (1 - abs(column - j))
-    return out
+    """A picture through one affine map by SciPy: linear between pixels, 0 beyond the edge."""
+    size = len(picture)
+    y, x = (2 * np.mgrid[:size, :size] + 1) / size - 1
+    column, row = (np.tensordot(np.eye(2) + J, [x, y], 1) + t[:, None, None] + 1) * size / 2 - 0.5
+    return ndimage.map_coordinates(picture, [row, column], order=1, mode="grid-constant")
 
 
 def test_a_picture_is_bent_by_an_affine_map_of_its_own():
@@ -158,7 +150,7 @@ def test_known_wrong_versions_are_told_apart(mistake, fault, monkeypatch):
         batch = batch._replace(query=batch.support[:, :3], answers=batch.labels[:, :3])
     elif mistake.startswith("answers"):
         batch = batch._replace(answers=who(batch.query)[0] % 4)
-    assert any(fault in messages for messages in faults(batch, 4, 2))
+    assert fault in faults(batch, 4, 2)
 
 
 test_wrong_arguments_are_named = refusals(

@@ -10,7 +10,6 @@ from refusing import refusals
 from attnbook.tasks import BOS, EOS, PAD
 from attnbook.tasks.images import scenes
 from attnbook.tasks.images.captioned_pictures import Box, Captioned, PictureBatches, regions_of
-from attnbook.tasks.translation.alignments import alignment_accuracy
 
 GROUND = torch.tensor(scenes.BACKGROUND, dtype=torch.uint8)
 
@@ -113,17 +112,6 @@ def test_regions_are_those_that_share_a_pixel(left, top, width, height):
     shared = pixels.view(4, 4, 3, 8).sum((1, 3)).flatten().nonzero()[:, 0].tolist()
     assert regions_of([box], (16, 24), (4, 3)) == set(shared)
     assert regions_of([], (16, 24), (4, 3)) == frozenset()
-
-
-def test_alignment_gives_the_pointing_rate():
-    data = scenes.scenes(20, seed=3)
-    gold = data.alignment(scenes.GRID)
-    looking = [
-        torch.stack([torch.eye(36)[min(r)] if r else torch.full((36,), 1 / 36) for r in row])
-        for row in gold
-    ]
-    assert alignment_accuracy(looking, gold) == 1
-    assert alignment_accuracy([w.roll(1, -1) for w in looking], gold) == 0
 
 
 def test_batches_keep_pictures_and_captions_together():

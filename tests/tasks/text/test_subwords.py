@@ -74,17 +74,6 @@ def test_training_twice_gives_the_same_pieces(subwords, tmp_path):
     assert (tmp_path / "there.json").read_bytes() == here.read_bytes()
 
 
-def test_each_piece_knows_its_word(subwords):
-    words = ("l'", "homme", "isn't", "wider", ",", "(", "the", "tower", ")", "!")
-    pieces, owners = subwords.split_words(words)
-    assert subwords.join(pieces) == "l'homme isn't wider, (the tower)!"
-    assert pieces == subwords.split("l'homme isn't wider, (the tower)!")
-    assert len(pieces) == len(owners) and list(owners) == sorted(owners)
-    for index, word in enumerate(words):
-        mine = "".join(p for p, owner in zip(pieces, owners) if owner == index)
-        assert mine.replace("▁", "") == word
-
-
 WORDS = st.sampled_from("the tower l' d' , . ( ) isn't n't 's lower ! est-il 'n".split())
 
 
