@@ -101,12 +101,7 @@ def test_errors_name_the_argument():
     with pytest.raises(ValueError, match="reset"):
         world.step(torch.zeros(1, dtype=torch.int64))
     world.reset(0, 2)
-    for actions in (
-        torch.zeros(2),
-        torch.zeros(3, dtype=torch.int64),
-        torch.tensor([0, 3]),
-        [0, 1],
-    ):
+    for actions in (torch.zeros(2), torch.zeros(3).long(), torch.tensor([0, 3]), [0, 1]):
         assert_refused("actions", world.step, actions)
     world.step(torch.tensor([0, 2]))
     with pytest.raises(ValueError, match="reset"):

@@ -2,6 +2,7 @@
 beliefs against counts by hand.
 """
 
+import itertools
 
 import numpy as np
 import pytest
@@ -97,21 +98,25 @@ def test_copies_of_one_world_have_their_own_luck():
     assert len(other.means[:, 0, 0].unique()) == 50
 
 
-def test_value_iteration_of_a_batch_equals_loops():
-    world = DecisionProcesses(1, states=4, actions=3)
-    world.reset(0, 6)
-    plan = value_iteration(world.transitions.double(), world.means.double(), 5)
-    for b in range(6):
-        worth = np.zeros(4)
-        p = world.transitions[b].double().numpy()
-        mean = world.means[b].double().numpy()
-        for h in range(5):
-            q = np.zeros((4, 3))
-            for s, a in np.ndindex(4, 3):
-                q[s, a] = mean[s, a] + sum(p[s, a, z] * worth[z] for z in range(4))
-            worth = q.max(1)
-            np.testing.assert_allclose(plan.values[b, h].numpy(), worth, atol=1e-10)
-            assert (plan.actions[b, h].numpy() == q.argmax(1)).all()
+def expected_return(p, mean, rules, horizon):
+    """Of a rule ``rules[t][s]``, by following the distribution of states."""
+    where, total, states = np.eye(len(mean))[0], 0.0, np.arange(len(mean))
+    for t in range(horizon):
+        total += where @ mean[states, rules[t]]
+        where = where @ p[states, rules[t]]
+    return total
+
+
+def test_value_iteration_against_every_rule():
+    p = torch.rand(4, 2, 3, 2, generator=seeded(3), dtype=torch.float64)
+    p, mean = p / p.sum(-1, keepdim=True), torch.randn(4, 2, 3, generator=seeded(4)).double()
+    plan = value_iteration(p, mean, 3)
+    for b in range(4):
+        world = p[b].numpy(), mean[b].numpy()
+        every = itertools.product(itertools.product(range(3), repeat=2), repeat=3)
+        best = max(expected_return(*world, np.array(rules), 3) for rules in every)
+        followed = expected_return(*world, plan.actions[b].flip(0).numpy(), 3)
+        assert [best, followed] == pytest.approx([float(plan.values[b, -1, 0])] * 2, abs=1e-12)
 
 
 def test_who_knows_the_world_earns_what_the_plan_says():
