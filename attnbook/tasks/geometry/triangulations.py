@@ -168,11 +168,8 @@ def triangles_of(answer: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 class TriangulationReport(NamedTuple):
-    """Shares over a batch of answers.
-
-    Attributes:
-        exact: the same set of triangles, in whatever order (the paper's accuracy)
-        coverage: mean share of the true triangles that the answer names
+    """exact: the share of answers that are the right set of triangles, in whatever order (the
+    paper's accuracy); coverage: the mean share of the true triangles that an answer names.
     """
 
     exact: float

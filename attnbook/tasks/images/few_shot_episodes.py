@@ -169,8 +169,6 @@ class EpisodeBatches(GeneratedBatches[EpisodeBatch]):
         ways: N.
         shots: K, or (least, most): then drawn for each batch, every number as likely.
         queries: Q, pictures to name in each episode.
-        batch_size: B.
-        seed: of everything.
         bend: how far each picture is :func:`bent`, support and queries; 0: not at all.
     """
 

@@ -73,12 +73,7 @@ class Labelled:
 
 
 class LabelledBatch(NamedTuple):
-    """B pictures and their classes.
-
-    Attributes:
-        pictures: (B, C, H, W) floats from −1 to 1
-        labels: (B,) long
-    """
+    """pictures ``(B, C, H, W)``, floats from −1 to 1, and labels ``(B,)``, long."""
 
     pictures: torch.Tensor
     labels: torch.Tensor
@@ -91,7 +86,6 @@ class LabelledBatches:
         data: every picture comes once per epoch; the last ones of an epoch share a batch with the
             first of the next, so that all batches have one size.
         batch_size: B, at most the number of pictures.
-        seed: of the orders.
     """
 
     def __init__(self, data: Labelled, batch_size: int, seed: int = 0):

@@ -129,8 +129,6 @@ def scenes(
     """Pictures, captions, and the box of the object that each colour and shape word names.
 
     Args:
-        count: how many.
-        seed: of everything that is drawn by chance.
         part: "train": the named pairs are not in :func:`held_out`; "test": all of them are.
         small: (least, most) small objects, both included; or one number.
     """

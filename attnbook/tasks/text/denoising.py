@@ -91,9 +91,7 @@ class DenoisingBatches:
 
     Args:
         texts: ``(pieces, length)`` of :func:`segments`.
-        batch_size: pieces per batch.
         marks: ids of the sentinels.
-        seed: of the order of the pieces and of the spans.
     """
 
     def __init__(

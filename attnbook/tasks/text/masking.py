@@ -63,13 +63,8 @@ def hide(
 
 
 class MaskedBatches(GeneratedBatches[Masked]):
-    """Endless batches of texts of about one length with some tokens masked (:func:`hide`).
-
-    Args:
-        texts: token ids.
-        vocabulary_size: of random tokens.
-        batch_size: texts per batch.
-        seed: of texts and masked places.
+    """Endless batches of texts, as token ids, of about one length with some tokens masked
+    (:func:`hide`).
     """
 
     def __init__(

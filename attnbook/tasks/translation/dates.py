@@ -93,39 +93,33 @@ def _number(text: str, at: int) -> tuple[frozenset[int], frozenset[int]]:
 
 def _render(pieces, date: datetime.date) -> tuple[str, tuple[frozenset[int], ...]]:
     """The text of a date in a format, and the sources of the ten characters of its ISO form."""
-    text, year, month, day = "", date.year, date.month, date.day
-    years, months, days = (NOTHING,) * 4, (NOTHING,) * 2, (NOTHING,) * 2
+    day, month, weekday = date.day, MONTHS[date.month - 1], WEEKDAYS[date.weekday()]
+    tens, units = _ordinal_words(day)
+    written = {
+        "d": str(day), "dd": f"{day:02d}", "th": f"{day}{_suffix(day)}",
+        "word": f"{tens}-{units}" if tens else units,
+        "m": str(date.month), "mm": f"{date.month:02d}", "mon": month[:3], "month": month,
+        "y": str(date.year), "yy": f"{date.year % 100:02d}",
+        "dow": weekday, "dw": weekday[:3], "": "",
+    }  # fmt: skip
+    text, years, months, days = "", (NOTHING,) * 4, (NOTHING,) * 2, (NOTHING,) * 2
     for part, literal in pieces:
-        at = len(text)
-        if part == "d" or part == "dd":
-            shown = str(day) if part == "d" else f"{day:02d}"
-            days = _number(shown, at)
-        elif part == "th":
-            days = _number(str(day), at)
-            shown = f"{day}{_suffix(day)}"
+        at, shown = len(text), written[part]
+        whole = span(at, at + len(shown))
+        if part in ("d", "dd", "th"):
+            days = _number(shown if part == "dd" else str(day), at)
         elif part == "word":
-            tens, units = _ordinal_words(day)
-            shown = f"{tens}-{units}" if tens else units
-            days = (span(at, at + len(shown)),) * 2
+            days = whole, whole
             if tens:
                 days = span(at, at + len(tens)), span(at + len(tens) + 1, at + len(shown))
-        elif part == "m" or part == "mm":
-            shown = str(month) if part == "m" else f"{month:02d}"
+        elif part in ("m", "mm"):
             months = _number(shown, at)
-        elif part == "month" or part == "mon":
-            shown = MONTHS[month - 1] if part == "month" else MONTHS[month - 1][:3]
-            months = (span(at, at + len(shown)),) * 2
+        elif part in ("mon", "month"):
+            months = whole, whole
         elif part == "y":
-            shown = str(year)
             years = tuple(span(at + k, at + k + 1) for k in range(4))
         elif part == "yy":
-            shown = f"{year % 100:02d}"
-            years = (*[span(at, at + 2)] * 2, span(at, at + 1), span(at + 1, at + 2))
-        elif part == "dow" or part == "dw":
-            weekday = WEEKDAYS[date.weekday()]
-            shown = weekday if part == "dow" else weekday[:3]
-        else:
-            shown = ""
+            years = whole, whole, span(at, at + 1), span(at + 1, at + 2)
         text += shown + literal
     return text, (*years, NOTHING, *months, NOTHING, *days)
 
