@@ -1,10 +1,6 @@
-"""Pictures with classes: batches, halves, the digits of scikit-learn, IDX files, archives of
-pictures.
-"""
+"""Pictures with classes: batches, the digits of scikit-learn, archives of pictures."""
 
-import gzip
 import io
-import struct
 import tarfile
 
 import numpy as np
@@ -99,51 +95,9 @@ def test_the_digits_of_scikit_learn():
     assert_refused("part", digits.small_digits, "valid")
 
 
-def idx(array):
-    head = b"\0\0\x08" + bytes([array.ndim]) + struct.pack(f">{array.ndim}i", *array.shape)
-    return gzip.compress(head + array.tobytes())
-
-
-def test_idx_files(tmp_path):
-    array = np.random.default_rng(0).integers(0, 256, (5, 28, 28)).astype(np.uint8)
-    path = tmp_path / "a.gz"
-    path.write_bytes(idx(array))
-    assert torch.equal(digits.read_idx(path), torch.from_numpy(array))
-    plain = gzip.decompress(idx(array))
-    for content, words in (
-        (gzip.compress(plain[:-1]), r"\(5, 28, 28\) bytes by its header, got 3919"),
-        (gzip.compress(b"\0\0\x0d\x01\0\0\0\1\0"), "an IDX file of unsigned bytes"),
-        (gzip.compress(b""), "an IDX file of unsigned bytes"),
-        (gzip.compress(plain[:9]), "a header of 3 dimensions, got .*a.gz, which ends in it"),
-        (idx(array)[:-9], "a complete gzip file, got .*a.gz: Compressed file ended"),
-        (b"IDX", "a complete gzip file, got .*a.gz: Not a gzipped"),
-        (idx(array)[:60] + b"?" + idx(array)[61:], "a complete gzip file, got .*a.gz"),
-    ):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=f"^path must .*{words}"):
-            digits.read_idx(path)
-
-
-def test_mnist_from_a_mirror(mirror):
-    rng = np.random.default_rng(1)
-    sizes = {"train": 6, "t10k": 4}
-    pictures = {p: rng.integers(0, 256, (n, 28, 28)).astype(np.uint8) for p, n in sizes.items()}
-    labels = {part: rng.integers(0, 10, len(p)).astype(np.uint8) for part, p in pictures.items()}
-    for part in pictures:
-        mirror("mnist-t10k", f"{part}-labels-idx1-ubyte.gz", idx(labels[part]))
-    mirror("mnist-t10k", "t10k-images-idx3-ubyte.gz", idx(pictures["t10k"]))
-    mirror("mnist-train-rebuilt", "train-images-idx3-ubyte.gz", idx(pictures["train"]))
-    for part, file in (("train", "train"), ("test", "t10k")):
-        data = digits.mnist(part)
-        assert torch.equal(data.pictures[:, 0, 2:30, 2:30], torch.from_numpy(pictures[file]))
-        assert data.labels.tolist() == labels[file].tolist()
-        assert data.pictures[:, 0, :2].sum() == data.pictures[:, 0, :, 30:].sum() == 0
-    assert_refused("part", digits.mnist, "all")
-
-
-def png(colour, alpha=255, side=32):
+def png(colour, side=32):
     stream = io.BytesIO()
-    Image.new("RGBA", (side, side), (*colour, alpha)).save(stream, "PNG")
+    Image.new("RGB", (side, side), colour).save(stream, "PNG")
     return stream.getvalue()
 
 
@@ -172,22 +126,9 @@ def test_pictures_of_an_archive(mirror):
     assert data.pictures[:, :, 5, 7].tolist() == [[40, 50, 60], [10, 20, 30]]
     assert len(color_pictures.cifar10("test")) == 1
     assert_refused("part", color_pictures.cifar10, "valid")
-
-
-def test_emoji_on_white(mirror):
-    file = f"noto-emoji-{color_pictures.EMOJI_COMMIT}-png32.tar.gz"
-    face, sign = "png/32/emoji_u1f600.png", "png/32/emoji_u0023_20e3.png"
-    content = archive({face: png((9, 9, 9), 0), sign: png((0, 0, 0), 128)})
-    mirror("noto-emoji", file, content)
-    data = color_pictures.emoji()
-    assert [data.classes[k] for k in data.labels.tolist()] == ["signs", "faces"]
-    assert data.pictures[1].unique().tolist() == [255]
-    assert abs(int(data.pictures[0, 0, 0, 0]) - 127) <= 1
-    mirror("noto-emoji", file, archive({face: png((9, 9, 9), side=16)}))
+    mirror("cifar-10-images", name, archive({"train/cat/1.jpg": png((1, 2, 3), side=16)}))
     with pytest.raises(ValueError, match="must be 32 by 32 pixels, got \\(16, 16\\)"):
-        color_pictures.emoji()
-    for name in ("face.png", "emoji_uxyz.png", "emoji_u110000.png"):
-        assert_refused("name", color_pictures.block_of, name)
+        color_pictures.cifar10()
 
 
 def test_an_archive_is_known_by_its_files_whatever_its_bytes(registry, server, tmp_path):
