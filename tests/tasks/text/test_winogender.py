@@ -4,6 +4,7 @@ all sentences keep.
 
 import pytest
 from refusing import assert_refused
+from task_data import real
 
 from attnbook.tasks import datasets
 from attnbook.tasks.text import winogender
@@ -60,9 +61,7 @@ def test_files_that_do_not_fit_and_other_genders_are_named(small):
         winogender.schemas("male")
 
 
-@pytest.mark.skipif(
-    not datasets.available("winogender", "all_sentences.tsv"), reason="Winogender is not at hand"
-)
+@real
 @pytest.mark.parametrize("gender", winogender.GENDERS)
 def test_the_whole_set(gender):
     found = winogender.schemas(gender)
