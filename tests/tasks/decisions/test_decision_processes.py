@@ -86,18 +86,6 @@ def test_reset_draws_new_worlds_and_forgets_where_it_was():
     assert torch.equal(world.step(actions).input, fresh.step(actions).input)
 
 
-def test_copies_of_one_world_have_their_own_luck():
-    world = DecisionProcesses(1, alike=True)
-    world.reset(4, 50)
-    assert torch.equal(world.means, world.means[:1].expand(50, -1, -1))
-    assert torch.equal(world.transitions[3], world.transitions[0])
-    outcome = world.step(torch.zeros(50, dtype=torch.int64))
-    assert len(outcome.reward.unique()) == 50 and len(world.state.unique()) > 3
-    other = DecisionProcesses(1)
-    other.reset(4, 50)
-    assert len(other.means[:, 0, 0].unique()) == 50
-
-
 def expected_return(p, mean, rules, horizon):
     """Of a rule ``rules[t][s]``, by following the distribution of states."""
     where, total, states = np.eye(len(mean))[0], 0.0, np.arange(len(mean))
