@@ -45,11 +45,8 @@ class Part:
         count = self.shared or (f"{self.parameters:,} parameters" if self.parameters > 1 else "")
         if not self.role:
             return [" · ".join(filter(None, (f"{self.module} {self.detail}".strip(), count)))]
-        return [
-            self.role,
-            ", ".join(filter(None, (self.module, self.detail))),
-            *filter(None, (count,)),
-        ]
+        named = ", ".join(filter(None, (self.module, self.detail)))
+        return [line for line in (self.role, named, count) if line]
 
 
 @dataclass(frozen=True)

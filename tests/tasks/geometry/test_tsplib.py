@@ -48,7 +48,7 @@ def test_an_instance_is_read_with_its_tour_and_best_length(library):
     assert tsplib.names() == ("four4",) and tsplib.best_lengths()["other"] == 3
 
 
-def test_an_instance_without_a_tour(library):
+def test_an_instance_may_have_no_tour(library):
     library(tour="")
     assert tsplib.load("four4").tour is None
 
