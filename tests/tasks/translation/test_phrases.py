@@ -34,8 +34,7 @@ def make(text):
     return phrases.phrase("the *" if plural else determiner, noun, before, tuple(adjectives))
 
 
-KNOWN = """english: french
-three small red houses: trois petites maisons rouges
+KNOWN = """three small red houses: trois petites maisons rouges
 the old tree: le vieil arbre
 the tree: l' arbre
 the school: l' école
