@@ -142,7 +142,7 @@ def phrase(
     """One noun phrase.
 
     Args:
-        determiner: "the", "the" + plural as "the *", or a key of `QUANTITIES`
+        determiner: "the", "the" + plural as ``"the *"``, or a key of `QUANTITIES`
         before: an adjective of `BEFORE`
         after: adjectives in their English order; French puts them after the noun in the reverse
             order
