@@ -101,6 +101,7 @@ def test_a_draw_that_fails_fails_at_once():
         raise ValueError("colour must be red")
 
     assert_refused("colour", GeneratedBatches, draw, 4)
+    assert_refused("count", EpochBatches, list, 0, 4)
 
 
 @pytest.mark.parametrize("length", [None, lambda index: -index])
@@ -116,7 +117,3 @@ def test_an_epoch_shows_every_example_once(length, shuffle):
     assert epochs[0] != epochs[1]
     # only a shuffle moves the smaller batch, which is cut last, to the front
     assert any(len(epoch[-1]) == 4 for epoch in epochs) == shuffle
-
-
-def test_nothing_to_draw_from_is_named():
-    assert_refused("count", EpochBatches, list, 0, 4)

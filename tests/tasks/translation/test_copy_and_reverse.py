@@ -1,5 +1,5 @@
 import pytest
-from refusing import assert_refused
+from refusing import refusals
 
 from attnbook.tasks.sequences.pairs import take
 from attnbook.tasks.translation.copy_and_reverse import drawer
@@ -17,8 +17,6 @@ def test_what_each_target_token_comes_from(reverse):
         assert pair.content == (True,) * len(pair.source)
 
 
-def test_wrong_arguments_are_named():
-    for length in (0, (3, 2), (1.5, 2)):
-        assert_refused("length", drawer, False, length=length)
-    for symbols in (0, 27, 1.5):
-        assert_refused("symbols", drawer, True, symbols=symbols)
+test_wrong_arguments_are_named = refusals(
+    ("length", lambda: drawer(False, length=0)), ("symbols", lambda: drawer(True, symbols=27))
+)
