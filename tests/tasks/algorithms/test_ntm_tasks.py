@@ -91,17 +91,16 @@ def test_copy_draws_every_length_and_fair_bits():
 
 @given(st.integers(0, 8))
 def test_repeat_copy_row_by_row(seed):
-    sizes = dict(bits=3, length=(1, 4), repeats=(1, 7), counted=(1, 5))  # beyond those of training
+    sizes = dict(bits=3, length=(1, 4), repeats=(1, 7), counted=(1, 6))  # beyond those of training
     batch = draw("repeat-copy", 20, gen(seed), **sizes)
     for x, y, counts in rows(batch):
         n = next(t for t, step in enumerate(x) if step[3])
         r = (sum(counts) - 1) / n
         assert r == int(r) and 1 <= r <= 7 and 1 <= n <= 4
-        numbers = [1, 2, 3, 4, 5]
-        deviation = math.sqrt(sum((k - 3) ** 2 for k in numbers) / 5)
+        deviation = math.sqrt(sum((k - 3.5) ** 2 for k in range(1, 7)) / 6)
         for t, (step, target, counted) in enumerate(zip(x, y, counts)):
             assert step[3] == (t == n)
-            assert abs(step[4] - ((r - 3) / deviation if t == n else 0)) < 1e-6
+            assert abs(step[4] - ((r - 3.5) / deviation if t == n else 0)) < 1e-6
             assert counted == (n < t <= n + n * r + 1)
             if n < t <= n + n * r:
                 assert target == x[(t - n - 1) % n][:3] + [0]
