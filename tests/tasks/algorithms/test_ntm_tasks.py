@@ -58,6 +58,8 @@ def test_the_sizes_of_the_paper():
     assert widths == [(9, 8), (10, 9), (8, 6), (1, 1), (10, 8)]
     longest = [draw(kind, 2000, gen()).mask.shape[1] for kind in ntm_tasks.KINDS]
     assert longest == [41, 112, 32, 200, 37]
+    numbers = draw("repeat-copy", 4000, gen(), length=2).inputs[:, 2, 9]
+    assert abs(float(numbers.mean())) < 0.05 and abs(float(numbers.var()) - 1) < 0.05
 
 
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 5), st.booleans())
