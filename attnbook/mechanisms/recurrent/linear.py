@@ -157,7 +157,7 @@ def linear_attention(
             value = F.pad(value, (0, 1), value=1.0)
         there = None if mask is None else mask.expand(*mask.shape[:-1], n)
         query, key, value, spoiled = set_aside(query, key, value)  # what is not finite
-        state, lost = set_aside_state(query, state, heads=False)
+        memory, lost = set_aside_state(query, state, heads=False)
         if there is not None:
             kept = there.unsqueeze(-1)
             query, key, value = (t.where(kept, 0.0) for t in (query, key, value))
@@ -168,7 +168,7 @@ def linear_attention(
             decay = log_decay.exp().expand(*log_decay.shape[:-2], n, -1)
         if strength is not None:
             strength = strength.expand(*strength.shape[:-2], n, 1)
-        arguments = query, key, value, decay, strength, state
+        arguments = query, key, value, decay, strength, memory
         if form == "recurrent":
             context, after = by_steps(*arguments)
         else:
