@@ -74,9 +74,9 @@ def raw_tables(soup: dict[Path, BeautifulSoup]) -> list[str]:
     ]
 
 
-def test_tables_are_tables_also_those_that_cells_display(soup):
+def test_tables_are_tables_also_those_that_cells_display(soup, site):
     assert raw_tables(soup) == []
-    (scores,) = (parsed for page, parsed in soup.items() if page.name == "scores.html")
+    scores = soup[site / "chapters/03_attention_family/scores.html"]
     shown = scores.select(".cell_output table")
     # the scores and the kinds of attention, each table under a head
     heads = [[cell.get_text(strip=True) for cell in t.find("tr").find_all("th")] for t in shown]
