@@ -8,10 +8,23 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from decoding_doubles import TARGETS, all_targets, produced, sharp, sources, step_by_step
 from refusing import assert_refused
 from torch.utils._python_dispatch import TorchDispatchMode
-from training_doubles import BOS, EOS, PAD, Batch, CopyBatches, TinyAttention, make_model
+from training_doubles import (
+    BOS,
+    EOS,
+    PAD,
+    TARGETS,
+    Batch,
+    CopyBatches,
+    TinyAttention,
+    all_targets,
+    make_model,
+    produced,
+    sharp,
+    sources,
+    step_by_step,
+)
 
 from attnbook.decoding import beam_search, greedy, score_targets
 from attnbook.decoding import search as module

@@ -493,7 +493,7 @@ def test_a_gpu_gives_what_the_cpu_gives(kind):
     ids=words,
 )
 def test_the_naive_machine_of_the_benchmark_computes_the_same(kind):
-    path = Path(__file__).resolve().parents[2] / "benchmarks" / "naive_ntm.py"
+    path = Path(__file__).resolve().parents[2] / "benchmarks/implementations/naive_ntm.py"
     spec = importlib.util.spec_from_file_location("naive_ntm", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -4,7 +4,7 @@ tiny runs from end to end.
 
 import pytest
 import torch
-from modes import modes_are_kept
+from watching import modes_are_kept
 
 from attnbook.models.captioner import caption_loss
 from attnbook.tasks import BOS, EOS

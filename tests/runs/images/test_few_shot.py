@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 import torch
-from modes import modes_are_kept
 from refusing import assert_refused
 from safetensors.torch import load_file
+from watching import modes_are_kept
 
 from attnbook.mechanisms import AttentionBlock, TCBlock
 from attnbook.models.snail.few_shot import Answers

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from modes import modes_are_kept
 from refusing import assert_refused
+from watching import modes_are_kept
 
 from attnbook.tasks import EOS, PAD, SequenceBatches
 from attnbook.tasks.text import sentences

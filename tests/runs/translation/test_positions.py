@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from modes import modes_are_kept
 from refusing import assert_refused
+from watching import modes_are_kept
 
 from attnbook.tasks import Vocabulary
 from attnbook.tasks.algorithms.order import OrderBatches
