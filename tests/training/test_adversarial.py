@@ -319,11 +319,9 @@ def test_standing_statistics_are_those_of_the_weights_as_they_are():
     G, _ = nets()
     G(10 + 5 * torch.randn(16, 3))  # running means of something else
     modes = [m.training for m in G.modules()]
-    assert (
-        standing_statistics(G) is G
-        and modes == [True] * 5
-        and not any(m.training for m in G.modules())
-    )
+    assert standing_statistics(G) is G
+    assert modes == [True] * 5
+    assert not any(m.training for m in G.modules())
     assert G.norm.momentum == 0.1
     with torch.no_grad():
         noise = torch.cat(
@@ -376,10 +374,8 @@ def test_numbers_of_fakes_out_of_range_are_named_before_anything_changes(call, w
     G = nets()[0]
     before = {name: value.clone() for name, value in G.state_dict().items()}
     assert_refused(words, call, G)
-    assert (
-        all(torch.equal(value, before[name]) for name, value in G.state_dict().items())
-        and G.training
-    )
+    assert all(torch.equal(value, before[name]) for name, value in G.state_dict().items())
+    assert G.training
 
 
 def test_standing_statistics_draw_the_labels_evenly():
@@ -397,9 +393,9 @@ def test_samples_are_drawn_one_by_one_in_evaluation_from_the_seed(monkeypatch):
     whole = sample_pictures(G, 10)
     monkeypatch.setattr(adversarial, "_ROWS", 3)
     first = sample_pictures(G, 10)
-    assert (
-        first.shape == (10, 2) and not first.requires_grad and all(m.training for m in G.modules())
-    )
+    assert first.shape == (10, 2)
+    assert not first.requires_grad
+    assert all(m.training for m in G.modules())
     torch.testing.assert_close(first, whole)
     assert not torch.allclose(first, sample_pictures(G, 10, seed=1))
     labels = torch.arange(4).repeat(2)
@@ -420,9 +416,8 @@ def test_evaluate_is_called_in_evaluation_mode_and_changes_nothing():
         return float(torch.randn(1))
 
     both, history = train(steps=5, evaluate=evaluate, evaluate_every=2)
-    assert [step for step, _ in history.evaluations] == [2, 4, 5] and set(modes) == {
-        (False, False, False)
-    }
+    assert [step for step, _ in history.evaluations] == [2, 4, 5]
+    assert set(modes) == {(False, False, False)}
     plain, _ = train(steps=5)
     assert all(
         torch.equal(a, b)
@@ -539,7 +534,8 @@ def test_half_precision(device, precision, expected):
     # In a step the generator is called for both updates, the discriminator for the real and the
     # fake pictures and once more.
     assert made == {"generator": [expected] * 6, "discriminator": [expected] * 9}
-    assert set(seen) == {(torch.float32, device)} and all(
+    assert set(seen) == {(torch.float32, device)}
+    assert all(
         p.dtype == torch.float32 and p.isfinite().all() for net in both for p in net.parameters()
     )
 

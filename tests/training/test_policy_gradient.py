@@ -276,9 +276,8 @@ def test_acting_with_a_cache_equals_the_whole_pass(name):
     complete, state = model(inputs), model.start(4)
     for t in range(9):
         choice, state = model.step(inputs[:, t], state)
-        assert torch.allclose(choice.logits, complete.logits[:, t], atol=1e-10) and torch.allclose(
-            choice.values, complete.values[:, t], atol=1e-10
-        )
+        assert torch.allclose(choice.logits, complete.logits[:, t], atol=1e-10)
+        assert torch.allclose(choice.values, complete.values[:, t], atol=1e-10)
         shorter = model(inputs[:, : t + 1])
         assert torch.allclose(shorter.logits[:, -1], complete.logits[:, t], atol=1e-10)
 
@@ -290,11 +289,9 @@ def test_no_choice_depends_on_what_comes_later(name):
         (slope,) = torch.autograd.grad(
             model(inputs).logits[:, t].sum() + model(inputs).values[:, t].sum(), inputs
         )
-        assert (
-            not slope[:, t + 1 :].any()
-            and slope[:, t].any()
-            and slope[:, : t + 1].abs().sum((0, 2)).min() > 0
-        )
+        assert not slope[:, t + 1 :].any()
+        assert slope[:, t].any()
+        assert slope[:, : t + 1].abs().sum((0, 2)).min() > 0
 
 
 def test_attention_of_the_agent_is_causal_and_sums_to_1():
@@ -340,10 +337,8 @@ def test_actions_are_drawn_with_their_chances():
 
 def test_episodes_are_a_function_of_the_step_and_none_comes_twice():
     episodes = EpisodeBatches(8, seed=1)
-    assert (
-        torch.equal(episodes.batch(3).seed, EpisodeBatches(8, seed=1).batch(3).seed)
-        and (episodes.batch(3).step == 3).all()
-    )
+    assert torch.equal(episodes.batch(3).seed, EpisodeBatches(8, seed=1).batch(3).seed)
+    assert (episodes.batch(3).step == 3).all()
     first = torch.cat([EpisodeBatches(8, s).batch(t).seed for s in (0, 1) for t in range(5)])
     assert len(first.unique()) == len(first)
 
@@ -359,11 +354,9 @@ def test_the_loss_is_that_of_the_episodes_it_played():
     expected = policy_loss(
         choice.logits, choice.values, played.actions, played.rewards, entropy_weight=0.1
     ).sum()
-    assert (
-        count == 80
-        and torch.allclose(total, expected)
-        and learn.rewards == [pytest.approx(float(played.rewards.sum(1).mean()))]
-    )
+    assert count == 80
+    assert torch.allclose(total, expected)
+    assert learn.rewards == [pytest.approx(float(played.rewards.sum(1).mean()))]
 
 
 def test_an_agent_learns_which_of_two_arms_pays():
@@ -523,11 +516,9 @@ def test_a_batch_of_episodes_serves_several_updates():
     fit(model, EpisodeBatches(6), learn, steps=7, learning_rate=1e-3, progress=False, device="cpu")
     assert len(learn.rewards) == 3, "at the updates 0, 3 and 6"
     inputs, _, _, gains, _ = learn._played
-    assert (
-        inputs.shape[:2] == gains.shape == (6, 4)
-        and abs(float(gains.mean())) < 1e-6
-        and float(gains.std()) == pytest.approx(1, abs=1e-5)
-    )
+    assert inputs.shape[:2] == gains.shape == (6, 4)
+    assert abs(float(gains.mean())) < 1e-6
+    assert float(gains.std()) == pytest.approx(1, abs=1e-5)
     assert_refused(
         "batch",
         lambda: learn(

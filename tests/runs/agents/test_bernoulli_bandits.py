@@ -23,10 +23,8 @@ def test_a_run_leaves_figures_and_a_checkpoint_that_loads(tmp_path, kind):
     found = agents.bandits(
         agents.BanditSettings(pulls=4, arms=3, kind=kind, checkpoint="one", **TINY), folder=tmp_path
     )
-    assert (
-        set(found["test"]) == {"agent", "agent, most probable arm", *agents.bandit_policies(4)}
-        and len(found["rewards"]) == 3
-    )
+    assert set(found["test"]) == {"agent", "agent, most probable arm", *agents.bandit_policies(4)}
+    assert len(found["rewards"]) == 3
     assert all(0 < row["reward"] <= 4 and row["half_width"] > 0 for row in found["test"].values())
     again = agents.make_agent(Bandits(3, 4), kind, width=8, filters=4)
     assert sum(p.numel() for p in again.parameters()) == found["parameters"]
@@ -97,10 +95,8 @@ def test_both_recorded_bandits_are_better_than_chance():
         figures = json.loads(resources.text(f"results/bandits-{kind}-10.seed0.json"))["figures"][
             "test"
         ]
-        assert (
-            figures["agent, most probable arm"]["reward"] > 6.2
-            and 4.9 < figures["random"]["reward"] < 5.1
-        )
+        assert figures["agent, most probable arm"]["reward"] > 6.2
+        assert 4.9 < figures["random"]["reward"] < 5.1
         fresh = agents.make_agent(world, kind)
         untrained = play(
             world, AgentPolicy(fresh), seed=1, count=500, keep_inputs=False

@@ -57,11 +57,9 @@ def test_blocks_in_another_order(tmp_path):
         "a single convolution"
     )
     kept = load_model_weights(again, tmp_path / "one.safetensors")
-    assert (
-        kept["order"] == "tat"
-        and kept["reach"] == "2"
-        and sum(p.numel() for p in again.parameters()) == found["parameters"]
-    )
+    assert kept["order"] == "tat"
+    assert kept["reach"] == "2"
+    assert sum(p.numel() for p in again.parameters()) == found["parameters"]
     assert [
         len(part.blocks)
         for part in agents.make_agent(environments, "snail").body.parts
@@ -76,10 +74,8 @@ def test_the_plan_earns_the_whole_fraction_and_random_half():
         agents.fractions_of_optimum(world, policy, seed=4, count=800)
         for policy in (OptimalPlanner(), RandomPolicy())
     )
-    assert (
-        abs(optimal["fraction"] - 1) < 2 * optimal["half_width"] + 0.005
-        and optimal["half_width"] < 0.02
-    )
+    assert abs(optimal["fraction"] - 1) < 2 * optimal["half_width"] + 0.005
+    assert optimal["half_width"] < 0.02
     assert 0.4 < half["fraction"] < 0.52
     assert sum(optimal["by_episode"]) / 3 == pytest.approx(optimal["fraction"], abs=1e-3)
 
@@ -94,10 +90,8 @@ def test_recorded_networks_know_small_environments_by_state():
         recorded = json.loads(resources.text(f"results/processes-{kind}-small.seed0.json"))[
             "figures"
         ]["test"]
-        assert (
-            recorded["agent, most probable action"]["fraction"] > 0.78
-            and 0.62 < recorded["random"]["fraction"] < 0.64
-        )
+        assert recorded["agent, most probable action"]["fraction"] > 0.78
+        assert 0.62 < recorded["random"]["fraction"] < 0.64
         network = agents.make_agent(environments, kind, **sizes)
         before = agents.fractions_of_optimum(
             environments, AgentPolicy(network, greedy=True), seed=3, count=1000

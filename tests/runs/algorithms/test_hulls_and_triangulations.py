@@ -29,9 +29,8 @@ def test_a_stored_set_comes_again_and_endless_batches_do_not():
 def test_from_any_corner_the_polygon_is_the_same_and_the_start_another():
     batches = PointBatches("hulls", (4, 9), 400, seed=2)
     plain, turned = batches.batch(3), hulls_and_triangulations.FromAnyCorner(batches).batch(3)
-    assert torch.equal(plain.inputs, turned.inputs) and torch.equal(
-        (plain.targets == plain.end), (turned.targets == plain.end)
-    )
+    assert torch.equal(plain.inputs, turned.inputs)
+    assert torch.equal((plain.targets == plain.end), (turned.targets == plain.end))
     starts = []
     for before, after, xy in zip(answers(plain), answers(turned), plain.inputs):
         assert hulls.same_polygon(before, after) and hulls.polygon_area(xy[after]) > 0
@@ -126,11 +125,9 @@ def test_a_small_run_leaves_its_figures_and_its_checkpoint(
 
     monkeypatch.setattr(hulls_and_triangulations, "PointBatches", watched)
     figures = figures_of(name, steps=12, count=20, test=(5, 6), hidden_size=16)
-    assert (
-        len(figures["losses"]) >= 12
-        and {row["n"] for row in figures["greedy"]} == {5, 6}
-        and len(figures["beam"]) == 2
-    )
+    assert len(figures["losses"]) >= 12
+    assert {row["n"] for row in figures["greedy"]} == {5, 6}
+    assert len(figures["beam"]) == 2
     assert drawn == [(kind, n)]
     assert seen == [hulls_and_triangulations.FromAnyCorner if turned else batches]
     model = PointerNetwork(2, 16, ends=True, repeats=kind == "delaunay")

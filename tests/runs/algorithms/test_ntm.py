@@ -48,9 +48,8 @@ def test_every_registered_run_trains_and_measures(name, tmp_path):
     )
     figures = record["figures"]
     assert figures["sequences"] == 12 and [n for n, _ in figures["curve"]] == [6, 12]
-    assert len(figures["tests"]) == len(given["tests"]) and all(
-        0.5 < row["per_bit"] < 2 for row in figures["tests"]
-    )
+    assert len(figures["tests"]) == len(given["tests"])
+    assert all(0.5 < row["per_bit"] < 2 for row in figures["tests"])
     for row, changed in zip(figures["tests"], given["tests"]):
         assert changed.items() <= row.items()
         if given["task"] == "copy" and "length" in changed:
@@ -69,9 +68,8 @@ def test_the_paper_is_followed(task, rate):
     settings = load_experiments()[f"ntm-{task}-paper"].settings
     assert (settings.batch_size, settings.optimizer, settings.clip) == (1, "rmsprop", 10.0)
     assert not settings.decay and settings.learning_rate == rate
-    assert settings.train == {} and settings.grow == 0, (
-        "the sizes of the task are its defaults, which are the paper's"
-    )
+    assert settings.train == {}
+    assert settings.grow == 0, "the sizes of the task are its defaults, which are the paper's"
     net = experiments.make_model("ntm", *ntm_tasks.widths(task), **settings.sizes)
     assert (net.slots, net.slot_width, net.shift_range, net.shift) == (128, 20, 1, "softmax")
     assert (net.read_heads, net.write_heads, net.hidden_size) == (1, 1, 100)
@@ -124,9 +122,8 @@ def test_the_baseline_reads_on_and_has_the_size_it_says():
     x = torch.randn(2, 7, 9)
     later = x.clone()
     later[:, 4:] += 1
-    assert torch.equal(net(x).logits[:, :4], net(later).logits[:, :4]) and not torch.equal(
-        net(x).logits[:, 4:], net(later).logits[:, 4:]
-    )
+    assert torch.equal(net(x).logits[:, :4], net(later).logits[:, :4])
+    assert not torch.equal(net(x).logits[:, 4:], net(later).logits[:, 4:])
     assert_refused("model", experiments.make_model, "gru", 9, 8)
 
 
@@ -264,9 +261,8 @@ def test_a_machine_learns_to_copy_and_its_twin_without_a_memory_does_not():
     figures = experiments.algorithm(experiments.AlgorithmSettings(**settings))
     assert figures["tests"][0]["per_bit"] < 0.1 and figures["tests"][1]["wrong"] < 0.5
     heads = figures["heads"]
-    assert (
-        max(heads["same"], heads["ahead"]) > 0.8 and max(heads["forward"], heads["backward"]) > 0.8
-    )
+    assert max(heads["same"], heads["ahead"]) > 0.8
+    assert max(heads["forward"], heads["backward"]) > 0.8
 
     class Twin(NTM):
         def __init__(self, *sizes, **options):
@@ -292,9 +288,8 @@ def test_the_recorded_machines_copy():
     twice the trained length; the LSTM on as many sequences does not come near. The stored weights
     do what the record says, heads included."""
     runs = [json.loads(resources.text(f"results/ntm-copy.seed{seed}.json")) for seed in range(5)]
-    assert len({run["commit"] for run in runs}) == 1 and all(
-        run["settings"]["train"]["length"] == [1, 10] for run in runs
-    )
+    assert len({run["commit"] for run in runs}) == 1
+    assert all(run["settings"]["train"]["length"] == [1, 10] for run in runs)
     kept = [
         run
         for run in runs
@@ -302,9 +297,8 @@ def test_the_recorded_machines_copy():
     ]
     assert len(kept) >= 4 and all(run["figures"]["tests"][2]["length"] == 20 for run in runs)
     alone = json.loads(resources.text("results/lstm-copy.seed0.json"))["figures"]
-    assert (
-        alone["sequences"] == runs[0]["figures"]["sequences"] and alone["tests"][0]["per_bit"] > 0.5
-    )
+    assert alone["sequences"] == runs[0]["figures"]["sequences"]
+    assert alone["tests"][0]["per_bit"] > 0.5
 
     net = NTM(9, 8, slots=64)
     load_model_weights(net, resources.path("results/ntm-copy.seed0.safetensors"))

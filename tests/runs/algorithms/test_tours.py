@@ -43,10 +43,8 @@ def test_rows_of_tours_stand_beside_the_shortest_or_the_best_known():
             >= length[row["reference"]]
         )
         assert length["beam 4"] >= length["shortest of beam 4"] >= length[row["reference"]]
-        assert (
-            abs(above["beam 4"] - (length["beam 4"] / length[row["reference"]] - 1)) < 1e-3
-            and above[row["reference"]] == 0
-        )
+        assert abs(above["beam 4"] - (length["beam 4"] / length[row["reference"]] - 1)) < 1e-3
+        assert above[row["reference"]] == 0
         # nothing was learned; the network masks what it has used
         assert above["greedy"] > 0.1 and row["valid_free"] == 1.0
     assert (
@@ -79,9 +77,8 @@ def test_of_a_beam_the_most_probable_and_the_shortest():
 
 def test_only_without_its_mask_an_answer_may_visit_a_city_twice():
     batch = cities(8, 50)
-    assert (
-        valid_share(seeded(), batch) == 1.0 and valid_share(seeded("pointer, no mask"), batch) < 0.2
-    )
+    assert valid_share(seeded(), batch) == 1.0
+    assert valid_share(seeded("pointer, no mask"), batch) < 0.2
     assert valid_share(seeded("pointer, no mask"), batch, beam_size=3) < 0.2
 
 
@@ -117,27 +114,23 @@ def test_batches_have_one_size_drawn_or_growing():
 def test_any_form_has_the_same_tour_with_every_start_and_direction():
     plain = TourBatches(6, 400)
     ways, one, other = AnyForm(plain), plain.batch(0), AnyForm(plain).batch(0)
-    assert torch.equal(routes.canonical(other.targets), one.targets) and torch.equal(
-        one.inputs, other.inputs
-    )
+    assert torch.equal(routes.canonical(other.targets), one.targets)
+    assert torch.equal(one.inputs, other.inputs)
     counts = torch.bincount(other.targets[:, 0], minlength=6)
     after_city_0 = other.targets.roll(-1, 1).gather(1, other.targets.argmin(1, keepdim=True))[:, 0]
     forwards = after_city_0 == one.targets[:, 1]
     assert counts.min() > 30 and 150 < int(forwards.sum()) < 250
-    assert torch.equal(ways.batch(0).targets, other.targets) and not torch.equal(
-        ways.batch(1).targets, other.targets
-    )
+    assert torch.equal(ways.batch(0).targets, other.targets)
+    assert not torch.equal(ways.batch(1).targets, other.targets)
 
 
 def test_a_recorded_run_of_tours_holds_what_the_book_shows(tmp_path, figures_of):
     figures = figures_of(
         "pointer-tours-10", n=6, steps=4, count=30, test=(5, 6), hidden_size=8, beams=(1, 2)
     )
-    assert (
-        [row["n"] for row in figures["rows"]] == [5, 6]
-        and figures["sequences"] == 512
-        and len(figures["losses"]) == 4
-    )
+    assert [row["n"] for row in figures["rows"]] == [5, 6]
+    assert figures["sequences"] == 512
+    assert len(figures["losses"]) == 4
     model = PointerNetwork(2, 8, ends=False)
     load_model_weights(model, tmp_path / "pointer-tours-10.seed0.safetensors")
     # halved
@@ -210,11 +203,8 @@ def test_all_models_are_compared_on_the_same_cities_in_both_forms(tmp_path, figu
         ("LSTM + attention", "canonical"),
         ("LSTM", "canonical"),
     ]
-    assert figures["sequences"] == 24 and [r["n"] for r in figures["models"][0]["rows"]] == [
-        5,
-        6,
-        8,
-    ]
+    assert figures["sequences"] == 24
+    assert [r["n"] for r in figures["models"][0]["rows"]] == [5, 6, 8]
     # a fixed dictionary has no word for 8
     assert [r["n"] for r in figures["models"][3]["rows"]] == [5, 6]
     (masked,), (free,) = (

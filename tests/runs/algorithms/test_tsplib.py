@@ -25,9 +25,10 @@ def model_of(seed=0):
 def test_views_are_the_same_cities_turned_mirrored_and_in_another_order():
     points = torch.rand(7, 2, generator=torch.Generator().manual_seed(0))
     seen, order = views(points, 3, torch.Generator().manual_seed(1))
-    assert (
-        seen.shape == (24, 7, 2) and order.shape == (24, 7) and 0 <= seen.min() and seen.max() <= 1
-    )
+    assert seen.shape == (24, 7, 2)
+    assert order.shape == (24, 7)
+    assert 0 <= seen.min()
+    assert seen.max() <= 1
     assert torch.equal(order[0], torch.arange(7)) and torch.allclose(seen[0], points)
     matrix = tours.distances(points[None])[0]
     for view, places in zip(seen, order):
@@ -69,10 +70,8 @@ def test_the_shortest_of_the_views_is_a_tour_of_the_cities_and_no_longer_than_th
                     [int(places[k]) for k in answer.positions],
                 )
             )
-    assert (
-        found["shortest of views"] in [walk for _, walk in every]
-        and every.index(min(every)) >= 3 * 8
-    ), "not in the first order"
+    assert found["shortest of views"] in [walk for _, walk in every]
+    assert every.index(min(every)) >= 3 * 8, "not in the first order"
     # the matrix is rounded
     assert 1000 * min(every)[0] == pytest.approx(length["shortest of views"], abs=5)
     # Many views of nine cities by a network that guesses: the shortest is far better than a guess.
@@ -135,22 +134,16 @@ def test_a_recorded_run_holds_lengths_walks_and_a_picture_and_no_coordinates(lib
     )
     figures = json.loads(path.read_text())["figures"]
     (row,) = figures["rows"]
-    assert (
-        figures["views"] == 16
-        and row["n"] == 12
-        and set(row["walks"])
-        == {
-            f"trained on {n}, {way}"
-            for n in ("5 to 9", "9")
-            for way in ("beam", "shortest of views")
-        }
-    )
+    assert figures["views"] == 16
+    assert row["n"] == 12
+    assert set(row["walks"]) == {
+        f"trained on {n}, {way}" for n in ("5 to 9", "9") for way in ("beam", "shortest of views")
+    }
     found = tsplib.load("ring12")
     matrix = tsplib.lengths_of(found.points, found.kind)
     for way, walk in row["walks"].items():
-        assert tours.is_tour(walk, 12) and row["length"][way] == int(
-            tours.tour_length(matrix[None], torch.tensor([walk]))
-        )
+        assert tours.is_tour(walk, 12)
+        assert row["length"][way] == int(tours.tour_length(matrix[None], torch.tensor([walk])))
         assert row["above"][way] == round(row["length"][way] / row["best"] - 1, 4) > 0
         assert [found.tour.tolist()[place] for place in row["along"][way]] == walk
     assert (

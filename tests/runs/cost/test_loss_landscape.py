@@ -70,25 +70,20 @@ def test_a_small_run_takes_the_loss_in_planes_around_trained_models():
             rows=16,
         )
     )
-    assert len(found["runs"]) == 2 * 2 * 2 and sorted(found["surfaces"]) == [
+    assert len(found["runs"]) == 2 * 2 * 2
+    assert sorted(found["surfaces"]) == [
         f"{w}/1/{k}" for w in ("no residual", "post-norm") for k in (0, 1)
     ]
     for row in found["runs"]:
-        assert (
-            row["loss"] < row["highest"]
-            and row["loss"] < 2.6
-            and {"bends_down", "minima", "detours"} == set(row["near"])
-        )
+        assert row["loss"] < row["highest"]
+        assert row["loss"] < 2.6
+        assert {"bends_down", "minima", "detours"} == set(row["near"])
     z = torch.tensor(found["surfaces"]["post-norm/1/0"])
-    assert (
-        z.shape == (5, 5)
-        and abs(float(z[2, 2]) - found["runs"][0]["loss"]) < 1e-4
-        and found["grid"][2] == 0
-    )
-    assert (
-        not torch.equal(z, torch.tensor(found["surfaces"]["post-norm/1/1"]))
-        and float(z.max()) > float(z[2, 2]) + 0.1
-    )
+    assert z.shape == (5, 5)
+    assert abs(float(z[2, 2]) - found["runs"][0]["loss"]) < 1e-4
+    assert found["grid"][2] == 0
+    assert not torch.equal(z, torch.tensor(found["surfaces"]["post-norm/1/1"]))
+    assert float(z.max()) > float(z[2, 2]) + 0.1
     again = loss_landscape.around_minima(
         loss_landscape.Settings(
             layers=(1,), wirings=("post-norm",), seeds=1, planes=1, steps=12, points=5, rows=16

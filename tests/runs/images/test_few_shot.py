@@ -86,12 +86,10 @@ def test_measurements_keep_the_modes(measure):
 def test_where_it_looks_is_counted_by_class(shots):
     (row,) = module.attention_by_class(Oracle(4), coded(), shots=shots, episodes=30)
     assert row["part"] == 1 and row["chance"] == 0.25 and row["first"] == 1.0
-    assert row["own"] == pytest.approx(0.5 + 0.3 / 4, abs=1e-4) and row["other"] == pytest.approx(
-        0.3 / 4, abs=1e-4
-    )
-    assert row["itself"] == pytest.approx(0.2, abs=1e-4) and row["own"] + 3 * row["other"] + row[
-        "itself"
-    ] == pytest.approx(1, abs=1e-3)
+    assert row["own"] == pytest.approx(0.5 + 0.3 / 4, abs=1e-4)
+    assert row["other"] == pytest.approx(0.3 / 4, abs=1e-4)
+    assert row["itself"] == pytest.approx(0.2, abs=1e-4)
+    assert row["own"] + 3 * row["other"] + row["itself"] == pytest.approx(1, abs=1e-3)
 
 
 def test_the_nearest_picture_is_right_where_pixels_tell():
@@ -112,14 +110,11 @@ def test_networks_are_whole_or_halves():
     assert kinds(module.make_network("snail", 5, 1, "paper")) == [AttentionBlock, TCBlock] * 2 + [
         AttentionBlock
     ]
-    assert (
-        kinds(module.make_network("no TC", 5, 1)) == [AttentionBlock] * 3
-        and kinds(module.make_network("no attention", 5, 1)) == [TCBlock] * 2
-    )
+    assert kinds(module.make_network("no TC", 5, 1)) == [AttentionBlock] * 3
+    assert kinds(module.make_network("no attention", 5, 1)) == [TCBlock] * 2
     paper = module.NETWORKS["paper, plain start"]["parts"]
-    assert paper == PAPER_PARTS and [p[:2] for p in module.NETWORKS["paper"]["parts"]] == [
-        p[:2] for p in PAPER_PARTS
-    ]
+    assert paper == PAPER_PARTS
+    assert [p[:2] for p in module.NETWORKS["paper"]["parts"]] == [p[:2] for p in PAPER_PARTS]
     assert module.NETWORKS["paper"]["parts"][1] == PAPER_PARTS[1]
     assert_refused("kind", module.make_network, "TC", 5, 1)
     assert_refused("network", module.make_network, "snail", 5, 1, "large")
@@ -144,16 +139,12 @@ def test_a_run_records_its_figures(kind, letters, monkeypatch, tmp_path):
         ),
         folder=tmp_path,
     )
-    assert (
-        len(figures["accuracy"]) == 2
-        and 0 <= figures["accuracy"][0] <= 100
-        and figures["classes"] == [8, 6]
-    )
-    assert (
-        figures["pictures"] == 4 * 2 * (3 + 2)
-        and figures["course"][-1][0] == 4
-        and ("looks" in figures) == (kind in ("snail", "no TC"))
-    )
+    assert len(figures["accuracy"]) == 2
+    assert 0 <= figures["accuracy"][0] <= 100
+    assert figures["classes"] == [8, 6]
+    assert figures["pictures"] == 4 * 2 * (3 + 2)
+    assert figures["course"][-1][0] == 4
+    assert ("looks" in figures) == (kind in ("snail", "no TC"))
     from attnbook.training import load_model_weights
 
     again = module.make_network(kind, 3, 1)
@@ -227,9 +218,8 @@ def test_mirrored_classes_are_learnt_from_and_not_tested_on(letters, monkeypatch
             kind="prototypes", ways=3, steps=2, batch_size=2, queries=2, episodes=10, mirrored=True
         )
     )
-    assert figures["classes"] == [16, 6] and torch.equal(
-        shown[0].pictures[8:], letters[0].pictures.flip(-1)
-    )
+    assert figures["classes"] == [16, 6]
+    assert torch.equal(shown[0].pictures[8:], letters[0].pictures.flip(-1))
     assert figures["nearest_picture"] == module.accuracy(
         module.nearest_picture_accuracies(letters[1], 3, episodes=10)
     )

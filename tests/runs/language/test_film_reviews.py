@@ -70,12 +70,9 @@ def test_film_reviews_are_trained_tested_and_shown(tmp_path, monkeypatch):
     assert figures["interval"][0] < figures["accuracy"] < figures["interval"][1] or figures[
         "accuracy"
     ] in (0, 1)
-    assert figures["accuracy"] > 0.6 and figures["valid"] == max(
-        share for _, share in figures["course"]
-    )
-    assert (
-        sum(n for _, n in figures["most_picked_words"]) <= 40
-        and figures["top_sentence_over_uniform"] >= 1
-    )
+    assert figures["accuracy"] > 0.6
+    assert figures["valid"] == max(share for _, share in figures["course"])
+    assert sum(n for _, n in figures["most_picked_words"]) <= 40
+    assert figures["top_sentence_over_uniform"] >= 1
     for row in figures["example"]["sentences"]:
         assert len(row["words"]) == len(row["weights"]) and abs(sum(row["weights"]) - 1) < 1e-2

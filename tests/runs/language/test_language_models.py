@@ -73,7 +73,8 @@ def test_perplexity_is_the_size_of_the_vocabulary_for_a_flat_model_and_one_for_a
     assert_refused("batches", perplexity, model, [])
     total, count = language_loss(Knowing(task, 0.0), batches.batch(0))
     words = int((batches.batch(0).target_out != PAD).sum())
-    assert count == words and math.isclose(
+    assert count == words
+    assert math.isclose(
         float(total.detach()), words * math.log(len(task.source_vocab)), rel_tol=1e-6
     )
 
@@ -116,10 +117,8 @@ def test_the_loss_is_that_of_a_loop_over_words(task):
         for z, word in zip(row, words, strict=True):
             if word != PAD:
                 expected -= z[word] - np.log(np.exp(z).sum())
-    assert (
-        math.isclose(float(total.detach()), expected, rel_tol=1e-12)
-        and count == (batch.target_out != PAD).sum()
-    )
+    assert math.isclose(float(total.detach()), expected, rel_tol=1e-12)
+    assert count == (batch.target_out != PAD).sum()
 
 
 def test_the_loss_names_logits_of_another_shape(task):
@@ -143,9 +142,8 @@ def test_far_words_are_all_right_or_all_wrong_and_counted_once_each(task):
         for t, a in enumerate(pair.alignment)
         if a and t - min(a) > 1
     ]
-    assert sum(row["words"] for row in right) == len(far) and all(
-        tuple(row["distance"]) in DISTANCES for row in right
-    )
+    assert sum(row["words"] for row in right) == len(far)
+    assert all(tuple(row["distance"]) in DISTANCES for row in right)
     names = sum("says" in pair.source for pair in task.test)
     assert sum(row["words"] for row in right if row["kind"] == "name") == names
 

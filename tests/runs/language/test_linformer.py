@@ -50,9 +50,8 @@ class Knowing(torch.nn.Module):
 @pytest.mark.parametrize("kind", ["look-up", "topic"])
 def test_who_knows_the_rule_reaches_the_least_loss(kind):
     found = gaps_filled(Knowing(kind, 12), kind, 12, count=40)
-    assert found["loss"] == pytest.approx(found["best"], abs=1e-3) and (found["right"] == 1.0) == (
-        kind == "look-up"
-    )
+    assert found["loss"] == pytest.approx(found["best"], abs=1e-3)
+    assert (found["right"] == 1.0) == (kind == "look-up")
 
 
 def test_the_loss_is_over_the_gaps_alone():
@@ -89,11 +88,9 @@ def test_training_and_the_spectrum():
     history = train(model, batches, gap_loss, Settings(steps=60), seed=0, device="cpu")
     assert history.losses[0] > 2.7 and sum(history.losses[-10:]) / 10 < 2.45
     for values in spectrum(model, "topic", 16, count=5):
-        assert (
-            len(values) == 16
-            and sum(values) == pytest.approx(1)
-            and values == sorted(values, reverse=True)
-        )
+        assert len(values) == 16
+        assert sum(values) == pytest.approx(1)
+        assert values == sorted(values, reverse=True)
     even = make_model("topic", None, length=16)
     with torch.no_grad():
         for layer in even.stack.layers:

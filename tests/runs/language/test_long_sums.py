@@ -37,10 +37,8 @@ def test_solved_counts_answers_off_by_less_than_the_tolerance():
             self.start += len(inputs)
             return SimpleNamespace(output=held.target[rows] + self.by)
 
-    assert (
-        long_sums.share_solved(Off(0.039), held) == 1
-        and long_sums.share_solved(Off(-0.041), held) == 0
-    )
+    assert long_sums.share_solved(Off(0.039), held) == 1
+    assert long_sums.share_solved(Off(-0.041), held) == 0
 
 
 def test_most_weight_is_that_of_two_scores_of_one_among_minus_ones():

@@ -41,11 +41,9 @@ def test_batches_hide_some_pieces_and_keep_what_they_were():
         kept += int((chosen & (batch.tokens == batch.target)).sum())
         swapped += int((chosen & (batch.tokens != batch.target) & (batch.tokens != MASK)).sum())
     assert 0.15 < total / pieces < 0.25  # 15 %, and at least one of each short text
-    assert (
-        abs(hidden / total - 0.8) < 0.03
-        and abs(kept / total - 0.1) < 0.03
-        and abs(swapped / total - 0.1) < 0.03
-    )
+    assert abs(hidden / total - 0.8) < 0.03
+    assert abs(kept / total - 0.1) < 0.03
+    assert abs(swapped / total - 0.1) < 0.03
     assert not torch.equal(batches.batch(0).tokens[:, :3], batches.batch(1).tokens[:, :3])
 
 
@@ -61,9 +59,8 @@ def test_the_loss_is_the_cross_entropy_of_the_hidden_pieces():
         for t in range(batch.tokens.shape[1])
         if batch.target[b, t] != NOT_HIDDEN
     )
-    assert float(total) == pytest.approx(expected, rel=1e-5) and int(count) == int(
-        (batch.target != NOT_HIDDEN).sum()
-    )
+    assert float(total) == pytest.approx(expected, rel=1e-5)
+    assert int(count) == int((batch.target != NOT_HIDDEN).sum())
 
 
 WORDS = "the a told b that he ran slept 's dog . x".split()
@@ -136,9 +133,8 @@ def test_words_get_the_weights_of_their_pieces():
     model = make_model(len(Pieces.vocab), d_model=16, num_heads=2, num_layers=3).eval()
     words = ["the", "a", "ran"]
     found = read_words(model, Halves(), words)
-    assert found.shape == (3, 2, 3, 3) and torch.allclose(
-        found.sum(-1), torch.ones(3, 2, 3).double(), atol=1e-5
-    )
+    assert found.shape == (3, 2, 3, 3)
+    assert torch.allclose(found.sum(-1), torch.ones(3, 2, 3).double(), atol=1e-5)
     raw = model(
         torch.tensor([Pieces.vocab.encode(["the", "x", "a", "x", "ran", "x"])]), need_weights=True
     ).weights[1][0, 1]
@@ -170,8 +166,6 @@ def test_shares_of_heads_are_counted_in_pairs(monkeypatch):
     monkeypatch.setattr(masked_words, "read_words", fake)
     found = head_shares(SimpleNamespace(), None)
     assert found["more"] == [[0.75, 0.0]] and found["pairs"] == [[0.5, 0.0]]
-    assert (
-        found["pairs_even"] == [[1.0, 0.0]]
-        and found["pairs_odd"] == [[0.0, 0.0]]
-        and found["largest"] == [[0.75, 0.0]]
-    )
+    assert found["pairs_even"] == [[1.0, 0.0]]
+    assert found["pairs_odd"] == [[0.0, 0.0]]
+    assert found["largest"] == [[0.75, 0.0]]

@@ -76,14 +76,11 @@ def test_what_is_said_to_cost_the_same_does():
         < count_parameters(build("product-keys", 5000)) / count_parameters(build("vanilla", 5000))
         < 2.2
     )
-    assert (
-        count("tied-inputs") == count("tied-decoder") == vanilla + SIZE * 24
-        and count("untied") == vanilla + 2 * SIZE * 24
-    )
+    assert count("tied-inputs") == count("tied-decoder") == vanilla + SIZE * 24
+    assert count("untied") == vanilla + 2 * SIZE * 24
     assert count("block-sharing") < count("decoder-sharing") < count("encoder-sharing") < vanilla
-    assert count("mixture-of-experts") > 1.5 * vanilla and count("factorised-shared") < count(
-        "factorised"
-    )
+    assert count("mixture-of-experts") > 1.5 * vanilla
+    assert count("factorised-shared") < count("factorised")
 
 
 def test_depth_against_width():
@@ -92,11 +89,9 @@ def test_depth_against_width():
     }
     assert layers == {"deepest": 8, "deeper": 6, "wider": 3, "widest": 2}
     block = made("widest").encoder.layers[0]
-    assert (
-        block.attention.num_heads == 8
-        and block.attention.d_head == 6
-        and block.feed_forward.hidden.out_features == 96
-    )
+    assert block.attention.num_heads == 8
+    assert block.attention.d_head == 6
+    assert block.feed_forward.hidden.out_features == 96
 
 
 def test_what_the_models_are_made_of():
@@ -106,20 +101,14 @@ def test_what_the_models_are_made_of():
     assert all(
         isinstance(layer.around_attention, PreNorm) for layer in made("vanilla").encoder.layers
     )
-    assert (
-        kinds("vanilla", FeedForward) == 8
-        and kinds("swiglu", GatedFeedForward) == 8
-        and kinds("rms-norm", RMSNorm) == 22
-    )
-    assert (
-        kinds("rms-norm", nn.LayerNorm) == 0
-        and kinds("rezero", ReZero) == 20
-        and kinds("switch", Switch) == 8
-    )
-    assert (
-        kinds("synthesizer-dense", SynthesizerAttention) == 8
-        and kinds("dynamic-convolution", DynamicConvolution) == 8
-    )
+    assert kinds("vanilla", FeedForward) == 8
+    assert kinds("swiglu", GatedFeedForward) == 8
+    assert kinds("rms-norm", RMSNorm) == 22
+    assert kinds("rms-norm", nn.LayerNorm) == 0
+    assert kinds("rezero", ReZero) == 20
+    assert kinds("switch", Switch) == 8
+    assert kinds("synthesizer-dense", SynthesizerAttention) == 8
+    assert kinds("dynamic-convolution", DynamicConvolution) == 8
     model = made("factorised-shared")
     assert (
         model.output.words
@@ -127,10 +116,8 @@ def test_what_the_models_are_made_of():
         is model.target_embedding.narrow.weight
     )
     model = made("encoder-sharing")
-    assert (
-        len(set(map(id, model.encoder.layers))) == 1
-        and len(set(map(id, model.decoder.layers))) == 4
-    )
+    assert len(set(map(id, model.encoder.layers))) == 1
+    assert len(set(map(id, model.decoder.layers))) == 4
     model = made("untied")
     assert (
         len(
@@ -176,14 +163,11 @@ def test_a_short_comparison_learns_and_is_the_same_again():
     )
     found = modifications.compare(modifications.Settings(modification="rms-norm", **settings))
     assert found["label"] == "RMS Norm" and found["paper"] == {"early": 2.167, "final": 1.821}
-    assert len(found["final"]) == 2 and all(
-        b < a - 0.2 for a, b in zip(found["early"], found["final"])
-    )
-    assert (
-        abs(found["mean"] - sum(found["final"]) / 2) < 1e-4
-        and found["spread"] > 0
-        and found["operations"] > 10**6
-    )
+    assert len(found["final"]) == 2
+    assert all(b < a - 0.2 for a, b in zip(found["early"], found["final"]))
+    assert abs(found["mean"] - sum(found["final"]) / 2) < 1e-4
+    assert found["spread"] > 0
+    assert found["operations"] > 10**6
     again = modifications.compare(
         modifications.Settings(modification="rms-norm", **{**settings, "seeds": 1}), seed=1
     )
@@ -221,9 +205,8 @@ def test_the_extreme_rows_on_reviews_that_are_held_out(monkeypatch, figures_of):
 
 def test_the_table_is_the_paper_s():
     assert TABLE["vanilla"] == ("vanilla Transformer", 223, 11.1, 3.5, 2.182, 0.005, 1.838)
-    assert min(TABLE, key=lambda name: TABLE[name].final) == "switch" and max(
-        TABLE, key=lambda name: TABLE[name].final
-    ) == ("block-sharing-factorised-shared")
+    assert min(TABLE, key=lambda name: TABLE[name].final) == "switch"
+    assert max(TABLE, key=lambda name: TABLE[name].final) == ("block-sharing-factorised-shared")
     members = [name for family in FAMILIES.values() for name in family]
     assert sorted(["vanilla", *members]) == sorted(TABLE)
     better = [name for name, row in TABLE.items() if row.final < TABLE["vanilla"].final]

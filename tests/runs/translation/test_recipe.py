@@ -27,11 +27,9 @@ def test_the_recipe_is_measured_part_by_part(figures_of):
     assert rows == again and [row["changed"] for row in rows] == list(CHANGES)
     assert len({row["perplexity"] for row in rows}) == len(rows)  # every change changes something
     for row in rows:
-        assert (
-            0 <= row["exact"] <= 1
-            and row["perplexity"] > 1
-            and row["perplexity_averaged"] != row["perplexity"]
-        )
+        assert 0 <= row["exact"] <= 1
+        assert row["perplexity"] > 1
+        assert row["perplexity_averaged"] != row["perplexity"]
 
 
 def test_only_the_rise_is_missing():
@@ -67,7 +65,5 @@ def test_a_perfect_model_is_measured_as_one():
 
     assert measure(Copier(50.0), task.test, task) == {"exact": 1.0, "perplexity": 1.0}
     unsure = measure(Copier(0.0), task.test, task)
-    assert (
-        unsure["perplexity"] == pytest.approx(len(task.target_vocab), abs=1e-3)
-        and unsure["exact"] == 0
-    )
+    assert unsure["perplexity"] == pytest.approx(len(task.target_vocab), abs=1e-3)
+    assert unsure["exact"] == 0

@@ -150,9 +150,8 @@ def test_the_fid_of_equal_distributions_falls_as_one_over_n_and_the_line_takes_i
             )
         )
     # d/n from the means and about d²/4n from the covariances, to first order
-    assert means[0] == pytest.approx((d + d * (d + 1) / 4) / 100, rel=0.15) and means[0] / means[
-        1
-    ] == pytest.approx(4, rel=0.15)
+    assert means[0] == pytest.approx((d + d * (d + 1) / 4) / 100, rel=0.15)
+    assert means[0] / means[1] == pytest.approx(4, rel=0.15)
     sample = torch.from_numpy(rng.normal(size=(400, d)))
     assert abs(scores.fid_without_bias(sample, real)) < 0.35 * scores.fid(sample, real)
     off = sample + torch.tensor([2.0] + [0.0] * 9)
@@ -167,10 +166,8 @@ def test_intra_fid_is_the_mean_over_classes_and_sees_a_generator_that_mixes_them
     assert scores.intra_fid(one, a, other, b) == pytest.approx(expected, rel=1e-8)
     classes = torch.cat([normal(50, 3, 2), normal(50, 3, 2) + 9])
     labels = torch.arange(100) // 50
-    assert (
-        scores.fid(classes, classes) < 1e-6
-        and scores.intra_fid(classes, labels, classes, labels) < 1e-6
-    )
+    assert scores.fid(classes, classes) < 1e-6
+    assert scores.intra_fid(classes, labels, classes, labels) < 1e-6
     # FID cannot tell: the pictures are the same
     assert scores.intra_fid(classes, 1 - labels, classes, labels) > 100
     with pytest.raises(ValueError, match="same classes"):

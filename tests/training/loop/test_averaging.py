@@ -85,10 +85,8 @@ def test_tied_weights_stay_tied_counters_and_dtypes_stay_what_they_are(tmp_path)
     paths = [save_model(model, tmp_path / f"{k}.safetensors") for k, model in enumerate(models)]
     averaged = Tied(7).double()
     average_checkpoints(averaged, paths)
-    assert (
-        averaged.readout.weight is averaged.embedding.weight
-        and averaged.embedding.weight.dtype == torch.float64
-    )
+    assert averaged.readout.weight is averaged.embedding.weight
+    assert averaged.embedding.weight.dtype == torch.float64
     expected = sum(model.embedding.weight.double() for model in models) / 2
     torch.testing.assert_close(averaged.embedding.weight, expected)
     assert averaged.norm.num_batches_tracked.item() == 2

@@ -509,9 +509,8 @@ def test_frozen_parameters_and_unused_ones_stay():
     model.source.weight.requires_grad_(False)
     before = [model.source.weight.clone(), model.unused.weight.detach().clone()]
     fit(model, CopyBatches(), token_loss, steps=2, optimizer="adamw")
-    assert torch.equal(model.source.weight, before[0]) and torch.equal(
-        model.unused.weight, before[1]
-    )
+    assert torch.equal(model.source.weight, before[0])
+    assert torch.equal(model.unused.weight, before[1])
 
 
 def test_nested_batches_of_another_kind():

@@ -370,10 +370,8 @@ def test_numbers_of_numpy_do_not_spoil_a_checkpoint(tmp_path):
     whole = train(tmp_path / "whole", **options)
     train(tmp_path / "run", steps=8, **options)
     resumed = train(tmp_path / "run", **options)
-    assert resumed[1].resumed_from == 8 and resumed[1].evaluations[-1][1] == {
-        "mean": 1.5,
-        "all": [0.5, 3],
-    }
+    assert resumed[1].resumed_from == 8
+    assert resumed[1].evaluations[-1][1] == {"mean": 1.5, "all": [0.5, 3]}
     assert [
         type(value)
         for value in (resumed[1].evaluations[-1][1]["mean"], *resumed[1].evaluations[-1][1]["all"])

@@ -125,9 +125,8 @@ def test_a_batch_may_be_a_mapping_and_batches_a_loader_or_a_list():
     model, given = Table(), batch(Batch)
     wanted = language_loss(model, given)
     mapping = {"target_in": given.target_in, "target_out": given.target_out}
-    assert language_loss(model, mapping)[0] == wanted[0] and token_loss(
-        model, given._asdict()
-    ) == token_loss(model, given)
+    assert language_loss(model, mapping)[0] == wanted[0]
+    assert token_loss(model, given._asdict()) == token_loss(model, given)
     rows = [{name: tensor[k] for name, tensor in mapping.items()} for k in range(3)]
     loader = torch.utils.data.DataLoader(rows, batch_size=2)
     for batches in (loader, [mapping], [given]):

@@ -50,9 +50,8 @@ def test_every_step_cuts_what_flows_into_its_state(sign):
     assert expected == [sign * value for value in (5.0, 5.0, 3.0, 1.0)], (
         "the last factor of 3 would have made 27"
     )
-    assert inputs.grad[:, 0].tolist() == expected and float(net.a.grad) == pytest.approx(
-        slope, abs=1e-12
-    )
+    assert inputs.grad[:, 0].tolist() == expected
+    assert float(net.a.grad) == pytest.approx(slope, abs=1e-12)
 
 
 @pytest.mark.parametrize("controller", ["feedforward", "lstm"])

@@ -23,9 +23,8 @@ def test_inverse_sqrt_at_step_0_and_against_known_wrong_schedules():
     step.
     """
     warmup, factor = 10, inverse_sqrt(10)
-    assert factor(0) == pytest.approx(1 / warmup) and all(
-        math.isfinite(factor(k)) for k in range(3)
-    )
+    assert factor(0) == pytest.approx(1 / warmup)
+    assert all(math.isfinite(factor(k)) for k in range(3))
     wrong = {
         "one step late": lambda k: min(k / warmup, math.sqrt(warmup / max(k, 1))),
         "no decay": lambda k: min(1.0, (k + 1) / warmup),
