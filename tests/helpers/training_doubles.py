@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from attnbook.tasks import TOKEN_IDS
+from attnbook.training import fit, token_loss
 
 PAD, BOS, EOS = 0, 1, 2
 
@@ -113,3 +114,20 @@ def make_model(seed=0, dtype=torch.float32, **options):
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return TinyAttention(**options).to(dtype)
+
+
+def train(model=None, batches=None, loss=token_loss, **options):
+    """A model, and the history of its short training on copies."""
+    model = make_model() if model is None else model
+    options = {"steps": 2, "progress": False, **options}
+    return model, fit(model, CopyBatches() if batches is None else batches, loss, **options)
+
+
+def flat(model):
+    """All parameters of a model in one vector."""
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def assert_same_state(first, second):
+    """Two models are equal to the last bit."""
+    torch.testing.assert_close(first.state_dict(), second.state_dict(), rtol=0, atol=0)
