@@ -24,6 +24,7 @@ from ..registry import register
 from .pointer_networks import (
     MODELS,
     Batches,
+    PointerSettings,
     decoded,
     initialise_as_the_paper,
     make_network,
@@ -204,26 +205,14 @@ def tour_rows(
 
 
 @dataclass(frozen=True)
-class TourSettings:
+class TourSettings(PointerSettings):
     model: str = "pointer"  # one of MODELS
     n: int | tuple[int, int] = 10  # number of points, or (least, most)
     test: Sequence[int] = (5, 8, 10, 12)  # numbers of cities in the test
-    hidden_size: int = 128  # units of the recurrent layers
-    steps: int = 6000  # training steps
-    batch_size: int = 128  # examples per step
     teacher: str = "exact"  # algorithm that gives the target tours
     form: str = "canonical"  # canonical, or any: a random start and direction of the target tours
     warm_up: tuple[int, int] | None = None  # smaller sizes first: (smallest size, steps)
-    optimizer: str = "adam"  # adam, or that of the paper
-    learning_rate: float = 2e-3  # peak learning rate
-    clip_norm: float = 2.0  # bound on the norm of the gradient
-    reduction: str = "mean"  # of the loss: mean over pointings, or their sum over a tour
-    decay: bool = True  # let the learning rate decay by a cosine
-    paper_start: bool = False  # initialise as in the paper
-    pairs: int | None = None  # distinct training problems, repeated; None: new ones at every step
-    count: int = 1000  # test problems
     beams: Sequence[int] = (1, 3, 10)  # widths of the beams; 1 is greedy
-    checkpoint: str = ""  # name of the saved weights; empty: none are saved
 
 
 def tours(

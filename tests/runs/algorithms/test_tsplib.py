@@ -1,4 +1,3 @@
-import json
 import math
 
 import pytest
@@ -10,7 +9,6 @@ from attnbook.decoding.pointing import permutation
 from attnbook.tasks import datasets
 from attnbook.tasks.geometry import tours, tsplib
 from attnbook.training import save_model
-from attnbook_runs import reproduce
 from attnbook_runs.algorithms.tours import make_tourist
 from attnbook_runs.algorithms.tsplib import views, walks
 
@@ -118,21 +116,12 @@ def library(tmp_path, monkeypatch):
     monkeypatch.setattr(resources, "path", lambda name: tmp_path / name.removeprefix("results/"))
 
 
-def test_a_recorded_run_holds_lengths_walks_and_a_picture_and_no_coordinates(library, tmp_path):
-    out = tmp_path / "out"
-    path = reproduce(
-        "tsplib-tours",
-        out=out,
-        device="cpu",
-        commit="abc",
-        names=("ring12",),
-        networks=(("5 to 9", "one"), ("9", "other")),
-        hidden_size=8,
-        beam_size=2,
-        orders=2,
-        drawn=("ring12",),
-    )
-    figures = json.loads(path.read_text())["figures"]
+def test_a_recorded_run_holds_lengths_walks_and_a_picture_and_no_coordinates(
+    library, tmp_path, figures_of
+):
+    given = dict(names=("ring12",), networks=(("5 to 9", "one"), ("9", "other")))
+    given |= dict(hidden_size=8, beam_size=2, orders=2, drawn=("ring12",))
+    figures = figures_of("tsplib-tours", **given)
     (row,) = figures["rows"]
     assert figures["views"] == 16
     assert row["n"] == 12
@@ -152,5 +141,6 @@ def test_a_recorded_run_holds_lengths_walks_and_a_picture_and_no_coordinates(lib
         <= row["above"]["2-opt"]
         <= row["above"]["nearest neighbour"]
     )
-    assert (out / "tsplib-tours.seed0.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    assert "points" not in row and str(found.points[1, 0].item()) not in path.read_text()
+    assert (tmp_path / "tsplib-tours.seed0.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    record = (tmp_path / "tsplib-tours.seed0.json").read_text()
+    assert "points" not in row and str(found.points[1, 0].item()) not in record

@@ -23,17 +23,10 @@ def test_without_attention_no_position_of_the_discriminator_sees_both_figures():
     the figures.
     """
     torch.manual_seed(0)
+    sizes = dict(attention_at=8, last_side=8, d_key=16, d_value=32, num_classes=4)
     nets = {
-        v: gan.make_pair(
-            v,
-            blocks="convolution",
-            attention_at=8,
-            last_side=8,
-            d_key=16,
-            d_value=32,
-            num_classes=4,
-        ).discriminator
-        for v in gan.VARIANTS
+        variant: gan.make_pair(variant, blocks="convolution", **sizes).discriminator
+        for variant in gan.VARIANTS
     }
     seen = {}
     for variant, net in nets.items():
@@ -104,11 +97,8 @@ def test_a_tiny_run_leaves_figures_and_both_networks(variant, folder):
     assert [row["step"] for row in figures["path"]] == [1, 2, 3, 4]
     assert "fid" in figures["path"][3]
     assert "fid" not in figures["path"][2]
-    assert (
-        ("gamma_generator" in figures["path"][0])
-        == ("gamma_discriminator" in figures["path"][0])
-        == (variant == "attention")
-    )
+    for side in ("generator", "discriminator"):
+        assert (f"gamma_{side}" in figures["path"][0]) == (variant == "attention")
     for side in ("generator", "discriminator"):
         assert (folder / f"{name}.{side}.seed0.safetensors").stat().st_size < 2_000_000
     pair = gan.load_pair(name, folder=folder)
@@ -126,9 +116,8 @@ def test_the_full_presets_train(name, tmp_path, monkeypatch, figures_of):
     monkeypatch.setitem(judges.SETS, "cifar-10", judges.SETS["far-parts"])
     monkeypatch.setitem(judges.JUDGES, "cifar-10", judges.SETS["far-parts"])
     monkeypatch.setitem(judges.JUDGE_SIZES, "cifar-10", dict(channels=2, d_feature=4, steps=3))
-    figures = figures_of(
-        name, steps=2, batch_size=4, channels=4, max_channels=8, samples=16, evaluations=1
-    )
+    sizes = dict(steps=2, batch_size=4, channels=4, max_channels=8, samples=16)
+    figures = figures_of(name, evaluations=1, **sizes)
     assert figures["scores"]["samples"] == 16
     assert (tmp_path / "judge-cifar-10.seed0.safetensors").is_file()
 

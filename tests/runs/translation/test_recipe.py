@@ -10,19 +10,8 @@ from attnbook_runs.translation.recipe import CHANGES, measure, without_rise
 
 
 def test_the_recipe_is_measured_part_by_part(figures_of):
-    tiny = dict(
-        train_pairs=60,
-        test_pairs=20,
-        phrases=(1, 1),
-        d_model=8,
-        num_heads=2,
-        d_feed_forward=8,
-        num_layers=1,
-        steps=6,
-        warmup=3,
-        averaged=2,
-        save_every=2,
-    )
+    tiny = dict(train_pairs=60, test_pairs=20, phrases=(1, 1), steps=6, warmup=3, averaged=2)
+    tiny |= dict(d_model=8, num_heads=2, d_feed_forward=8, num_layers=1, save_every=2)
     rows, again = (figures_of("transformer-recipe", **tiny)["rows"] for _ in range(2))
     assert rows == again and [row["changed"] for row in rows] == list(CHANGES)
     assert len({row["perplexity"] for row in rows}) == len(rows)  # every change changes something
