@@ -163,9 +163,10 @@ def test_a_finished_run_is_returned_as_it_is(tmp_path):
     assert again[1].resumed_from == 12
 
 
-def test_the_newest_are_kept(tmp_path):
-    train(tmp_path, steps=9, save_every=2, keep_checkpoints=3)
-    assert names(tmp_path) == ["step_000006", "step_000008", "step_000009"]
+@pytest.mark.parametrize(("every", "kept"), [(2, [6, 8, 9]), (None, [9])])
+def test_the_newest_are_kept_and_the_end_is(tmp_path, every, kept):
+    train(tmp_path / "deep" / "er", steps=9, save_every=every, keep_checkpoints=3)
+    assert names(tmp_path / "deep" / "er") == [f"step_{step:06d}" for step in kept]
 
 
 def test_a_damaged_newer_one_does_not_push_out_what_is_written_after_it(tmp_path):
@@ -183,11 +184,6 @@ def test_a_damaged_newer_one_does_not_push_out_what_is_written_after_it(tmp_path
     with pytest.warns(UserWarning, match="damaged"):
         assert train(tmp_path, **again)[1].resumed_from == 6
     assert names(tmp_path) == ["step_000012"]
-
-
-def test_without_save_every_only_the_end_is_saved(tmp_path):
-    train(tmp_path / "deep" / "er", save_every=None)
-    assert names(tmp_path / "deep" / "er") == ["step_000012"]
 
 
 def with_tanh():
