@@ -5,7 +5,7 @@ and heuristics.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -20,7 +20,7 @@ from attnbook.training import load_model_weights
 from attnbook.validate import check_choice, check_range, require
 
 from ..common import block_means, save_checkpoint, training_figures
-from ..registry import register
+from ..registry import register, register_family
 from .pointer_networks import (
     MODELS,
     Batches,
@@ -313,13 +313,40 @@ def by_size(settings: SizeSettings, *, seed: int = 0) -> dict:
     return {"count": settings.count, "networks": rows}
 
 
-SMALL = TourSettings(test=(5, 8, 10, 12, 15, 20, 50))
-register(
-    "pointer-tours-10",
+register_family(
     tours,
-    replace(SMALL, checkpoint="pointer-tours-10"),
-    title="Shortest tours of 10 cities, small enough for one CPU core, with checkpoint",
-    minutes="10 minutes on one CPU core",
+    TourSettings(test=(5, 8, 10, 12, 15, 20, 50)),
+    (
+        "pointer-tours-10",
+        "Shortest tours of 10 cities, small enough for one CPU core, with checkpoint",
+        "10 minutes on one CPU core",
+        dict(checkpoint="pointer-tours-10"),
+    ),
+    (
+        "pointer-tours-5-20",
+        "Tours of 5 to 20 cities, exact to 12, 2-opt beyond; for one CPU core, with checkpoint",
+        "12 minutes on one CPU core",
+        dict(
+            n=(5, 20),
+            teacher="exact to 12, 2-opt beyond",
+            steps=10_000,
+            checkpoint="pointer-tours-5-20",
+        ),
+    ),
+    (
+        "pointer-tours-50",
+        "Tours of 50 cities as 2-opt gives them, in any form, for one CPU core, with checkpoint",
+        "9 minutes on one CPU core",
+        dict(
+            n=50,
+            teacher="2-opt",
+            form="any",
+            warm_up=(10, 700),
+            steps=1600,
+            test=(5, 10, 20, 40, 50),
+            checkpoint="pointer-tours-50",
+        ),
+    ),
 )
 register(
     "tours-10-compared",
@@ -328,34 +355,6 @@ register(
     title="10 cities, short runs: pointer with and without mask, LSTM, LSTM + attention; tours "
     "in one form and any",
     minutes="4 minutes on one CPU core",
-)
-register(
-    "pointer-tours-5-20",
-    tours,
-    replace(
-        SMALL,
-        n=(5, 20),
-        teacher="exact to 12, 2-opt beyond",
-        steps=10_000,
-        checkpoint="pointer-tours-5-20",
-    ),
-    title="Tours of 5 to 20 cities, exact to 12, 2-opt beyond; for one CPU core, with checkpoint",
-    minutes="12 minutes on one CPU core",
-)
-register(
-    "pointer-tours-50",
-    tours,
-    TourSettings(
-        n=50,
-        teacher="2-opt",
-        form="any",
-        warm_up=(10, 700),
-        steps=1600,
-        test=(5, 10, 20, 40, 50),
-        checkpoint="pointer-tours-50",
-    ),
-    title="Tours of 50 cities as 2-opt gives them, in any form, for one CPU core, with checkpoint",
-    minutes="9 minutes on one CPU core",
 )
 register(
     "pointer-tours-by-size",
