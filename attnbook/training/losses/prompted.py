@@ -8,10 +8,9 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch.nn import functional as F
 
-from ...modules import counted_targets, device_of, full_precision
-from .token_loss import IGNORED
+from ...modules import counted_targets, device_of
+from .token_loss import summed_cross_entropy
 
 FILLING = 0  # behind the end of a text, where nothing looks and nothing counts
 
@@ -82,16 +81,11 @@ def prompted_loss(model, batch, everything: bool = False) -> tuple[torch.Tensor,
     if everything:
         position = torch.arange(counted.shape[1], device=counted.device)
         counted = counted | (position < batch.lengths.to(counted.device)[:, None])
-    labels = text.labels.masked_fill(~counted, IGNORED)
+    counted, labels = counted.to(device), text.labels.to(device)
+    number = counted.sum()
     if not everything:  # only the rows that count
-        logits, labels = logits[counted.to(device)], labels[counted]
-    total = F.cross_entropy(
-        full_precision(logits).flatten(0, -2),
-        labels.flatten().to(device),
-        ignore_index=IGNORED,
-        reduction="sum",
-    )
-    return total, counted.sum().to(device)
+        logits, labels, counted = (part[counted][None] for part in (logits, labels, counted))
+    return summed_cross_entropy(model, logits, labels, counted), number
 
 
 whole_text_loss = partial(prompted_loss, everything=True)
