@@ -97,7 +97,8 @@ class Judge(NamedTuple):
 
 
 def load_judge(name: str, *, folder: Path | None = None, seed: int = 0) -> Judge:
-    """The recorded classifier of a set; `attnbook reproduce judge-NAME` makes it again.
+    """The recorded classifier of a set; `attnbook reproduce judge-digits` or `judge-far-parts`
+    makes it again.
 
     Raises:
         ValueError: For a set without a judge.
@@ -234,17 +235,12 @@ def _set_spread(model: PictureClassifier, features: torch.Tensor, spread: float 
     model.output.weight.div_(scale)
 
 
-for _set, _minutes, _needs in (
-    ("digits", 1, ""),
-    ("far-parts", 1, ""),
-    ("cifar-10", 10, "cifar-10-images"),
-):
+for _set in ("digits", "far-parts"):
     register(
         f"judge-{_set}",
         judge,
         JudgeSettings(data=_set),
         title=f"A small classifier of {_set}: judge of samples and feature network of their "
         "scores, with checkpoint",
-        minutes=f"{_minutes} minute{'s'[: _minutes > 1]} on one CPU core",
-        needs=_needs,
+        minutes="1 minute on one CPU core",
     )

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from attnbook.tasks import TOKEN_IDS
+from attnbook.training import fit, token_loss
 
 PAD, BOS, EOS = 0, 1, 2
 TARGETS = 6  # PAD, BOS, EOS and three words
@@ -158,3 +159,20 @@ def all_targets(max_length, words=range(3, TARGETS)):
 
 def produced(hypothesis):
     return [*hypothesis.tokens, EOS] if hypothesis.finished else hypothesis.tokens
+
+
+def train(model=None, batches=None, loss=token_loss, **options):
+    """A model, and the history of its short training on copies."""
+    model = make_model() if model is None else model
+    options = {"steps": 2, "progress": False, **options}
+    return model, fit(model, CopyBatches() if batches is None else batches, loss, **options)
+
+
+def flat(model):
+    """All parameters of a model in one vector."""
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def assert_same_state(first, second):
+    """Two models are equal to the last bit."""
+    torch.testing.assert_close(first.state_dict(), second.state_dict(), rtol=0, atol=0)

@@ -82,10 +82,8 @@ def test_checkpoints_of_two_processes_resume(ranks):
     for rank in (first, second):
         assert rank["checkpoints"]["history"]["resumed_from"] == 3
         assert [step for step, _ in rank["checkpoints"]["history"]["evaluations"]] == [4, 8]
-    assert sorted(path.name for path in (place / "checkpoints").iterdir()) == [
-        "step_000006",
-        "step_000008",
-    ]
+    kept = sorted(path.name for path in (place / "checkpoints").iterdir())
+    assert kept == ["step_000006", "step_000008"]
 
 
 def test_checkpoints_of_two_processes_are_refused_in_one(ranks):
@@ -93,44 +91,30 @@ def test_checkpoints_of_two_processes_are_refused_in_one(ranks):
 
 
 def test_buffers_are_those_of_the_main_process(ranks):
-    first, second = ranks[0]
-    assert (
-        first["running statistics"]["weights"]["seen"]
-        == second["running statistics"]["weights"]["seen"]
-        == 8 * 3
-    )
+    for rank in ranks[0]:
+        assert rank["running statistics"]["weights"]["seen"] == 8 * 3
 
 
 def test_an_error_in_one_process_is_raised_in_both(ranks):
     for rank in ranks[0]:
-        assert (
-            "was not written" in rank["errors"]["full disk"]
-            and "No space left" in rank["errors"]["full disk"]
-        )
+        assert "was not written" in rank["errors"]["full disk"]
+        assert "No space left" in rank["errors"]["full disk"]
         assert "loss must be finite, got nan at step 0" in rank["errors"]["nan"]
         assert "batches must be the same in all 2 processes" in rank["errors"]["other batches"]
     assert list((ranks[1] / "full").iterdir()) == []
 
 
-def test_a_launch_that_would_train_each_process_alone_is_refused(monkeypatch):
+@pytest.mark.parametrize("sharded", ["false", "true"])
+def test_a_launch_that_shards_the_weights_or_trains_each_process_alone_is_refused(
+    sharded, monkeypatch
+):
     """Accelerate, told of a GPU type, leaves processes on the CPU unconnected; `fit` must not go
     on then. (Older versions of Accelerate refuse it themselves.)
     """
     from accelerate import PartialState
 
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
-    try:
-        assert_refused("launch", join_processes, None)
-    finally:
-        PartialState._reset_state()
-
-
-def test_a_launch_that_shards_the_weights_is_refused(monkeypatch):
-    from accelerate import PartialState
-
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", sharded)
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     try:
         assert_refused("launch", join_processes, None)
