@@ -388,3 +388,9 @@ def test_blocks_share_across_a_model_what_they_should():
     assert counts["block sharing"] < whole / 2
     assert counts["factorised embeddings"] == whole - 2 * 50 * D + 2 * 3 * (50 + D)
     assert counts["transparent"] == whole + 4 * 5 and counts["funnel"] == whole
+
+
+def test_a_decoder_has_the_causal_attention_it_is_given():
+    model = build("lightweight convolution")
+    assert [layer.attention.left for layer in model.encoder.layers] == [1, 1]
+    assert [layer.attention.left for layer in model.decoder.layers] == [2, 2]
