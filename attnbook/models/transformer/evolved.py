@@ -22,13 +22,8 @@ from ...validate import check_integer
 from .layers import Attention, LayerOutput
 from .parts import Parts
 
-__all__ = [
-    "EvolvedCache",
-    "EvolvedDecoderLayer",
-    "EvolvedEncoderLayer",
-    "SequenceConvolution",
-    "evolved",
-]
+__all__ = ["EvolvedCache", "EvolvedDecoderLayer", "EvolvedEncoderLayer"]
+__all__ += ["SequenceConvolution", "evolved"]
 
 
 class SequenceConvolution(nn.Module):

@@ -26,16 +26,8 @@ from ...kernels.visible import without_hidden
 from ...mechanisms.caches.key_value import Read
 from ...mechanisms.layers.residual import ResidualConnection
 
-__all__ = [
-    "Attention",
-    "Decoder",
-    "DecoderLayer",
-    "Encoder",
-    "EncoderLayer",
-    "LayerOutput",
-    "Stack",
-    "Stacked",
-]
+__all__ = ["Attention", "LayerOutput", "Stacked"]
+__all__ += ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "Stack"]
 
 
 Position = int | torch.Tensor  # of the first row of x: an integer, or one for each text
