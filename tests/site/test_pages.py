@@ -124,6 +124,22 @@ def test_formulas_stand_in_the_middle_with_air(browser, url, name):
             assert formula["begin"] >= -1 and (formula["wide"] > 0 or abs(formula["off"]) <= 4)
 
 
+@pytest.mark.parametrize("name", ["06_transformer/multi_head", "02_bahdanau/translation"])
+def test_code_is_whole_and_begins_where_text_and_figures_do(browser, url, name):
+    with Look(browser) as look:
+        page = look.open(f"{url}/chapters/{name}.html")
+        edges, cut = page.evaluate(
+            """() => [
+              [...document.querySelectorAll('article section > p, article figure img, figcaption p,'
+                + 'article .cell_input, article section > .pst-scrollable-table-container')]
+                .filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().left),
+              [...document.querySelectorAll('article .cell_input pre')]
+                .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth)
+                .map(e => e.innerText)]"""
+        )
+        assert max(edges) - min(edges) <= 2 and not cut
+
+
 def test_tables_have_no_empty_strip_and_show_every_column_on_a_phone(browser, url):
     """A table ends where its last column ends. On a phone the notation fits."""
     last = """() => [...document.querySelectorAll('article table')].map(table => {

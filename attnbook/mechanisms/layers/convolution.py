@@ -75,6 +75,7 @@ class LightweightConvolution(nn.Module):
             f"d_model must divide by num_heads, got {d_model} and {num_heads}",
         )
         self.kernel_size = check_integer("kernel_size", kernel_size)
+        self.causal = causal
         self.left = kernel_size - 1 if causal else (kernel_size - 1) // 2
         self.input_projection = nn.Linear(d_model, 2 * d_model)  # W_a, W_b
         self.output_projection = nn.Linear(d_model, d_model)  # W_o

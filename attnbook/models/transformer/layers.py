@@ -3,11 +3,11 @@ the residual connections around them.
 
 What a block expects of its modules:
 
-- attention: ``attention.read(x, cache=, mask=, position=, need_weights=)`` attends from positions x
-  to those of the cache and to x itself; :class:`attnbook.MultiHeadAttention` has it, and
-  :class:`attnbook.LinearAttention`, whose cache is a state of fixed size. Attention over a source
-  is ``attention(x, mask=, projected=, need_weights=, position=)`` with what ``project(memory)``
-  made of it.
+- attention: ``attention.read(x, cache=, mask=, is_causal=, position=, need_weights=)`` attends from
+  positions x to those of the cache and to x itself; :class:`attnbook.MultiHeadAttention` has it,
+  and :class:`attnbook.LinearAttention`, whose cache is a state of fixed size. Attention over a
+  source is ``attention(x, mask=, projected=, need_weights=, position=)`` with what
+  ``project(memory)`` made of it.
 - feed-forward: ``(batch, n, d)`` → the same, such as a mixture of experts.
 - residual: makes a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`, one per
   sublayer.
@@ -102,6 +102,7 @@ class EncoderLayer(nn.Module):
         x: torch.Tensor,
         mask: torch.Tensor | None = None,
         *,
+        is_causal: bool = False,
         cache: Any = None,
         need_weights: bool = False,
         position: Position = 0,
@@ -110,6 +111,7 @@ class EncoderLayer(nn.Module):
 
         Args:
             mask: boolean, True = may attend, over the positions of the cache and those of x.
+            is_causal: whether no position of x attends to a later one; needs no mask.
             cache: what the block returned for the positions before, or None where there are none.
             need_weights: whether the weights are returned; if not, no m×n matrix is stored.
             position: of the first of x, an integer or one for each text, ``(batch,)``; for an
@@ -117,7 +119,12 @@ class EncoderLayer(nn.Module):
         """
         h = self.around_attention.sublayer_input(x)  # with pre-norm: norm(x)
         context, cache, weights = self.attention.read(
-            h, mask=mask, cache=cache, position=position, need_weights=need_weights
+            h,
+            mask=mask,
+            is_causal=is_causal,
+            cache=cache,
+            position=position,
+            need_weights=need_weights,
         )
         x = self.around_attention.combine(x, context)  # with pre-norm: x + dropout(context)
         if self.feed_forward is not None:
@@ -169,6 +176,7 @@ class DecoderLayer(nn.Module):
         mask: torch.Tensor | None = None,
         source_mask: torch.Tensor | None = None,
         *,
+        is_causal: bool = False,
         cache: Any = None,
         need_weights: bool = False,
         position: Position = 0,
@@ -179,11 +187,16 @@ class DecoderLayer(nn.Module):
             source: ``project(memory)``.
             mask, source_mask: boolean, True = may attend, over the target (cache first) and over
                 the source.
-            cache, need_weights, position: as in :class:`EncoderLayer`.
+            is_causal, cache, need_weights, position: as in :class:`EncoderLayer`.
         """
         h = self.around_attention.sublayer_input(x)
         context, cache, weights = self.attention.read(
-            h, mask=mask, cache=cache, position=position, need_weights=need_weights
+            h,
+            mask=mask,
+            is_causal=is_causal,
+            cache=cache,
+            position=position,
+            need_weights=need_weights,
         )
         x = self.around_attention.combine(x, context)
         h = self.around_cross_attention.sublayer_input(x)
@@ -215,6 +228,7 @@ class Stack(nn.Module):
         self,
         x: torch.Tensor,
         given: Iterable[tuple],
+        is_causal: bool,
         caches: Sequence | None,
         need_weights: bool,
         position: Position,
@@ -224,7 +238,12 @@ class Stack(nn.Module):
         caches = caches or [None] * len(self.layers)
         for layer, arguments, cache in zip(self.layers, given, caches, strict=True):
             x, cache, w = layer(
-                x, *arguments, cache=cache, need_weights=need_weights, position=position
+                x,
+                *arguments,
+                is_causal=is_causal,
+                cache=cache,
+                need_weights=need_weights,
+                position=position,
             )
             outputs.append(x)
             new_caches.append(cache)
@@ -251,16 +270,18 @@ class Encoder(Stack):
         x: torch.Tensor,
         mask: torch.Tensor | None = None,
         *,
+        is_causal: bool = False,
         caches: Sequence | None = None,
         need_weights: bool = False,
         position: Position = 0,
     ) -> Stacked:
         """Run all blocks; ``caches`` holds what each returned for the positions before, or None;
-        ``position`` as in :class:`EncoderLayer`.
+        ``is_causal`` and ``position`` as in :class:`EncoderLayer`.
         """
         if mask is not None and caches is None:
             x = without_hidden(x, mask)
-        return self.run(x, [(mask,)] * len(self.layers), caches, need_weights, position)
+        given = [(mask,)] * len(self.layers)
+        return self.run(x, given, is_causal, caches, need_weights, position)
 
 
 class Decoder(Stack):
@@ -283,10 +304,11 @@ class Decoder(Stack):
         mask: torch.Tensor | None = None,
         source_mask: torch.Tensor | None = None,
         *,
+        is_causal: bool = False,
         caches: Sequence | None = None,
         need_weights: bool = False,
         position: Position = 0,
     ) -> Stacked:
         """Run all blocks; ``sources`` is ``project(memory)``, the rest as in :class:`Encoder`."""
         given = [(source, mask, source_mask) for source in sources]
-        return self.run(x, given, caches, need_weights, position)
+        return self.run(x, given, is_causal, caches, need_weights, position)

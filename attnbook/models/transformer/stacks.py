@@ -152,13 +152,14 @@ class FunnelEncoder(Encoder):
         x: torch.Tensor,
         mask: torch.Tensor | None = None,
         *,
+        is_causal: bool = False,
         caches: Sequence | None = None,
         need_weights: bool = False,
         position: Position = 0,
     ) -> Stacked:
         require(caches is None, "a funnel reads its whole source at once: it takes no caches")
         require(
-            mask is None or mask.shape[-2] == 1,
+            not is_causal and (mask is None or mask.shape[-2] == 1),
             f"mask must be one of padding, (batch, 1, n), got shape "
             f"{None if mask is None else tuple(mask.shape)}",
         )

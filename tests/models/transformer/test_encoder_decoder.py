@@ -429,22 +429,19 @@ def _connect(combine, sublayer_input=lambda residual: lambda x: x):
 def _mask(change):
     def spoil(model):
         forward = model.decoder.forward
-        _set(
-            model.decoder,
-            "forward",
-            lambda x, sources, mask, *more, **kw: forward(x, sources, change(mask), *more, **kw),
-        )
+
+        def spoiled(x, *arguments, is_causal, **options):
+            mask = change(causal_mask(x.shape[1])) if is_causal else None
+            return forward(x, *arguments, mask=mask, **options)
+
+        _set(model.decoder, "forward", spoiled)
 
     return spoil
 
 
 def _no_source_mask(model):
     forward = model.decoder.forward
-    _set(
-        model.decoder,
-        "forward",
-        lambda x, sources, mask, source_mask, **kw: forward(x, sources, mask, None, **kw),
-    )
+    _set(model.decoder, "forward", lambda x, sources, source_mask, **kw: forward(x, sources, **kw))
 
 
 def _no_mask_in_the_encoder(model):
@@ -495,7 +492,7 @@ def _heads_scaled_by_the_model(model):
 def _attention_and_network_exchanged(model):
     for layer in model.encoder.layers:
 
-        def forward(x, mask=None, *, cache=None, need_weights=False, position=0, self=layer):
+        def forward(x, mask=None, *, self=layer, **_):
             x = self.around_feed_forward(x, self.feed_forward)
             x, weights = self.around_attention(x, lambda h: self.attention(h, mask=mask))
             return type(LAYER)(x, None, weights)

@@ -60,7 +60,7 @@ class CausalConvolution(nn.Module):
         super().__init__()
         self.weight, self.output = nn.Parameter(torch.randn(3, D)), nn.Linear(D, D)
 
-    def read(self, x, *, cache=None, mask=None, position=0, need_weights=False):
+    def read(self, x, *, cache=None, mask=None, is_causal=False, position=0, need_weights=False):
         cache = x if cache is None else torch.cat([cache, x], 1)
         m, past = x.shape[1], nn.functional.pad(cache, (0, 0, 2, 0))
         seen = torch.stack([past[:, k : past.shape[1] - 2 + k] for k in range(3)])[:, :, -m:]
