@@ -12,7 +12,7 @@ from ...kernels.double_backward import is_wanted
 from ...kernels.fused import fused_attention, has_fused_kernel
 from ...kernels.streaming import check_projected_width, stream_attention
 from ...kernels.visible import Visible, finish, set_aside
-from ...validate import check_dtypes, check_value, common_shape, is_transforming, require
+from ...validate import check_dtypes, check_value, common_shape, is_transforming
 from ..scores.base import Score, check_score
 from .masks import check_sink, check_visible, softmax_over_allowed
 
@@ -87,10 +87,10 @@ def attend(
         :class:`Attended`: context and weights.
     """
     check_score(score).check(query, key)
-    require(
-        key.shape[-2] >= 1,
-        f"key must have at least one position, got shape {tuple(key.shape)}: an empty source",
-    )
+    if key.shape[-2] < 1:
+        raise ValueError(
+            f"key must have at least one position, got shape {tuple(key.shape)}: an empty source"
+        )
     value = key if value is None else check_value(value, key)
     batch = query.shape[:-2]
     if not batch == key.shape[:-2] == value.shape[:-2]:

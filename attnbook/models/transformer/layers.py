@@ -117,14 +117,10 @@ class EncoderLayer(nn.Module):
             position: of the first of x, an integer or one for each text, ``(batch,)``; for an
                 attention that asks for it.
         """
+        given = {"need_weights": need_weights, "position": position}
         h = self.around_attention.sublayer_input(x)  # with pre-norm: norm(x)
         context, cache, weights = self.attention.read(
-            h,
-            mask=mask,
-            is_causal=is_causal,
-            cache=cache,
-            position=position,
-            need_weights=need_weights,
+            h, mask=mask, is_causal=is_causal, cache=cache, **given
         )
         x = self.around_attention.combine(x, context)  # with pre-norm: x + dropout(context)
         if self.feed_forward is not None:
@@ -189,19 +185,15 @@ class DecoderLayer(nn.Module):
                 the source.
             is_causal, cache, need_weights, position: as in :class:`EncoderLayer`.
         """
+        given = {"need_weights": need_weights, "position": position}
         h = self.around_attention.sublayer_input(x)
         context, cache, weights = self.attention.read(
-            h,
-            mask=mask,
-            is_causal=is_causal,
-            cache=cache,
-            position=position,
-            need_weights=need_weights,
+            h, mask=mask, is_causal=is_causal, cache=cache, **given
         )
         x = self.around_attention.combine(x, context)
         h = self.around_cross_attention.sublayer_input(x)
         context, source_weights = self.cross_attention(
-            h, mask=source_mask, projected=source, need_weights=need_weights, position=position
+            h, mask=source_mask, projected=source, **given
         )
         x = self.around_cross_attention.combine(x, context)
         if self.feed_forward is not None:
@@ -228,23 +220,15 @@ class Stack(nn.Module):
         self,
         x: torch.Tensor,
         given: Iterable[tuple],
-        is_causal: bool,
         caches: Sequence | None,
         need_weights: bool,
-        position: Position,
+        **options: Any,
     ) -> Stacked:
         """Run all blocks, each with what it is ``given`` beside x."""
         outputs, new_caches, weights = [x], [], []
         caches = caches or [None] * len(self.layers)
         for layer, arguments, cache in zip(self.layers, given, caches, strict=True):
-            x, cache, w = layer(
-                x,
-                *arguments,
-                is_causal=is_causal,
-                cache=cache,
-                need_weights=need_weights,
-                position=position,
-            )
+            x, cache, w = layer(x, *arguments, cache=cache, need_weights=need_weights, **options)
             outputs.append(x)
             new_caches.append(cache)
             weights.append(w)
@@ -280,8 +264,8 @@ class Encoder(Stack):
         """
         if mask is not None and caches is None:
             x = without_hidden(x, mask)
-        given = [(mask,)] * len(self.layers)
-        return self.run(x, given, is_causal, caches, need_weights, position)
+        options = {"is_causal": is_causal, "position": position}
+        return self.run(x, [(mask,)] * len(self.layers), caches, need_weights, **options)
 
 
 class Decoder(Stack):
@@ -311,4 +295,5 @@ class Decoder(Stack):
     ) -> Stacked:
         """Run all blocks; ``sources`` is ``project(memory)``, the rest as in :class:`Encoder`."""
         given = [(source, mask, source_mask) for source in sources]
-        return self.run(x, given, is_causal, caches, need_weights, position)
+        options = {"is_causal": is_causal, "position": position}
+        return self.run(x, given, caches, need_weights, **options)
