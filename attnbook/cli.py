@@ -2,8 +2,6 @@
 those of the grader where it is installed.
 """
 
-from __future__ import annotations
-
 from importlib import metadata
 
 from .extras import extra

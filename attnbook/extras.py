@@ -1,7 +1,5 @@
 """Packages that the library does without until somebody asks for what needs them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

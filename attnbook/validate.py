@@ -1,7 +1,5 @@
 """Checks of arguments, so that every part of the library reports bad input in the same words."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from numbers import Integral, Real

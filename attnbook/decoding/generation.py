@@ -1,7 +1,5 @@
 """Texts that a language model goes on with, one token after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
 from typing import Any

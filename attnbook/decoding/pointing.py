@@ -4,8 +4,6 @@ A model needs `encode`, `start` and `step`, and `ends`: whether its answers fini
 answer is coded as in `attnbook.tasks.geometry.points.PointBatch`: positions, then END = n in
 answers that have one, then -1."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The distributions that tokens are drawn from, and texts drawn from a language model."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ A model needs `encode`, `start` and `step`, and the ids that begin and end a tar
 `model.token_ids` or as an argument; every sentence of a batch, and every beam of every sentence, is
 one row of one batch."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -2,8 +2,6 @@
 the text has the distribution of the large model.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

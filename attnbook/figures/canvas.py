@@ -1,7 +1,5 @@
 """Axes, and the marks that several figures draw."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import numpy as np

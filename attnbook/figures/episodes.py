@@ -1,7 +1,5 @@
 """Episodes of few-shot classification: examples with their labels, the query, and its weights."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from matplotlib import pyplot as plt

@@ -1,7 +1,5 @@
 """A legend under a figure that explains its marks, since captions are not shown everywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figures of numbers: training curves, and curves with bands over seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The style of all figures: opaque and light, so that they read on a light and on a dark page."""
 
-from __future__ import annotations
-
 import matplotlib as mpl
 from matplotlib.rcsetup import cycler
 

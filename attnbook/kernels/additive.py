@@ -12,8 +12,6 @@ small tensors around the block. The identity is exact up to the rounding of numb
 relative to a small tanh; so the hidden layer is computed in float32 at least, whatever the dtype of
 the inputs."""
 
-from __future__ import annotations
-
 import torch
 
 from .precision import wide_dtype

@@ -3,8 +3,6 @@
 It is what a model runs at every step, once it has made the arguments itself: ``(batch, …)``, in
 float32 at least."""
 
-from __future__ import annotations
-
 import torch
 
 from .precision import without_autocast

@@ -1,7 +1,5 @@
 """Gradients of gradients: the switch for them, and the error where it was not thrown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """Attention with a score that is an inner product, through PyTorch's fused kernels."""
 
-from __future__ import annotations
-
 import torch
 from torch.nn import functional as F
 

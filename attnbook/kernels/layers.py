@@ -2,8 +2,6 @@
 that is quick for a few rows, as in decoding.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """One step of all heads on a memory: address, write, read; with a hand-written gradient."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """In which dtype sums are kept, also under autocast."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 
 import torch

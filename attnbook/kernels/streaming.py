@@ -18,8 +18,6 @@ Sources: Milakov and Gimelshein 2018, algorithm 3 (online softmax); Rabe and Sta
 2022, section 3.1, for the dot product.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Whether kernels in Triton are to be used."""
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
 

@@ -2,8 +2,6 @@
 write.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """The JSON files of a published folder, whose fields are not believed but checked."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What config.json says of a model that was built by hand, and whether it says all."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from functools import partial
 from typing import Any

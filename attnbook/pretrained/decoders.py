@@ -1,7 +1,5 @@
 """Decoders in their published form: loading a folder, and writing one."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The rotation of a published model, by the fields of its config.json."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..mechanisms.positions.rotary import RotaryPositions

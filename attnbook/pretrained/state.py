@@ -1,7 +1,5 @@
 """The tensors of a decoder by their published names and by ours."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -5,8 +5,6 @@ package ``safetensors`` holds each number of a file's header against the others 
 of the file before a tensor is made.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import reprlib

@@ -1,7 +1,5 @@
 """The special ids of a published model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..decoding import TokenIds

@@ -1,7 +1,5 @@
 """The tokenizer of a published folder: text to ids and back, and conversations by its template."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

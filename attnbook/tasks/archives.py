@@ -1,7 +1,5 @@
 """Archives that a server packs anew at each request: the checksum covers the files in them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tarfile

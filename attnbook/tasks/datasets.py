@@ -7,8 +7,6 @@ set to a folder laid out as ``NAME/FILE`` nothing is ever downloaded. A new data
 that file, one row in the table of `data/README.md`, and a loader that calls :func:`fetch`.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import os

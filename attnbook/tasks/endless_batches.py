@@ -7,8 +7,6 @@ and resumed sees the same batches, and two models can be trained on the same dat
 of all that is drawn by chance.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar

@@ -4,8 +4,6 @@ Every module of `translation` is imported when a task is asked for, so that a ne
 mention.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from functools import cache

@@ -1,7 +1,5 @@
 """Adversarial training: losses, the update of two networks, samples."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

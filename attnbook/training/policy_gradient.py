@@ -9,8 +9,6 @@ update.
     learn.rewards  # the mean return of an episode, per update
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import NamedTuple
 

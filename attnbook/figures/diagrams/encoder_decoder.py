@@ -1,7 +1,5 @@
 """Diagrams: the encoder-decoder unrolled in time, without and with attention."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ and ``around_NAME``, its residual connection, called as ``residual(x, sublayer)`
 dropout and sum stand is read off a trace of that call (``torch.fx``), so the outline shows what the
 code does."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

@@ -2,8 +2,6 @@
 vectors grow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Drawings of a Transformer from the live modules: one block, or a whole model."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import groupby
 from typing import Any

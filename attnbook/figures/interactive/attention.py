@@ -1,7 +1,5 @@
 """Figures to touch: softmax, masks, positions added and turned, alignments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

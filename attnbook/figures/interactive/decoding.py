@@ -1,7 +1,5 @@
 """Figures to touch: beam search and the tour of a pointer network, step by step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -2,8 +2,6 @@
 script runs.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

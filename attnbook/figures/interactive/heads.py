@@ -1,7 +1,5 @@
 """Every head of a model to look at: one sentence, a map for each head, the weights of a word."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

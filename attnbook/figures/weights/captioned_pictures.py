@@ -1,7 +1,5 @@
 """Pictures, and attention over them: one small picture per word, bright where the weight is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

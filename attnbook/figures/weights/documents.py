@@ -2,8 +2,6 @@
 of each hop.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 

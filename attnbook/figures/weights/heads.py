@@ -2,8 +2,6 @@
 the memory step by step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A figure of self-attention: the sentence again and again, one word longer each time."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 

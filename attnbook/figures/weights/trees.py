@@ -1,7 +1,5 @@
 """Dependency trees: each word at its place in the sentence and at its depth, joined to its head."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure

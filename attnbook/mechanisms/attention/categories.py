@@ -2,8 +2,6 @@
 from this list.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 __all__ = ["CATEGORIES", "Category"]

@@ -1,7 +1,5 @@
 """From a trained multi-head layer to one of grouped queries."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 

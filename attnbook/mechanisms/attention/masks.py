@@ -2,8 +2,6 @@
 keys).
 """
 
-from __future__ import annotations
-
 import torch
 from torch.nn.functional import pad
 

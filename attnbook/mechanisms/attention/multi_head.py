@@ -1,7 +1,5 @@
 """Multi-head attention: several attentions side by side, each in a narrow space of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Self-attention over the positions of a feature map, added to the map with a learned scale."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """The one path from scores to context: score, mask, softmax, weighted sum."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple

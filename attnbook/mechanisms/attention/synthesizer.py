@@ -1,7 +1,5 @@
 """Synthesizers: attention whose scores are not a comparison of queries with keys."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -2,8 +2,6 @@
 knows of after some layers of a mask.
 """
 
-from __future__ import annotations
-
 import torch
 
 from ...validate import check_integer, check_mask, check_seed, describe, require

@@ -2,8 +2,6 @@
 source is.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

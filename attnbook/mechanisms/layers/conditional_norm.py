@@ -1,7 +1,5 @@
 """Batch norm of feature maps, with a gain and a shift for every class."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,8 +1,6 @@
 """Embeddings and output layers that spend their parameters otherwise: factorised, adaptive,
 mixed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import reduce

@@ -1,7 +1,5 @@
 """The feed-forward sublayer: the same small network at every position, plain or gated."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

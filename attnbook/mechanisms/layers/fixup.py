@@ -1,7 +1,5 @@
 """Fixup: deep residual networks without any norm, by the way they start."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

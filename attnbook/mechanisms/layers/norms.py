@@ -2,8 +2,6 @@
 batch, batch norm.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -3,8 +3,6 @@
 A block calls ``residual(x, sublayer)`` and is written once for post-norm, pre-norm and what came
 after: each is a module that is passed in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

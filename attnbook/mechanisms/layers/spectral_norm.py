@@ -1,7 +1,5 @@
 """Spectral norm: every weight divided by its largest singular value."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize

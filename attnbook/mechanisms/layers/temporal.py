@@ -2,8 +2,6 @@
 concatenates its result to its input.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

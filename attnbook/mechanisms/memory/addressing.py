@@ -9,8 +9,6 @@ as a gate above 1, are refused on a CPU alone: on a GPU the look would wait for 
 Source: Graves, Wayne and Danihelka 2014, "Neural Turing Machines", sections 3.1 to 3.3.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

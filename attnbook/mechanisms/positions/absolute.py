@@ -1,7 +1,5 @@
 """Absolute positions: vectors that are added to the embeddings, sinusoidal or learned."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Relative positions: keys and values that also depend on how far away they are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

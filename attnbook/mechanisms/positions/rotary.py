@@ -2,8 +2,6 @@
 position.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -7,8 +7,6 @@ what queries and keys are multiplied. Field names are those of ``rope_scaling`` 
 configuration files.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -2,8 +2,6 @@
 branches.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

@@ -7,8 +7,6 @@ Everything here is for arguments that are checked, in one dtype, with zeros wher
 values and β of zero write nothing, a decay of one forgets nothing.
 """
 
-from __future__ import annotations
-
 import torch
 from torch.nn import functional as F
 

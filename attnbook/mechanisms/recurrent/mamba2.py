@@ -1,7 +1,5 @@
 """The mixer of Mamba-2: a state-space model that is linear attention with one decay a head."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -2,8 +2,6 @@
 there.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """The additive score, whose hidden layer is never stored as a whole."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -5,8 +5,6 @@ Symbols: s is a query (a decoder state in the papers), h a key (an encoder state
 have in common stands in :class:`~attnbook.mechanisms.scores.base.Score`.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """Scores that are kept within bounds by a smooth function."""
 
-from __future__ import annotations
-
 import torch
 
 from ...validate import check_number, describe, require

@@ -2,8 +2,6 @@
 hard attention.
 """
 
-from __future__ import annotations
-
 import torch
 
 from ...modules import counted_targets

@@ -2,8 +2,6 @@
 for itself.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

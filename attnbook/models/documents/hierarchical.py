@@ -2,8 +2,6 @@
 with a learned query.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -2,8 +2,6 @@
 it has read before.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, cast
 
 import torch

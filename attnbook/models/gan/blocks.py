@@ -2,8 +2,6 @@
 side of a feature map, and what stands behind one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

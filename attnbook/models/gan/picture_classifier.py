@@ -1,7 +1,5 @@
 """A small classifier of pictures: it classifies samples and gives the features of the scores."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

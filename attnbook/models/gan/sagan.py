@@ -1,7 +1,5 @@
 """Generator and discriminator of pictures: SAGAN, and with its options off the DCGAN baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple

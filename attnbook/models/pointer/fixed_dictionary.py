@@ -2,8 +2,6 @@
 dictionary of positions.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -2,8 +2,6 @@
 long as the input.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Bahdanau's model: the decoder attends to every source position and learns the alignment."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

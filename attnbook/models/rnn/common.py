@@ -2,8 +2,6 @@
 and the shapes that decoding relies on.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """The plain LSTM language model, the baseline of those with attention."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

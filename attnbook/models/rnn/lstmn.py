@@ -2,8 +2,6 @@
 of to the last one.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

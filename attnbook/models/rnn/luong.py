@@ -2,8 +2,6 @@
 to a window of it.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,8 +1,6 @@
 """Sequence to sequence with a fixed vector: the encoder's last state is all that the decoder
 receives."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -2,8 +2,6 @@
 an actor and a critic.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

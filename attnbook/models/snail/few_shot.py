@@ -2,8 +2,6 @@
 a new one with the examples.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

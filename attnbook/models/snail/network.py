@@ -1,7 +1,5 @@
 """SNAIL: temporal convolutions and attention in turn, over a sequence of past experience."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -8,8 +8,6 @@ hidden layer has a gate, and biases are gone. The published weights are read by
 :func:`~attnbook.pretrained.load_decoder`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

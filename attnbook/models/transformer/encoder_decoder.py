@@ -1,7 +1,5 @@
 """The Transformer: encoder and decoder that know no recurrence, only attention."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -2,8 +2,6 @@
 encoder-only model of words in context.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

@@ -14,8 +14,6 @@ What a block expects of its modules:
 
 A block may stand in a stack several times, and a wrapper of a block is a block."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 

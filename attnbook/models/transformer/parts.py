@@ -1,8 +1,6 @@
 """What a Transformer is built of: functions that make its modules, as in the paper unless
 replaced."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import partial

@@ -2,8 +2,6 @@
 a sequence that grows shorter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An encoder-only Transformer that reads the dependency trees of its sentences."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -2,8 +2,6 @@
 learned shares add them up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

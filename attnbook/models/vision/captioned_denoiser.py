@@ -1,7 +1,5 @@
 """Pictures drawn from words: a denoiser whose patches attend to a caption."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """The Perceiver: a few vectors that read a long input, again and again."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

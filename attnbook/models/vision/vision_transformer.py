@@ -1,7 +1,5 @@
 """The vision transformer: a picture cut into patches, which a Transformer reads like words."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

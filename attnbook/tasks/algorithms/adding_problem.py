@@ -1,7 +1,5 @@
 """Two marked numbers in a long sequence: their sum, product, or a difference that needs order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple

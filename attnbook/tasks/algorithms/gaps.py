@@ -10,8 +10,6 @@ matters more than another: the masked words are predicted from how often each wo
 in the text.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Associative recall of many pairs: keys with values, then keys alone that ask for theirs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

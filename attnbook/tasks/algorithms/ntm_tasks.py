@@ -1,7 +1,5 @@
 """The five tasks of the neural Turing machine, from copying to sorting by priority."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from inspect import signature

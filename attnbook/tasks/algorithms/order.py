@@ -1,7 +1,5 @@
 """Targets that depend on order alone: the letter three positions earlier, or the text reversed."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """Random symbols that repeat: what comes next can be known from the text itself alone."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

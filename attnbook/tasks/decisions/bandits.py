@@ -1,7 +1,5 @@
 """Bernoulli bandits: K arms, each pays 1 with a chance that nobody tells, N pulls to earn."""
 
-from __future__ import annotations
-
 import torch
 
 from ...validate import check_integer, check_number, check_seed, describe, require

@@ -1,7 +1,5 @@
 """Small random worlds with states: tabular Markov decision processes, and planning in them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -5,8 +5,6 @@ An environment here is one random draw: one bandit, one decision process. It las
 steps, which may be several episodes, and the agent is to learn it within them.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple, Protocol
 

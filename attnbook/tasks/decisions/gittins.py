@@ -1,7 +1,5 @@
 """What a pull is worth: Gittins' index by calibration, and the best policy of a small bandit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Policies that learn a decision process by counting and plan in their posterior."""
 
-from __future__ import annotations
-
 import torch
 
 from ...validate import check_number

@@ -1,7 +1,5 @@
 """Convex hulls of many small sets of points at once, and how well an answer covers the true one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Problems whose answers point back at their input: sorting, hulls, triangulations, tours."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import NamedTuple
 

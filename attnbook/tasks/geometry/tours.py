@@ -5,8 +5,6 @@ A tour is a permutation of 0 … n − 1; the way from its last city back to its
 not written. The canonical form starts at city 0, in the direction in which the second city has a
 lower index than the last."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import torch

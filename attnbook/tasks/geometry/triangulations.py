@@ -1,7 +1,5 @@
 """Delaunay triangulations in a canonical order, and the coverage of an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Real travelling salesman problems with their known optimal tours: TSPLIB (Reinelt 1991)."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Coloured pictures of 32 × 32 pixels from an archive: the photographs of CIFAR-10."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 

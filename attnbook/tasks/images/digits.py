@@ -1,7 +1,5 @@
 """Handwritten digits: the 1797 of scikit-learn, which come with that package."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -5,8 +5,6 @@ The shape of the figures is the class. The colour is one of eight, the heights a
 the background is grey noise. Nothing near a figure reveals the colour of the other one.
 """
 
-from __future__ import annotations
-
 import colorsys
 from functools import cache
 from typing import NamedTuple

@@ -5,8 +5,6 @@ A picture is three grey boxes with yellow, black and blue squares, circles and t
 sentence is true of it. The corpus gives the place of every object, from which the picture is drawn
 here; no picture is fetched."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -4,8 +4,6 @@ pixels.
 Lake, Salakhutdinov and Tenenbaum 2015. The sets are files of the registry: "small1" and "small2",
 the two small training sets of the authors, and "background" and "evaluation", the full ones."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from functools import lru_cache

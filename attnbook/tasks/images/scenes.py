@@ -8,8 +8,6 @@ so a model has to detect the large ones, and which of them is the upper one, bef
 them.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import permutations, product
 

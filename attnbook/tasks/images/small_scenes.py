@@ -2,8 +2,6 @@
 the other, to be drawn.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import product
 from typing import NamedTuple

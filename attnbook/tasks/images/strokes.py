@@ -1,7 +1,5 @@
 """Alphabets that the book draws: letters of a few strokes, each example by another hand."""
 
-from __future__ import annotations
-
 import torch
 
 from ...validate import check_integer, check_seed

@@ -1,7 +1,5 @@
 """Pairs to padded tensors, in an order that depends on the seed and the step alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

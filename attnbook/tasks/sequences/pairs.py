@@ -1,7 +1,5 @@
 """A source, its target and, where it is known, which source tokens each target token comes from."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """A text as characters: windows to learn from, and windows that cover held-out text once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

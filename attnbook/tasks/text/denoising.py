@@ -1,7 +1,5 @@
 """Denoising: numbered sentinels replace spans of a text, and the target lists the spans."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Sequence
 

@@ -9,8 +9,6 @@ thing. So the least loss that any model can have is known for each word, and it 
 length.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Masked prediction: texts with some tokens hidden, to predict from the tokens on both sides."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Tasks of this kind were proposed by Weston et al. 2015; the words and rules here are new.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -13,8 +13,6 @@ Everything else is filler: other things, and the same four things yesterday, wit
 the summary is known exactly, a report can have any length, and only the words of the facts matter.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """Documents of several sentences with a class: film reviews, synthetic and real."""
 
-from __future__ import annotations
-
 import random
 import zipfile
 from collections.abc import Sequence

@@ -14,8 +14,6 @@ position of the word that decides word t (of a verb, its number), and is empty w
 distances, and which words attention needs, are known.
 """
 
-from __future__ import annotations
-
 import random
 
 from ...validate import check_range, require

@@ -7,8 +7,6 @@ adjectives and its modifiers; a verb is the head of its subject, its object, its
 stop. Any noun may have modifiers after it, so they follow one another or are nested.
 """
 
-from __future__ import annotations
-
 import random
 from typing import NamedTuple
 

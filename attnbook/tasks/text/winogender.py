@@ -2,8 +2,6 @@
 MIT licence).
 """
 
-from __future__ import annotations
-
 import csv
 from typing import NamedTuple
 

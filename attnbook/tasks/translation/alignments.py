@@ -1,7 +1,5 @@
 """How well attention weights agree with known alignments."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Copy and reverse: the smallest tasks that need every token of the source."""
 
-from __future__ import annotations
-
 import random
 
 from ...validate import check_integer, check_range

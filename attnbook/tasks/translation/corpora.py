@@ -1,7 +1,5 @@
 """Real sentences in two languages: Multi30k, Tatoeba, and the ALIBI gold word alignments."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import re

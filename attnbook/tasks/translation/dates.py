@@ -10,8 +10,6 @@ an ordinal given by a name come from the letters of that name (twenty-first: 2 f
 "first"); the century of '97 comes from its two digits. A zero put before a single digit and the two
 hyphens come from nothing."""
 
-from __future__ import annotations
-
 import datetime
 import random
 from itertools import product

@@ -9,8 +9,6 @@ below twenty in one piece gives both digits (twelve → 1, 2). In "cent" and "mi
 multiplier the word itself says the 1. A zero that no word says, as in "three hundred two" → 302,
 comes from nothing."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

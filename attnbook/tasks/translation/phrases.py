@@ -11,8 +11,6 @@ several that become one (railway station → gare), and forms that depend on a w
 le, la, l', les). The lexicon is the book's own: 50 nouns and 39 adjectives, all invented pairings
 of everyday words."""
 
-from __future__ import annotations
-
 import random
 from functools import lru_cache
 from typing import NamedTuple

@@ -20,8 +20,6 @@ each, drawn anew for every sentence, and the last adjective says one of them aga
     we see the rare hat behind the vast house with the sad letter under the red bus with the solid
     lamp because it is sad ."""
 
-from __future__ import annotations
-
 import random
 from typing import NamedTuple
 

@@ -2,8 +2,6 @@
 the loss on a grid between them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import torch

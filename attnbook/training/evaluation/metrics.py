@@ -1,7 +1,5 @@
 """How good decoded sequences are."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Sequence
 from typing import NamedTuple

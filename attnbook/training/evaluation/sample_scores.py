@@ -2,8 +2,6 @@
 inception-style score.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """In which precision a model is trained, by name, and the scale that fp16 needs."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """The weights of a model in one safetensors file."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

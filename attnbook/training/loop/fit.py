@@ -1,7 +1,5 @@
 """One training loop for every model of the book, in one process or several."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from contextlib import ExitStack

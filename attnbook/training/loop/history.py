@@ -1,7 +1,5 @@
 """What a training run records, and the error that stops one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The batches of a PyTorch `DataLoader`, asked for by their step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

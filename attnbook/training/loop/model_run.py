@@ -1,7 +1,5 @@
 """What an update is in `fit`: a step down the gradient of the loss of one model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

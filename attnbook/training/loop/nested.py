@@ -1,7 +1,5 @@
 """Nested batches: tuples, named tuples, lists and mappings of tensors with the rows first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

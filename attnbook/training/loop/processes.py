@@ -1,7 +1,5 @@
 """The processes of a distributed run and their devices."""
 
-from __future__ import annotations
-
 import atexit
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Checkpoints of a run: written atomically, verified when read, the newest intact one is used."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """What has to be the same for a run to go on as if it had never stopped."""
 
-from __future__ import annotations
-
 import hashlib
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Random numbers that are put back as they were."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Losses of models that predict bits, in bits: the code length of a sequence under a model."""
 
-from __future__ import annotations
-
 import math
 
 import torch

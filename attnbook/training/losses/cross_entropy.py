@@ -1,7 +1,5 @@
 """Cross-entropy with a smoothed target, without the matrix of log-probabilities."""
 
-from __future__ import annotations
-
 import torch
 from torch.nn import functional as F
 

@@ -1,8 +1,6 @@
 """The loss and the perplexity of a language model: a model that scores the word after each
 token."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """The loss of masked prediction."""
 
-from __future__ import annotations
-
 import torch
 
 from ...modules import device_of, full_precision

@@ -1,7 +1,5 @@
 """The loss of models that answer with positions of their input."""
 
-from __future__ import annotations
-
 import torch
 
 from ...modules import device_of

@@ -2,8 +2,6 @@
 of the text.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import NamedTuple
 

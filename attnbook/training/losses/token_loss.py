@@ -1,7 +1,5 @@
 """Losses that return a sum and a count, so that `fit` can divide by the count of all processes."""
 
-from __future__ import annotations
-
 import torch
 from torch.nn import functional as F
 

@@ -1,7 +1,5 @@
 """Training through many steps of a recurrent machine: gradients are clipped at every step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -3,8 +3,6 @@
 # PyTorch has no public name for operations on lists of tensors, which its own optimizers use.
 # pyright: reportPrivateImportUsage=false
 
-from __future__ import annotations
-
 import torch
 
 from ...validate import check_number

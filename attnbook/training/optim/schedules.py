@@ -2,8 +2,6 @@
 rate.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
