@@ -1,0 +1,158 @@
+"""`is_causal` and `key_mask` say what a mask of pairs says, and no such mask is made."""
+
+from functools import partial
+
+import pytest
+import torch
+from exact import assert_exact
+from refusing import refusals
+from watching import LargestTensor
+
+from attnbook import (
+    SCORES,
+    LatentAttention,
+    LocalAttention,
+    MultiHeadAttention,
+    RelativeMultiHeadAttention,
+    RotaryPositions,
+    ScaledDotScore,
+    SlidingWindow,
+    TransformerLM,
+    attend,
+    causal_mask,
+    make_score,
+    paper_parts,
+    sliding_window_mask,
+)
+from attnbook.mechanisms.attention.synthesizer import SynthesizerAttention
+
+B, N, D = 2, 6, 8
+KEYS = torch.tensor([[1, 1, 1, 1, 0, 1], [0, 0, 1, 1, 1, 1]]).bool()
+
+HEADS = {
+    "plain": partial(MultiHeadAttention, D, 2),
+    "grouped": partial(MultiHeadAttention, D, 4, num_kv_heads=2),
+    "sink": partial(MultiHeadAttention, D, 2, learned_sink=True),
+    "rotary": partial(MultiHeadAttention, D, 2, rotary=RotaryPositions(4)),
+    "window": partial(MultiHeadAttention, D, 2, window=SlidingWindow(3)),
+    "window and sinks": partial(MultiHeadAttention, D, 2, window=SlidingWindow(2, sinks=1)),
+    "latent": partial(LatentAttention, D, 2, d_latent=6, d_head=4, rotary=RotaryPositions(2)),
+    "relative": partial(RelativeMultiHeadAttention, D, 2, max_distance=2),
+    "local": partial(LocalAttention, D, 2, block_length=4),
+    "synthesizer": partial(SynthesizerAttention, D, 2, length=N, mix="plus"),
+}
+
+
+def value_and_slopes(run, leaves):
+    out = run()
+    ways = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+    grads = torch.autograd.grad((out * ways).sum(), leaves, allow_unused=True)
+    return [out, *(g for g in grads if g is not None)]
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("with_keys", [False, True])
+@pytest.mark.parametrize("name", HEADS)
+def test_heads(name, with_keys, need_weights):
+    torch.manual_seed(0)
+    layer = HEADS[name]().double()
+    if name == "sink":
+        torch.nn.init.normal_(layer.sink)
+    x = torch.randn(B, N, D, dtype=torch.float64, requires_grad=True)
+    key_mask = KEYS if with_keys else None
+    pairs = causal_mask(N) & KEYS[:, None] if with_keys else causal_mask(N)
+    flag = {"is_causal": True, "key_mask": key_mask}
+    by_flag, by_mask = (
+        value_and_slopes(
+            lambda given=given: layer(x, **given, need_weights=need_weights).context,
+            [x, *layer.parameters()],
+        )
+        for given in (flag, {"mask": pairs})
+    )
+    for mine, right in zip(by_flag, by_mask, strict=True):
+        assert_exact(mine, right)
+    # a text in two parts: the queries are the last of the keys
+    first = layer.read(x[:, :4], is_causal=True)
+    second = layer.read(x[:, 4:], is_causal=True, cache=first.cache, position=4)
+    whole = layer.read(x, is_causal=True)
+    assert_exact(torch.cat([first.context, second.context], dim=1), whole.context)
+
+
+@pytest.mark.parametrize("m", [1, 4, N])
+@pytest.mark.parametrize("sink", [False, True])
+@pytest.mark.parametrize("name", SCORES)
+def test_scores(name, sink, m, monkeypatch):
+    """Also where the problem is so large that it is streamed."""
+    torch.manual_seed(0)
+    score = make_score(name, D, D, max_length=N).double()
+    query, key = (torch.randn(B, n, D, dtype=torch.float64, requires_grad=True) for n in (m, N))
+    pairs = causal_mask(m, N) & KEYS[:, None]
+    sinks = torch.randn(B, m, dtype=torch.float64) if sink else None
+    right = attend(score, query, key, mask=pairs, sink=sinks).context
+    from attnbook.mechanisms.attention import soft_attention
+
+    for stored in (2**20, 0):
+        monkeypatch.setattr(soft_attention, "STORED_WEIGHTS", stored)
+        found = attend(
+            score, query, key, key_mask=KEYS, is_causal=True, sink=sinks, need_weights=False
+        )
+        assert_exact(found.context, right)
+
+
+@pytest.mark.parametrize("reach", [None, 5, 300])
+@pytest.mark.parametrize("m", [700, 130])
+def test_long_texts_in_blocks(reach, m):
+    torch.manual_seed(0)
+    window = None if reach is None else SlidingWindow(reach)
+    layer = MultiHeadAttention(D, 2, window=window).double()
+    x = torch.randn(B, 700, D, dtype=torch.float64, requires_grad=True)
+    there = torch.rand(B, 700) < 0.8
+    band = causal_mask(m, 700) if reach is None else sliding_window_mask(m, 700, window=reach)
+    start = 700 - m
+    found, streamed = (
+        layer(
+            x[:, start:],
+            projected=layer.project(x),
+            position=start,
+            is_causal=True,
+            key_mask=there,
+            need_weights=need_weights,
+        )
+        for need_weights in (True, False)
+    )
+    plain = MultiHeadAttention(D, 2).double()
+    plain.load_state_dict(layer.state_dict())
+    right = plain(x[:, start:], x, mask=band & there[:, None])
+    slopes = [
+        torch.autograd.grad(out.context.square().sum(), [x, *layer.parameters()])
+        for out in (found, streamed)
+    ]
+    assert_exact(found.context, right.context)
+    assert_exact(streamed.context, right.context)
+    for mine, other in zip(*slopes):
+        assert_exact(mine, other)
+
+
+@pytest.mark.parametrize("window", [None, SlidingWindow(32)])
+def test_no_matrix_is_made(window):
+    """Nor in a language model; a padded batch neither."""
+    n = 1024
+    layer, x = MultiHeadAttention(D, 2, window=window), torch.randn(B, n, D)
+    with torch.no_grad(), LargestTensor() as largest:
+        layer(x, is_causal=True, key_mask=torch.rand(B, n) < 0.9, need_weights=False)
+        attend(ScaledDotScore(), x, x, x, is_causal=True, need_weights=False)
+        if window is None:
+            model = TransformerLM(16, paper_parts(D, 2, D), num_layers=1).eval()
+            model(torch.randint(3, 16, (1, n)))
+    assert largest.numel < n * n / 4
+
+
+SCORE, X = ScaledDotScore(), torch.randn(B, N, D)
+test_wrong_arguments_are_named = refusals(
+    ("is_causal must be True", lambda: attend(SCORE, X, X, is_causal=causal_mask(N))),
+    ("key must have at least as", lambda: attend(SCORE, X, X[:, :3], is_causal=True)),
+    ("key_mask must be a boolean", lambda: attend(SCORE, X, X, key_mask=KEYS.long())),
+    ("key_mask must be broadcastable", lambda: attend(SCORE, X, X, key_mask=KEYS.mT)),
+    ("key_mask must be broadcastable", lambda: HEADS["plain"]()(X, key_mask=KEYS[:, None])),
+    ("is_causal must be True", lambda: HEADS["plain"]()(X, is_causal=1)),
+)
