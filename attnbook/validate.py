@@ -267,6 +267,7 @@ def check_mask(
     mask: object,
     shape: tuple[int, ...],
     *,
+    name: str = "mask",
     axes: str = "(…, queries, keys)",
     true: str = "may attend",
 ) -> torch.Tensor | None:
@@ -277,13 +278,14 @@ def check_mask(
         return None
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
         came = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
-        raise ValueError(f"mask must be a boolean tensor (True = {true}), got {came}")
+        raise ValueError(f"{name} must be a boolean tensor (True = {true}), got {came}")
     fits = mask.dim() <= len(shape)
     for size, wanted in zip(reversed(mask.shape), reversed(shape)):
         fits = fits and size in (1, wanted)
     if not fits:
         raise ValueError(
-            f"mask must be broadcastable to {axes} = {tuple(shape)}, got shape {tuple(mask.shape)}"
+            f"{name} must be broadcastable to {axes} = {tuple(shape)}, got shape "
+            f"{tuple(mask.shape)}"
             + (
                 "; a padding mask (batch, keys) needs a dimension for the queries: mask[:, None, :]"
                 if mask.dim() == 2 and len(shape) == 3 and "queries" in axes

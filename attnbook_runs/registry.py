@@ -39,6 +39,7 @@ __all__ = [
     "record_name",
     "recorded_minutes",
     "register",
+    "register_family",
     "reproduce",
 ]
 
@@ -81,6 +82,23 @@ def register(
     require(name not in _EXPERIMENTS, f"name must be new, got {name!r}, which is registered")
     _check_types(settings)
     _EXPERIMENTS[name] = Experiment(run, settings, title, minutes, needs)
+
+
+def register_family(
+    run: Callable[..., dict],
+    base: Any,
+    *rows: tuple[str, str, str, Mapping[str, Any]],
+    needs: str = "",
+) -> None:
+    """Register runs that differ in a few settings.
+
+    Args:
+        base: The settings that they share.
+        rows: For each run its name, title and minutes, and the settings that differ from ``base``.
+    """
+    for name, title, minutes, changes in rows:
+        settings = dataclasses.replace(base, **changes)
+        register(name, run, settings, title=title, minutes=minutes, needs=needs)
 
 
 def load_experiments() -> dict[str, Experiment]:

@@ -15,7 +15,7 @@ from common import alternate, calibration, command_line, environment, run_parts,
 
 def attention(blocks: int) -> dict:
     import torch
-    from textbook import TextbookAttention, d2l_additive
+    from implementations.textbook import TextbookAttention, d2l_additive
 
     from attnbook import AdditiveScore, attend
 
@@ -46,7 +46,7 @@ def attention(blocks: int) -> dict:
 
 def training_step(blocks: int) -> dict:
     import torch
-    from textbook import TextbookBahdanau
+    from implementations.textbook import TextbookBahdanau
     from torch.nn import functional as F
 
     from attnbook import Bahdanau

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from common import alternate, calibration, command_line, environment, run_parts, save, summary
-from naive_ntm import NaiveNTM
+from implementations.naive_ntm import NaiveNTM
 from torch.nn import functional as F
 
 from attnbook import NTM

@@ -15,7 +15,7 @@ from functools import partial
 
 import torch
 from common import alternate, calibration, command_line, environment, run_parts, save, summary
-from projects import definitions, install, is_there, use
+from implementations.projects import definitions, install, is_there, use
 from torch import nn
 from torch.nn import functional as F
 

@@ -3,6 +3,7 @@
 import copy
 import functools
 import re
+from itertools import product, starmap
 
 import catalogue
 import numpy as np
@@ -36,48 +37,39 @@ def curvature(entry, leaves, ways):
     along = sum((s * w).sum() for s, w in zip(slopes, ways) if s is not None and s.requires_grad)
     if not isinstance(along, torch.Tensor):
         return [torch.zeros_like(leaf) for leaf in leaves]
-    return torch.autograd.grad(along, leaves, allow_unused=True, materialize_grads=True)
+    return [*torch.autograd.grad(along, leaves, allow_unused=True, materialize_grads=True)]
 
 
 def measured_curvature(entry, leaves, ways, step=1e-7):
     """The same by differences of first derivatives."""
-    slopes = []
-    for sign in (1, -1):
+    slopes, options = [], {"allow_unused": True, "materialize_grads": True}
+
+    def move(by):
         with torch.no_grad():
             for leaf, way in zip(leaves, ways):
-                leaf += sign * step * way
-        slopes.append(
-            torch.autograd.grad(entry(), leaves, allow_unused=True, materialize_grads=True)
-        )
-        with torch.no_grad():
-            for leaf, way in zip(leaves, ways):
-                leaf -= sign * step * way
+                leaf += by * way
+
+    for by in (step, -step):
+        move(by)
+        slopes.append(torch.autograd.grad(entry(), leaves, **options))
+        move(-by)
     return [(ahead - behind) / (2 * step) for ahead, behind in zip(*slopes)]
 
 
 @pytest.mark.parametrize("name", catalogue.MAKE)
 def test_gradients_can_be_differentiated_again_under_double_backward(name):
+    """Without it they are right, too, or an error names it."""
     entry = in_float64(name)
     leaves = leaves_of(entry)
     ways = [torch.randn_like(leaf) for leaf in leaves]
     with attnbook.double_backward():
         found = curvature(entry, leaves, ways)
-    for mine, measured in zip(found, measured_curvature(entry, leaves, ways)):
-        torch.testing.assert_close(mine, measured, **NEAR)
-
-
-@pytest.mark.parametrize("name", catalogue.MAKE)
-def test_without_it_they_are_right_or_an_error_names_it(name):
-    entry = in_float64(name)
-    leaves = leaves_of(entry)
-    ways = [torch.randn_like(leaf) for leaf in leaves]
+    measured = measured_curvature(entry, leaves, ways)
+    torch.testing.assert_close(found, measured, **NEAR)
     try:
-        found = curvature(entry, leaves, ways)
+        torch.testing.assert_close(curvature(entry, leaves, ways), measured, **NEAR)
     except RuntimeError as error:
         assert "run the forward pass under `with attnbook.double_backward():`" in str(error)
-        return
-    for mine, measured in zip(found, measured_curvature(entry, leaves, ways)):
-        torch.testing.assert_close(mine, measured, **NEAR)
 
 
 def of_numpy(value):
@@ -95,11 +87,8 @@ def numbers_of_numpy(monkeypatch):
 
         @functools.wraps(begin)
         def with_numpy(self, *arguments, **options):
-            begin(
-                self,
-                *map(of_numpy, arguments),
-                **{name: of_numpy(value) for name, value in options.items()},
-            )
+            options = {name: of_numpy(value) for name, value in options.items()}
+            begin(self, *map(of_numpy, arguments), **options)
 
         monkeypatch.setattr(cls, "__init__", with_numpy)
 
@@ -161,11 +150,9 @@ def test_torch_func_takes_gradients_with_respect_to_parameters(name):
     if not parameters:
         return
     found = pytorch_may_refuse(lambda: torch.func.grad(run)(parameters, *entry.inputs))
-    right = torch.autograd.grad(
-        entry(), [*parameters.values()], allow_unused=True, materialize_grads=True
-    )
-    for mine, theirs in zip(found.values(), right):
-        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+    options = {"allow_unused": True, "materialize_grads": True}
+    right = torch.autograd.grad(entry(), [*parameters.values()], **options)
+    torch.testing.assert_close([*found.values()], [*right], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", catalogue.MAKE)
@@ -213,15 +200,13 @@ COMPILED_EVERY_DAY = (
 ).split()
 
 
+def compiled_at_night(name, training):
+    every_day = training and name in COMPILED_EVERY_DAY
+    return pytest.param(name, training, marks=() if every_day else pytest.mark.nightly)
+
+
 @pytest.mark.parametrize(
-    ("name", "training"),
-    [
-        pytest.param(
-            name, training, marks=[pytest.mark.nightly][training and name in COMPILED_EVERY_DAY :]
-        )
-        for name in catalogue.MAKE
-        for training in (True, False)
-    ],
+    ("name", "training"), starmap(compiled_at_night, product(catalogue.MAKE, (True, False)))
 )
 def test_one_graph_is_compiled_on_the_cpu_and_gives_the_same(name, training):
     entry = catalogue.without_chance(name, training)

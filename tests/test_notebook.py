@@ -26,9 +26,9 @@ def test_setup_seeds_everything_and_may_be_called_again(capsys, monkeypatch):
     attnbook.setup(seed=4)
     assert draw() != drawn
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3 and lines[0].startswith(
-        f"attnbook {attnbook.__version__} · torch {torch.__version__} · numpy {np.__version__}"
-    )
+    versions = f"torch {torch.__version__} · numpy {np.__version__}"
+    assert len(lines) == 3
+    assert lines[0].startswith(f"attnbook {attnbook.__version__} · {versions}")
     assert first.seed == 3 and first.preset == "quick" and not first.full
 
 
@@ -44,20 +44,11 @@ def test_preset_comes_from_argument_then_variable_then_device(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments, said",
-    [
-        ({"preset": "huge"}, "preset"),
-        ({"seed": -1}, "seed"),
-        ({"seed": 1.5}, "seed"),
-        ({"seed": True}, "seed"),
-        ({"interface": 0}, "interface"),
-    ],
+    ("name", "value"),
+    [("preset", "huge"), ("seed", -1), ("seed", 1.5), ("seed", True), ("interface", 0)],
 )
-def test_bad_arguments_are_named(arguments, said):
-    assert_refused(said, attnbook.setup, **arguments)
-
-
-def test_a_bad_variable_is_named(monkeypatch):
+def test_bad_arguments_and_a_bad_variable_are_named(name, value, monkeypatch):
+    assert_refused(name, attnbook.setup, **{name: value})
     monkeypatch.setenv("ATTNBOOK_PRESET", "fast")
     assert_refused("ATTNBOOK_PRESET", attnbook.setup)
 

@@ -5,9 +5,9 @@ import sys
 import venv
 from pathlib import Path
 
-import alone
 import programs
 import pytest
+from processes import run_alone
 
 from bookbuild import wheel
 
@@ -23,7 +23,7 @@ def test_a_program_is_short_and_learns(title, tmp_path):
     assert len(code.splitlines()) <= 20 and max(map(len, code.splitlines())) <= 88
     (tmp_path / "program.py").write_text(code, encoding="utf-8")
     given = programs.arguments(code, tmp_path / "week", text=False)
-    done = alone.run(tmp_path / "program.py", wheel.unpacked(ROOT), *given)
+    done = run_alone(tmp_path / "program.py", wheel.unpacked(ROOT), *given)
     assert done.returncode == 0, done.stderr
     assert programs.learned(code, done.stdout, text=False), done.stdout
 

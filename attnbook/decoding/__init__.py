@@ -9,26 +9,9 @@ from .search import Decoding, Hypothesis, beam_search, greedy, score_targets
 from .speculative import Speculated, expected_tokens, speculative_sample
 from .step import Decoded, Step, TokenIds
 
-__all__ = [
-    "Candidate",
-    "Decoded",
-    "Decoding",
-    "Hypothesis",
-    "Pointed",
-    "Speculated",
-    "Step",
-    "TokenIds",
-    "beam_search",
-    "expected_tokens",
-    "generate",
-    "greedy",
-    "keep_min_p",
-    "keep_top_k",
-    "keep_top_p",
-    "point_beam",
-    "point_greedy",
-    "sample",
-    "score_targets",
-    "speculative_sample",
-    "token_distribution",
-]
+__all__ = ["Decoded", "Step", "TokenIds"]
+__all__ += ["Decoding", "Hypothesis", "beam_search", "greedy", "score_targets"]
+__all__ += ["Candidate", "Pointed", "point_beam", "point_greedy"]
+__all__ += ["generate", "sample"]
+__all__ += ["keep_min_p", "keep_top_k", "keep_top_p", "token_distribution"]
+__all__ += ["Speculated", "expected_tokens", "speculative_sample"]

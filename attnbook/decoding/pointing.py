@@ -16,16 +16,8 @@ from ..modules import device_of, full_precision, temporary_mode
 from ..validate import check_integer, check_lengths, check_tensor, require
 from .search import check_logits
 
-__all__ = [
-    "Candidate",
-    "Pointed",
-    "Rule",
-    "distinct",
-    "groups",
-    "permutation",
-    "point_beam",
-    "point_greedy",
-]
+__all__ = ["Candidate", "Pointed", "point_beam", "point_greedy"]
+__all__ += ["Rule", "distinct", "groups", "permutation"]
 
 Rule = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 """`rule(path (B, k, t), lengths (B,), n) -> (B, k, n + 1)`: where an answer may point after t

@@ -7,6 +7,7 @@ one row of one batch."""
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -186,22 +187,18 @@ def beam_search(
         return beams.search(*first)
 
 
+@dataclass(frozen=True)
 class _Beams:
     """Beams of B sentences: row b·k + j of the batch that the model sees is beam j of its sentence
     b.
     """
 
-    def __init__(
-        self,
-        model,
-        ids: TokenIds,
-        sentences: int,
-        beam_size: int,
-        max_length: int,
-        length_penalty: float,
-    ):
-        self.model, self.ids, self.sentences, self.k = model, ids, sentences, beam_size
-        self.max_length, self.alpha = max_length, length_penalty
+    model: Any
+    ids: TokenIds
+    sentences: int  # B
+    k: int
+    max_length: int
+    alpha: float
 
     def search(self, first: torch.Tensor, state: Any, memory: Any) -> list[list[Hypothesis]]:
         b, k, device = self.sentences, self.k, first.device

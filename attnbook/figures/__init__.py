@@ -8,7 +8,11 @@ with extra("book", "drawing"):
     from .diagrams.receptive_field import *  # noqa: F403
     from .diagrams.transformer_blocks import *  # noqa: F403
     from .episodes import *  # noqa: F403
-    from .interactive import *  # noqa: F403
+    from .interactive.attention import *  # noqa: F403
+    from .interactive.decoding import *  # noqa: F403
+    from .interactive.figure import *  # noqa: F403
+    from .interactive.heads import *  # noqa: F403
+    from .interactive.memory import *  # noqa: F403
     from .legends import *  # noqa: F403
     from .line_plots import *  # noqa: F403
     from .plane import *  # noqa: F403

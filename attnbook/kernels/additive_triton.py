@@ -40,38 +40,28 @@ def _kernel(function):
 
 
 @_kernel
-def _tile(
-    first,
-    second,
-    vector,
-    rows,
-    columns,
-    m,
-    n,
-    d,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    WIDE: tl.constexpr,
-):
+def _part(matrix, rows, columns, m, n, WIDE: tl.constexpr):
+    """These rows and columns of a matrix ``(m, n)``, zeros beyond its ends."""
+    inside = (rows[:, None] < m) & (columns[None, :] < n)
+    at = matrix + rows[:, None].to(tl.int64) * n + columns[None, :]
+    return tl.load(at, mask=inside, other=0.0).to(WIDE)
+
+
+@_kernel
+def _hidden(a, b):
+    """``tanh(a_r + b_c)`` for all pairs of rows: ``(rows, columns, width)``."""
+    return 2 * tl.sigmoid(2 * (a[:, None, :] + b[None, :, :])) - 1
+
+
+@_kernel
+def _tile(first, second, vector, rows, columns, m, n, d, WIDTH: tl.constexpr, WIDE: tl.constexpr):
     """Scores of a tile: Σ_d v_d tanh(first_rd + second_cd)."""
-    scores = tl.zeros([ROWS, COLUMNS], WIDE)
+    scores = tl.zeros([rows.shape[0], columns.shape[0]], WIDE)
     for start in range(0, d, WIDTH):
         units = start + tl.arange(0, WIDTH)
-        inside = units < d
-        a = tl.load(
-            first + rows[:, None] * d + units[None, :],
-            mask=(rows[:, None] < m) & inside[None, :],
-            other=0.0,
-        ).to(WIDE)
-        b = tl.load(
-            second + columns[:, None] * d + units[None, :],
-            mask=(columns[:, None] < n) & inside[None, :],
-            other=0.0,
-        ).to(WIDE)
-        v = tl.load(vector + units, mask=inside, other=0.0).to(WIDE)
-        hidden = 2 * tl.sigmoid(2 * (a[:, None, :] + b[None, :, :])) - 1
-        scores += tl.sum(hidden * v[None, None, :], axis=2)
+        a, b = _part(first, rows, units, m, d, WIDE), _part(second, columns, units, n, d, WIDE)
+        v = tl.load(vector + units, mask=units < d, other=0.0).to(WIDE)
+        scores += tl.sum(_hidden(a, b) * v[None, None, :], axis=2)
     return scores
 
 
@@ -92,20 +82,8 @@ def _scores_kernel(
     batch = tl.program_id(2).to(tl.int64)
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    e = _tile(
-        query + batch * m * d,
-        key + batch * n * d,
-        vector,
-        rows,
-        columns,
-        m,
-        n,
-        d,
-        ROWS,
-        COLUMNS,
-        WIDTH,
-        WIDE,
-    )
+    query, key = query + batch * m * d, key + batch * n * d
+    e = _tile(query, key, vector, rows, columns, m, n, d, WIDTH, WIDE)
     at = scores + batch * m * n + rows[:, None] * n + columns[None, :]
     tl.store(at, e, mask=(rows[:, None] < m) & (columns[None, :] < n))
 
@@ -134,6 +112,7 @@ def _attention_kernel(
     WIDE: tl.constexpr,
 ):
     batch = tl.program_id(1).to(tl.int64)
+    query, key = query + batch * m * d, key + batch * n * d
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     channels = tl.arange(0, VALUES)
     top = tl.full([ROWS], float("-inf"), WIDE)
@@ -141,20 +120,7 @@ def _attention_kernel(
     summed = tl.zeros([ROWS, VALUES], WIDE)
     for start in range(0, n, COLUMNS):
         columns = start + tl.arange(0, COLUMNS)
-        e = _tile(
-            query + batch * m * d,
-            key + batch * n * d,
-            vector,
-            rows,
-            columns,
-            m,
-            n,
-            d,
-            ROWS,
-            COLUMNS,
-            WIDTH,
-            WIDE,
-        )
+        e = _tile(query, key, vector, rows, columns, m, n, d, WIDTH, WIDE)
         allowed = (rows[:, None] < m) & (columns[None, :] < n)
         if MASKED:
             at = mask + batch * mask_batch + rows[:, None] * mask_row
@@ -165,11 +131,7 @@ def _attention_kernel(
         shift = tl.where(highest == float("-inf"), 0.0, highest)
         weight = tl.exp(e - shift[:, None])
         rescale = tl.exp(top - shift)
-        values = tl.load(
-            value + (batch * n + columns[:, None]) * d_value + channels[None, :],
-            mask=(columns[:, None] < n) & (channels[None, :] < d_value),
-            other=0.0,
-        ).to(WIDE)
+        values = _part(value + batch * n * d_value, columns, channels, n, d_value, WIDE)
         if ROWS == 1:  # too few for the units that multiply matrices
             found = tl.sum(weight[:, :, None] * values[None, :, :], axis=1)
         else:
@@ -214,30 +176,20 @@ def _gradient_kernel(
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     units = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     inside = units < d
-    a = tl.load(
-        first + (batch * m + rows[:, None]) * d + units[None, :],
-        mask=(rows[:, None] < m) & inside[None, :],
-        other=0.0,
-    ).to(WIDE)
+    a = _part(first + batch * m * d, rows, units, m, d, WIDE)
     v = tl.load(vector + units, mask=inside, other=0.0).to(WIDE)
     through = tl.zeros([ROWS, WIDTH], WIDE)
     hidden_sum = tl.zeros([WIDTH], WIDE)
     for start in range(0, n, COLUMNS):
         columns = start + tl.arange(0, COLUMNS)
-        b = tl.load(
-            second + (batch * n + columns[:, None]) * d + units[None, :],
-            mask=(columns[:, None] < n) & inside[None, :],
-            other=0.0,
-        ).to(WIDE)
+        b = _part(second + batch * n * d, columns, units, n, d, WIDE)
+        at = gradient + batch * m * n + rows[:, None] * row_stride
         g = tl.load(
-            gradient
-            + batch * m * n
-            + rows[:, None] * row_stride
-            + columns[None, :] * column_stride,
+            at + columns[None, :] * column_stride,
             mask=(rows[:, None] < m) & (columns[None, :] < n),
             other=0.0,
         ).to(WIDE)[:, :, None]
-        hidden = 2 * tl.sigmoid(2 * (a[:, None, :] + b[None, :, :])) - 1
+        hidden = _hidden(a, b)
         through += tl.sum(g * (1 - hidden * hidden), axis=1)
         hidden_sum += tl.sum(tl.sum(g * hidden, axis=1), axis=0)
     tl.store(
@@ -249,59 +201,31 @@ def _gradient_kernel(
     tl.store(to_vector + at, hidden_sum, mask=inside)
 
 
-def _wide(dtype: torch.dtype):
-    return tl.float64 if dtype == torch.float64 else tl.float32
-
-
-def _rows_of(m: int, wide: torch.dtype) -> int:
-    """Rows of a tile; those of a product of matrices, which Triton has not in float64, are many."""
-    return 1 if m == 1 or wide == torch.float64 else _ROWS
+def _tile_of(m: int, wide: torch.dtype) -> dict:
+    """The sizes of a tile for m rows, and its dtype. The rows of a product of matrices, which
+    Triton has not in float64, are many.
+    """
+    double = wide == torch.float64
+    sizes = {"ROWS": 1 if m == 1 or double else _ROWS, "COLUMNS": _COLUMNS, "WIDTH": _WIDTH}
+    return {**sizes, "WIDE": tl.float64 if double else tl.float32}
 
 
 def _score_blocks(query, key, vector, wide: torch.dtype) -> torch.Tensor:
     """``(b, m, d), (b, n, d), (d,) → (b, m, n)`` in the wide dtype."""
-    b, m, d = query.shape
-    n, rows = key.shape[1], _rows_of(m, wide)
+    (b, m, d), n, tile = query.shape, key.shape[1], _tile_of(query.shape[1], wide)
     scores = query.new_empty(b, m, n, dtype=wide)
-    _scores_kernel[(triton.cdiv(m, rows), triton.cdiv(n, _COLUMNS), b)](
-        query,
-        key,
-        vector,
-        scores,
-        m,
-        n,
-        d,
-        ROWS=rows,
-        COLUMNS=_COLUMNS,
-        WIDTH=_WIDTH,
-        WIDE=_wide(wide),
-    )
+    grid = (triton.cdiv(m, tile["ROWS"]), triton.cdiv(n, _COLUMNS), b)
+    _scores_kernel[grid](query, key, vector, scores, m, n, d, **tile)
     return scores
 
 
 def _gradients(first, second, vector, gradient, row_stride: int, column_stride: int):
     """Gradients of ``first (b, m, d)`` and of the vector, in the dtype of ``gradient``."""
-    b, m, d = first.shape
-    rows = _rows_of(m, gradient.dtype)
-    blocks = triton.cdiv(m, rows)
-    to_first = gradient.new_empty(b, m, d)
-    to_vector = gradient.new_empty(b, blocks, d)
+    (b, m, d), n, tile = first.shape, second.shape[1], _tile_of(first.shape[1], gradient.dtype)
+    blocks, strides = triton.cdiv(m, tile["ROWS"]), (row_stride, column_stride)
+    to_first, to_vector = gradient.new_empty(b, m, d), gradient.new_empty(b, blocks, d)
     _gradient_kernel[(blocks, triton.cdiv(d, _WIDTH), b)](
-        first,
-        second,
-        vector,
-        gradient,
-        to_first,
-        to_vector,
-        m,
-        second.shape[1],
-        d,
-        row_stride,
-        column_stride,
-        ROWS=rows,
-        COLUMNS=_COLUMNS,
-        WIDTH=_WIDTH,
-        WIDE=_wide(gradient.dtype),
+        first, second, vector, gradient, to_first, to_vector, m, n, d, *strides, **tile
     )
     return to_first, to_vector.sum((0, 1))
 
@@ -337,27 +261,13 @@ class _Attention(torch.autograd.Function):
         (b, m, d), n, d_value = query.shape, key.shape[1], value.shape[-1]
         wide = wide_dtype(query, key, value, vector)
         context, lse = value.new_empty(b, m, d_value), query.new_empty(b, m, dtype=wide)
-        rows, none = _rows_of(m, wide), query
-        strides = (0, 0, 0) if mask is None else _strides(mask, b, m, n)
-        _attention_kernel[(triton.cdiv(m, rows), b)](
-            query,
-            key,
-            value,
-            vector,
-            none if mask is None else mask.view(torch.uint8),
-            context,
-            lse,
-            m,
-            n,
-            d,
-            d_value,
-            *strides,
-            MASKED=mask is not None,
-            ROWS=rows,
-            COLUMNS=_COLUMNS,
-            WIDTH=_WIDTH,
-            VALUES=max(16, triton.next_power_of_2(d_value)),
-            WIDE=_wide(wide),
+        tile = {**_tile_of(m, wide), "VALUES": max(16, triton.next_power_of_2(d_value))}
+        allowed, strides = query, (0, 0, 0)  # no mask: any tensor stands in its place
+        if mask is not None:
+            allowed, strides = mask.view(torch.uint8), _strides(mask)
+        arrays = query, key, value, vector, allowed, context, lse
+        _attention_kernel[(triton.cdiv(m, tile["ROWS"]), b)](
+            *arrays, m, n, d, d_value, *strides, MASKED=mask is not None, **tile
         )
         ctx.save_for_backward(query, key, value, vector, mask, context, lse)
         return context
@@ -393,7 +303,7 @@ class _Attention(torch.autograd.Function):
         return *(g.to(t.dtype) for g, t in zip(totals, inputs, strict=True)), None
 
 
-def _strides(mask, b: int, m: int, n: int) -> tuple[int, ...]:
+def _strides(mask: torch.Tensor) -> tuple[int, ...]:
     """Steps of a mask ``(b or 1, m or 1, n or 1)``; 0 where it is broadcast."""
     return tuple(
         0 if size == 1 else step for size, step in zip(mask.shape, mask.stride(), strict=True)

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from ..validate import is_transforming
 from .double_backward import check_once
-from .hidden import rows_that_see
+from .visible import Visible, within_reach
 
 __all__ = ["fused_attention", "has_fused_kernel"]
 
@@ -24,7 +24,7 @@ def fused_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    mask: torch.Tensor | None = None,
+    visible: Visible | None = None,
     scale: float = 1.0,
     sink: torch.Tensor | None = None,
 ) -> torch.Tensor:
@@ -35,13 +35,14 @@ def fused_attention(
     for a query that may attend to nothing. So leading dimensions are brought to two, the narrower
     tensors padded with zeros, and such a query may attend to everything inside and gets its zeros
     afterwards. A mask that differs from query to query is kept as numbers for the backward pass, in
-    its own shape: what it broadcasts over is not written out.
+    its own shape: what it broadcasts over is not written out. Causality alone needs none; which
+    keys there are is then one more column of queries and keys, a window cuts the queries in blocks.
 
     Args:
         query: ``(…, m, d)``.
         key: ``(…, n, d)``.
         value: ``(…, n, d_v)``; leading dimensions broadcast.
-        mask: boolean, broadcastable to ``(…, m, n)``; True = may attend.
+        visible: what the queries see; everything when not given.
         scale: factor of the inner product.
         sink: numbers broadcastable to ``(…, m)``, a score for each query that belongs to no key:
             here of one more key, whose value is zero.
@@ -50,22 +51,101 @@ def fused_attention(
         Context ``(…, m, d_v)``; zeros, with zero gradients, for a query that may attend to nothing.
         Differentiable once: ``create_graph=True`` is a ``RuntimeError``.
 
-    Source: the kernel after Dao et al. 2022.
+    Source: the kernel after Dao et al. 2022; blocks of a window, Beltagy et al. 2020, section 3.1.
     """
+    m, n = query.shape[-2], key.shape[-2]
+    visible = Visible() if visible is None else visible
+    mask, reach = visible.mask, visible.reach
+    is_rule = reach is not None and (mask is None or mask.shape[-2] == 1) and m > 1
+    if sink is not None:
+        is_causal = is_rule and reach is not None and reach >= n == m
+        if not is_causal:
+            mask = visible.matrix(m, n, query.device)
+        query, key, value = _with_sink(query, key, value, sink / scale)
+        if mask is not None:
+            mask = F.pad(mask.expand(*mask.shape[:-1], n), (1, 0), value=True)
+        if not is_causal:
+            return fused_attention(query, key, value, Visible(mask), scale)
+        query = F.pad(query, (0, 0, 1, 0))  # before the first, for the sink to stand beside
+        return fused_attention(query, key, value, Visible(mask, reach), scale)[..., 1:, :]
+    alive = visible.rows(m, n)
+    if is_rule and reach is not None and reach < n:
+        context = _by_windows(query, key, value, mask, reach, scale)
+    elif is_rule and m == n:
+        if mask is not None:
+            query, key = _mark_hidden(query, key, mask)
+        context = _by_kernel(query, key, value, None, scale, is_causal=True)
+    else:
+        if reach is not None:
+            mask = visible.matrix(m, n, query.device)
+        if mask is not None and alive is not None:
+            mask = mask | ~alive.unsqueeze(-1)
+        if mask is not None and mask.shape[-1] == 1:  # a row allows everything or nothing
+            mask = None
+        context = _by_kernel(query, key, value, mask, scale)
+    return context if alive is None else context.masked_fill(~alive.unsqueeze(-1), 0.0)
+
+
+def _with_sink(query, key, value, sink) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """With one more key before the others, of value zero, whose inner product with a query is its
+    sink ``(…, m)``.
+    """
+    # finite, as ∞ · 0 is NaN: beyond what this allows no key, or no sink, has any weight
+    largest = torch.finfo(query.dtype).max / 2
+    column = sink.clamp(-largest, largest).to(query.dtype).unsqueeze(-1)
+    batch = torch.broadcast_shapes(query.shape[:-2], column.shape[:-2])
+    column = column.expand(*batch, query.shape[-2], 1)
+    query = torch.cat([query.expand(*batch, -1, -1), column], dim=-1)
+    first = F.pad(key.new_ones(1, 1), (key.shape[-1], 0)).expand(*key.shape[:-2], 1, -1)
+    return query, torch.cat([first, F.pad(key, (0, 1))], dim=-2), F.pad(value, (0, 0, 1, 0))
+
+
+def _mark_hidden(
+    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One column more, so that keys that are not there, by a mask ``(…, 1, n)``, have a score so
+    small that nothing is left of their weight beside others.
+    """
+    large = 1e15 if torch.finfo(key.dtype).max > 1e30 else 3e4  # what float16 holds
+    absent = key.new_full((), -large).masked_fill(mask, 0.0).mT  # (…, n or 1, 1)
+    batch = torch.broadcast_shapes(key.shape[:-2], absent.shape[:-2])
+    columns = (t.expand(*batch, key.shape[-2], -1) for t in (key, absent))
+    return F.pad(query, (0, 1), value=large), torch.cat([*columns], dim=-1)
+
+
+def _by_windows(query, key, value, mask, reach: int, scale: float) -> torch.Tensor:
+    """Context of the last m of n positions, each of which sees itself and ``reach − 1`` before it:
+    of blocks of queries, each with as many keys as one of them sees.
+    """
+    m, n = query.shape[-2], key.shape[-2]
+    block = min(m, max(reach, 128))
+    number, width = -(-m // block), block + reach - 1
+    before, behind = m + reach - 1 - n, number * block - m  # positions that there are not
+    if before > 0 or mask is not None:
+        there = query.new_ones(1, 1, dtype=torch.bool) if mask is None else mask
+        there = F.pad(there.expand(*there.shape[:-1], n), (before, behind))
+        query, key = _mark_hidden(query, F.pad(key, (0, 0, before, behind)), there)
+    else:
+        key = F.pad(key, (0, 0, before, behind))
+    value = F.pad(value, (0, 0, before, behind))
+    key, value = (t.unfold(-2, width, block).mT for t in (key, value))  # (…, number, width, d)
+    query = F.pad(query, (0, 0, 0, behind)).unflatten(-2, (number, block))
+    near = within_reach(slice(0, block), slice(0, width), reach - 1, reach, query.device)
+    return _by_kernel(query, key, value, near, scale).flatten(-3, -2)[..., :m, :]
+
+
+def _by_kernel(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scale: float,
+    is_causal: bool = False,
+) -> torch.Tensor:
+    """The context by PyTorch's kernel, for a mask under which every query sees something."""
     batch = query.shape[:-2]
     if not batch == key.shape[:-2] == value.shape[:-2]:
         batch = torch.broadcast_shapes(batch, key.shape[:-2], value.shape[:-2])
-    if sink is not None:
-        # finite, as ∞ · 0 is NaN: beyond what this allows no key, or no sink, has any weight
-        largest = torch.finfo(query.dtype).max / 2
-        column = (sink / scale).clamp(-largest, largest).to(query.dtype)
-        column = column.unsqueeze(-1).expand(*batch, query.shape[-2], 1)
-        query = torch.cat([query.expand(*batch, -1, -1), column], dim=-1)
-        end = F.pad(key.new_ones(1, 1), (key.shape[-1], 0)).expand(*key.shape[:-2], 1, -1)
-        key = torch.cat([F.pad(key, (0, 1)), end], dim=-2)
-        value = F.pad(value, (0, 0, 0, 1))
-        if mask is not None:
-            mask = F.pad(mask.expand(*mask.shape[:-1], key.shape[-2] - 1), (0, 1), value=True)
     m, d_value = query.shape[-2], value.shape[-1]
     width = max(query.shape[-1], d_value)
     if query.device.type != "cpu":
@@ -80,20 +160,14 @@ def fused_attention(
             ready.append(tensor)
         else:
             ready.append(_four(tensor, batch))
-    q, k, v = ready
-    alive = allowed = None
-    if mask is not None:
+    if mask is not None and mask.dim() > 2:
         # what was three dimensions and more cannot broadcast
         written_out = len(batch) > 2 and mask.shape[:-2].numel() > 1
         if mask.dim() != 4 or written_out:
             mask = _four(mask, batch if written_out or len(batch) < 3 else (), expand=written_out)
-        alive = rows_that_see(mask)
-        alive = alive if alive is None else alive.unsqueeze(-1)
-        if mask.shape[-1] > 1:  # else a row allows everything or nothing
-            allowed = mask if alive is None else mask | ~alive
-    context = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)[..., :d_value]
-    if alive is not None:
-        context = context.masked_fill(~alive, 0.0)
+    context = F.scaled_dot_product_attention(
+        *ready, attn_mask=mask, is_causal=is_causal, scale=scale
+    )[..., :d_value]
     if context.requires_grad and not (torch.compiler.is_compiling() or is_transforming()):
         context.register_hook(_differentiated_once)
     return context.reshape(*batch, m, d_value)

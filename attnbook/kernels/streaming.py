@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from itertools import groupby
 from typing import NamedTuple
 
 import torch
@@ -29,6 +30,7 @@ import torch
 from ..validate import check_mask, check_tensor, require
 from .double_backward import check_once
 from .precision import autocast_as, autocast_state, wide_dtype, without_autocast
+from .visible import Visible
 
 __all__ = [
     "BLOCK_ELEMENTS",
@@ -129,7 +131,7 @@ def check_projected_width(width: int, projected: torch.Tensor) -> None:
 
 
 def stream_attention(
-    score, query, projected, value, mask=None, block_elements: int | None = None, sink=None
+    score, query, projected, value, visible=None, block_elements: int | None = None, sink=None
 ) -> torch.Tensor:
     """Context of attention, never storing more than a block of weights.
 
@@ -140,7 +142,7 @@ def stream_attention(
         query: ``(…, m, d_q)``.
         projected: ``(…, n, width)``, the result of ``score.project_keys(key)``.
         value: ``(…, n, d_v)``.
-        mask: boolean, broadcastable to ``(…, m, n)``; True = may attend.
+        visible: a :class:`Visible`, what the queries see; everything when not given.
         block_elements: upper bound of a block, see
             :data:`~attnbook.kernels.streaming.BLOCK_ELEMENTS`.
         sink: numbers broadcastable to ``(…, m)``, a score for each query that belongs to no key.
@@ -158,36 +160,48 @@ def stream_attention(
     if sink is not None:  # (…, m, 1)
         sink = sink.to(wide_dtype(value)).expand(*size, query.shape[-2]).unsqueeze(-1)
     context = _Stream.apply(
-        kernel, block_elements, mask, query, projected, value, sink, *kernel.parameters
+        kernel,
+        block_elements,
+        Visible() if visible is None else visible,
+        query,
+        projected,
+        value,
+        sink,
+        *kernel.parameters,
     )
     return context if batch else context[0]
 
 
-def _mask_block(mask, dims, b, r, c):
-    """The part of a mask that belongs to a block; dimensions that it broadcasts over stay as they
-    are.
+def _visible_blocks(visible, query, projected, elements):
+    """Blocks of which something may be seen, with the part of the mask that belongs to each, None
+    for all, and whether it is the first and the last of its queries.
     """
-    if mask is None:
-        return None
-    for dim, part in ((-1, c), (-2, r), (-dims, b)):
-        if mask.dim() >= -dim and mask.shape[dim] != 1:
-            mask = mask[(slice(None),) * (mask.dim() + dim) + (part,)]
-    return mask
+    m, n, dims = query.shape[-2], projected.shape[-2], query.dim()
+    rows = groupby(blocks(query, projected, elements), key=lambda block: block[:2])
+    for (b, r), row in rows:
+        reached, mask = visible.reached(r, m, n), visible.mask
+        if mask is not None and mask.dim() >= dims and mask.shape[-dims] != 1:
+            mask = mask[(slice(None),) * (mask.dim() - dims) + (b,)]
+        inside = [c for *_, c in row if c.start < reached.stop and c.stop > reached.start]
+        for c in inside:
+            allowed = Visible(mask, visible.reach).block(r, c, m, n, query.device)
+            yield b, r, c, allowed, c is inside[0], c is inside[-1]
 
 
 class _Stream(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, kernel, block_elements, mask, query, projected, value, sink, *parameters):
+    def forward(ctx, kernel, block_elements, visible, query, projected, value, sink, *parameters):
         wide = wide_dtype(value)
         context = value.new_empty(*query.shape[:-1], value.shape[-1])
         lse = query.new_empty(query.shape[:-1], dtype=wide)
         running = None
-        for b, r, c in blocks(query, projected, block_elements):
+        for b, r, c, allowed, _, is_last in _visible_blocks(
+            visible, query, projected, block_elements
+        ):
             e = kernel.compare(query[b, ..., r, :], projected[b, ..., c, :]).to(wide)
-            allowed = _mask_block(mask, query.dim(), b, r, c)
             part = partial_unchecked(e, value[b, ..., c, :].to(wide), allowed)
             running = part if running is None else merge_contexts(running, part)
-            if c.stop == projected.shape[-2]:
+            if is_last:
                 if sink is not None:
                     none = torch.zeros_like(running.summed)
                     top = sink[b, ..., r, :]
@@ -197,7 +211,7 @@ class _Stream(torch.autograd.Function):
                 context[b, ..., r, :] = running.context
                 lse[b, ..., r] = running.log_sum_exp.squeeze(-1)
                 running = None
-        ctx.kernel, ctx.block_elements, ctx.mask = kernel, block_elements, mask
+        ctx.kernel, ctx.block_elements, ctx.visible = kernel, block_elements, visible
         ctx.autocast = autocast_state(query)
         ctx.save_for_backward(query, projected, value, context, lse, sink, *parameters)
         return context
@@ -215,9 +229,11 @@ class _Stream(torch.autograd.Function):
             torch.zeros_like(p) if needed else None
             for p, needed in zip(parameters, ctx.needs_input_grad[7:])
         ]
-        for b, r, c in blocks(query, projected, ctx.block_elements):
+        for b, r, c, allowed, is_first, _ in _visible_blocks(
+            ctx.visible, query, projected, ctx.block_elements
+        ):
             rows, columns = (b, ..., r, slice(None)), (b, ..., c, slice(None))
-            if c.start == 0:
+            if is_first:
                 g = grad_context[rows].to(wide)
                 # dot(gradient, context) is what the softmax subtracts from every key's share
                 shared = (g * context[rows]).sum(-1, keepdim=True)
@@ -226,7 +242,6 @@ class _Stream(torch.autograd.Function):
             with autocast_as(ctx.autocast):
                 e, pullback = ctx.kernel.compare_with_pullback(query[rows], projected[columns])
             weight = (e.to(wide) - lse[b, ..., r].unsqueeze(-1)).exp_()
-            allowed = _mask_block(ctx.mask, query.dim(), b, r, c)
             if allowed is not None:
                 weight = weight.masked_fill_(~allowed, 0.0)
             if grad_value is not None:

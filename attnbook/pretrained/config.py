@@ -18,11 +18,13 @@ LONGEST_JSON = 2**24
 """Bytes of the longest configuration or index that is read; an index takes some 100 a tensor."""
 
 
-def read_json(path: str | os.PathLike, most: int = LONGEST_JSON) -> dict[str, Any]:
-    """The object in a JSON file of at most so many bytes, or ``ValueError``."""
+def read_json(path: str | os.PathLike) -> dict[str, Any]:
+    """The object in a JSON file of at most :data:`LONGEST_JSON` bytes, or ``ValueError``."""
     with Path(path).open("rb") as file:
-        text = file.read(most + 1)
-    require(len(text) <= most, f"{path} must have at most {most:,} bytes, it has more")
+        text = file.read(LONGEST_JSON + 1)
+    require(
+        len(text) <= LONGEST_JSON, f"{path} must have at most {LONGEST_JSON:,} bytes, it has more"
+    )
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)

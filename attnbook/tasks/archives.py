@@ -12,8 +12,6 @@ from pathlib import Path
 from ..validate import require
 from . import datasets
 
-__all__ = ["fetch_archive", "members_digest"]
-
 
 def members_digest(path: str | os.PathLike, chosen: Callable[[str], bool]) -> str:
     """One SHA-256 over the chosen files of a tar archive, whatever its compression, order, owners

@@ -106,13 +106,6 @@ def cache() -> Path:
     return Path(pooch.os_cache("attnbook"))
 
 
-def available(name: str, file: str) -> bool:
-    """Whether a file is in the mirror or, without one, in the cache, so that none is downloaded."""
-    folder = mirror() or cache()
-    entry(name, file)
-    return (folder / name / file).is_file()
-
-
 def fetch(
     name: str, file: str, *, url: str = "", check: Callable[[Path], None] | None = None
 ) -> Path:

@@ -2,7 +2,9 @@
 
 The protocol is one method, ``batch(step)``, for the steps 0, 1, 2, …. Its result depends on the
 step, the seed and the constructor's arguments alone, never on earlier calls: a run that is stopped
-and resumed sees the same batches, and two models can be trained on the same data.
+and resumed sees the same batches, and two models can be trained on the same data. Everywhere
+``batch_size`` is the number of examples in a batch, ``count`` of those drawn, and ``seed`` the seed
+of all that is drawn by chance.
 """
 
 from __future__ import annotations
@@ -14,8 +16,6 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from ..validate import check_integer, check_seed
-
-__all__ = ["EpochBatches", "GeneratedBatches", "text_generator", "torch_generator"]
 
 T = TypeVar("T")
 
@@ -36,8 +36,6 @@ class GeneratedBatches(Generic[T]):
 
     Args:
         draw: ``draw(batch_size, generator)`` makes one batch from random numbers.
-        batch_size: examples per batch.
-        seed: of all batches.
         generator: ``generator(seed, step)`` makes the random numbers of a step.
     """
 
@@ -66,9 +64,6 @@ class EpochBatches(Generic[T]):
 
     Args:
         collate: ``collate(indices)`` makes one batch of the examples with these indices.
-        count: number of examples.
-        batch_size: examples per batch.
-        seed: of the orders.
         length: ``length(index)``, a key to sort by, puts examples of like length into one batch
             (less padding); None: batches are mixed.
         stretch: how many batches of the shuffled examples are sorted together; None: all.

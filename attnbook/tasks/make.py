@@ -14,8 +14,6 @@ from ..validate import check_choice, check_integer
 from . import translation
 from .sequences.task import DRAWERS, MAKERS, Task, call_with
 
-__all__ = ["make_task", "task_names"]
-
 
 @cache
 def task_names() -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..tasks.decisions.environments import Environments, play
+from ..tasks.decisions.environments import Environments, Trajectories, play
 from ..validate import check_integer, check_number, require
 
 __all__ = [
@@ -150,9 +150,8 @@ def policy_loss(
     _check_steps(logits, actions=actions, values=values, rewards=rewards)
     gains = advantages(rewards, values.detach(), discount, trace)
     log_p = logits.log_softmax(-1)
-    chosen = log_p.gather(-1, actions[..., None])[..., 0]
-    misses = (values - (gains + values.detach())) ** 2
-    return (-gains * chosen + value_weight * misses - entropy_weight * _entropy(log_p)).sum(1)
+    misses = value_weight * (values - (gains + values.detach())) ** 2
+    return (-gains * _chosen(log_p, actions) + misses - entropy_weight * _entropy(log_p)).sum(1)
 
 
 def _check_steps(logits: torch.Tensor, **given: torch.Tensor) -> None:
@@ -161,6 +160,11 @@ def _check_steps(logits: torch.Tensor, **given: torch.Tensor) -> None:
         require(
             value.shape == shape, f"{name} must have shape {shape}, got shape {tuple(value.shape)}"
         )
+
+
+def _chosen(log_p: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+    """The entries of the actions that were taken, ``(B, T)``."""
+    return log_p.gather(-1, actions[..., None])[..., 0]
 
 
 def _entropy(log_p: torch.Tensor) -> torch.Tensor:
@@ -206,11 +210,10 @@ def clipped_policy_loss(
     )
     check_number("clip", clip, above=0)
     log_p = logits.log_softmax(-1)
-    ratio = (log_p.gather(-1, actions[..., None])[..., 0] - before).exp()
+    ratio = (_chosen(log_p, actions) - before).exp()
     gained = torch.minimum(ratio * gains, ratio.clamp(1 - clip, 1 + clip) * gains)
-    return (
-        -gained + value_weight * (values - returns) ** 2 - entropy_weight * _entropy(log_p)
-    ).sum(1)
+    misses = value_weight * (values - returns) ** 2
+    return (-gained + misses - entropy_weight * _entropy(log_p)).sum(1)
 
 
 class PolicyGradient:
@@ -253,29 +256,35 @@ class PolicyGradient:
             f"{dict(steps=self.steps, entropy=self.entropy, **self.settings)})"
         )
 
-    def check_device(self, batch: EpisodeBatch) -> None:
-        if batch.seed.device.type != self.worlds.device.type:
-            raise ValueError(
-                f"worlds must be on the device of the model, {batch.seed.device}, got "
-                f"{self.worlds.device}: give fit(device=worlds.device)"
-            )
-
     def __call__(self, agent, batch: EpisodeBatch) -> tuple[torch.Tensor, int]:
-        self.check_device(batch)
-        count = len(batch.seed)
+        require(
+            batch.seed.device.type == self.worlds.device.type,
+            f"worlds must be on the device of the model, {batch.seed.device}, got "
+            f"{self.worlds.device}: give fit(device=worlds.device)",
+        )
         weight = self.entropy * max(0.0, 1 - int(batch.step[0]) / self.steps)
-        played = play(self.worlds, AgentPolicy(agent), seed=int(batch.seed[0]), count=count)
+        losses = self.losses(agent, batch, weight)
+        return losses.sum(), len(batch.seed) * self.worlds.length
+
+    def losses(self, agent, batch: EpisodeBatch, entropy_weight: float) -> torch.Tensor:
+        """The loss of each episode, ``(B,)``."""
+        played = self.play(agent, batch)
         choices = agent(played.inputs)
-        losses = policy_loss(
+        return policy_loss(
             choices.logits,
             choices.values,
             played.actions,
             played.rewards,
-            entropy_weight=weight,
+            entropy_weight=entropy_weight,
             **self.settings,
         )
+
+    def play(self, agent, batch: EpisodeBatch) -> Trajectories:
+        """Episodes of the agent as it is now, and their mean return noted."""
+        seed, count = int(batch.seed[0]), len(batch.seed)
+        played = play(self.worlds, AgentPolicy(agent), seed=seed, count=count)
         self.rewards.append(float(played.rewards.sum(1).mean()))
-        return losses.sum(), count * self.worlds.length
+        return played
 
 
 class ClippedPolicyGradient(PolicyGradient):
@@ -295,12 +304,9 @@ class ClippedPolicyGradient(PolicyGradient):
     Attributes:
         rewards: the mean return of an episode, one number per batch that was played.
 
-    Raises:
-        ValueError: for a ``reuse`` below 1; when called, for a batch of another size than the one
-            that was played, as under ``fit(micro_batch=…)``.
-
-    Warns when a run is resumed between two batches: no checkpoint holds the episodes, and new ones
-    are played.
+    Not for ``fit(micro_batch=…)``: a batch must have the size of the one that was played. Warns
+    when a run is resumed between two batches: no checkpoint holds the episodes, and new ones are
+    played.
 
     Source: Schulman et al. 2017, algorithm 1.
     """
@@ -312,18 +318,18 @@ class ClippedPolicyGradient(PolicyGradient):
         self.reuse, self.clip, self._played = check_integer("reuse", reuse), clip, None
         self.settings.update(reuse=reuse, clip=clip)
 
-    def __call__(self, agent, batch: EpisodeBatch) -> tuple[torch.Tensor, int]:
-        self.check_device(batch)
+    def losses(self, agent, batch: EpisodeBatch, entropy_weight: float) -> torch.Tensor:
+        """The loss of each episode, ``(B,)``."""
         step, count = int(batch.step[0]), len(batch.seed)
         if step % self.reuse and self._played is None:
             warnings.warn(
                 f"update {step} needs episodes that no checkpoint holds: new ones are played, and "
                 "the run is not equal to the last bit to one that was not stopped. With a "
                 f"save_every that is a multiple of {self.reuse} (reuse) it is",
-                stacklevel=2,
+                stacklevel=3,
             )
         if step % self.reuse == 0 or self._played is None:
-            self._played = self._play(agent, int(batch.seed[0]), count)
+            self._played = self._play(agent, batch)
         inputs, actions, before, gains, returns = self._played
         if len(inputs) != count:
             raise ValueError(
@@ -331,8 +337,7 @@ class ClippedPolicyGradient(PolicyGradient):
                 "micro_batch is not for this loss"
             )
         choices = agent(inputs)
-        weight = self.entropy * max(0.0, 1 - step / self.steps)
-        losses = clipped_policy_loss(
+        return clipped_policy_loss(
             choices.logits,
             choices.values,
             actions,
@@ -341,18 +346,15 @@ class ClippedPolicyGradient(PolicyGradient):
             returns,
             clip=self.clip,
             value_weight=self.settings["value_weight"],
-            entropy_weight=weight,
+            entropy_weight=entropy_weight,
         )
-        return losses.sum(), count * self.worlds.length
 
     @torch.no_grad()
-    def _play(self, agent, seed: int, count: int) -> tuple[torch.Tensor, ...]:
-        played = play(self.worlds, AgentPolicy(agent), seed=seed, count=count)
-        self.rewards.append(float(played.rewards.sum(1).mean()))
+    def _play(self, agent, batch: EpisodeBatch) -> tuple[torch.Tensor, ...]:
+        played = self.play(agent, batch)
         choices = agent(played.inputs)
-        before = choices.logits.log_softmax(-1).gather(-1, played.actions[..., None])[..., 0]
-        gains = advantages(
-            played.rewards, choices.values, self.settings["discount"], self.settings["trace"]
-        )
+        before, values = _chosen(choices.logits.log_softmax(-1), played.actions), choices.values
+        discount, trace = self.settings["discount"], self.settings["trace"]
+        gains = advantages(played.rewards, values, discount, trace)
         scaled = (gains - gains.mean()) / gains.std().clamp_min(1e-8)
-        return played.inputs, played.actions, before, scaled, gains + choices.values
+        return played.inputs, played.actions, before, scaled, gains + values

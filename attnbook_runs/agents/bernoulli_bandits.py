@@ -21,7 +21,7 @@ from attnbook.training.policy_gradient import AgentPolicy
 
 from ..common import select
 from ..registry import register
-from .training import TEST_SEED, train_new_agent
+from .training import TEST_SEED, AgentSettings, train_new_agent
 
 __all__ = ["BanditSettings", "bandit_policies", "bandits"]
 
@@ -40,26 +40,11 @@ def bandit_policies(pulls: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class BanditSettings:
+class BanditSettings(AgentSettings):
     """Settings of :func:`bandits`."""
 
     pulls: int = 10  # pulls per episode
     arms: int = 5  # arms of a bandit
-    kind: str = "snail"  # snail or lstm
-    width: int = 32  # width of the network
-    filters: int = 16  # filters of a TC block, and width of an attention block
-    heads: int = 2  # times that a TC and an attention block alternate
-    steps: int = 1500  # training steps
-    batch: int = 256  # environments per update
-    learning_rate: float = 5e-3  # peak learning rate
-    # weight of the entropy bonus at the start, per step, beside advantages in units of the reward,
-    # or with ``reuse`` of their standard deviation; the paper has TRPO, which bounds each update
-    entropy: float = 0.02
-    trace: float = 0.5  # λ of the generalised advantage estimate
-    discount: float = 1.0  # discount γ of the returns
-    reuse: int = 0  # updates per batch by the clipped objective; 0: plain policy gradient
-    count: int = 20_000  # test environments
-    checkpoint: str = ""  # name of the saved weights; empty: none are saved
 
 
 def bandits(

@@ -4,7 +4,7 @@ drawn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from attnbook.tasks.decisions.planners import PSRL, EpsilonGreedyPlanner
 from attnbook.training.policy_gradient import AgentPolicy
 
 from ..common import select
-from ..registry import register
-from .training import TEST_SEED, train_new_agent
+from ..registry import register_family
+from .training import TEST_SEED, AgentSettings, train_new_agent
 
 __all__ = ["ProcessSettings", "fractions_of_optimum", "process_policies", "processes"]
 
@@ -60,31 +60,22 @@ def fractions_of_optimum(
 
 
 @dataclass(frozen=True)
-class ProcessSettings:
+class ProcessSettings(AgentSettings):
     """Settings of :func:`processes`."""
 
     episodes: int = 10  # episodes per environment
     states: int = 10  # states of a process
     num_actions: int = 5  # actions per state
     horizon: int = 10  # steps per episode
-    kind: str = "snail"  # snail or lstm
-    width: int = 32  # width of the network
-    filters: int = 16  # filters of a TC block, and width of an attention block
-    heads: int = 2  # times that a TC and an attention block alternate
     order: str = ""  # blocks in order, t for TC and a for attention; empty: ta, repeated
     reach: int | None = None  # positions that a TC block sees; None: the whole sequence
-    steps: int = 1500  # training steps
     batch: int = 64  # environments per update
     # peak learning rate; the bound of ``fit`` on the gradient of the mean over steps, 1, cuts one
     # in four of the first updates, since rewards here are not bounded
     learning_rate: float = 3e-3
-    # weight of the entropy bonus at the start, as for bandits
-    entropy: float = 0.05
+    entropy: float = 0.05  # weight of the entropy bonus at the start
     trace: float = 0.9  # λ of the generalised advantage estimate
-    discount: float = 1.0  # discount γ of the returns
-    reuse: int = 0  # updates per batch by the clipped objective; 0: plain policy gradient
     count: int = 2000  # test environments
-    checkpoint: str = ""  # name of the saved weights; empty: none are saved
 
 
 def processes(
@@ -119,65 +110,59 @@ def processes(
     return {"test": test, **figures}
 
 
-TAT: dict[str, Any] = dict(filters=32, order="tat", reach=2)
-for _kind, _label in (("snail", "SNAIL"), ("lstm", "LSTM")):
-    _snail = _kind == "snail"
-    _blocks = TAT if _snail else {}
-    register(
-        f"processes-{_kind}-small",
-        processes,
-        ProcessSettings(
-            kind=_kind,
-            width=32 if _snail else 64,
-            episodes=5,
-            states=4,
-            num_actions=2,
-            horizon=6,
-            steps=4000,
-            batch=256,
-            learning_rate=4e-3,
-            count=10_000,
-            checkpoint=f"processes-{_kind}-small",
-            **_blocks,
-        ),
-        title="Decision processes of 4 states and 2 actions, five episodes of 6 steps: "
-        f"{_label} by policy gradient, with checkpoint",
-        minutes=f"{6 if _snail else 3} minutes on one CPU core",
-    )
-    register(
-        f"processes-{_kind}-10-paper",
-        processes,
-        ProcessSettings(
-            kind=_kind,
-            width=32 if _snail else 256,
-            filters=32,
-            steps=20_000,
-            batch=512,
-            learning_rate=1e-3,
-        ),
-        title=f"Decision processes, 10 episodes: {_label} at the size of the paper",
-        minutes="2 hours on one GPU",
-    )
-register(
-    "processes-lstm-10",
-    processes,
-    ProcessSettings(
-        kind="lstm",
-        width=128,
-        steps=1000,
-        batch=128,
-        learning_rate=5e-3,
-        checkpoint="processes-lstm-10",
-    ),
-    title="Decision processes, ten episodes: LSTM by policy gradient, with checkpoint",
-    minutes="4 minutes on one CPU core",
+SMALL = ProcessSettings(
+    episodes=5, states=4, num_actions=2, horizon=6, steps=4000, batch=256, learning_rate=4e-3
 )
-register(
-    "processes-lstm-10-reuse",
+LIFE = "Decision processes of 4 states and 2 actions, five episodes of 6 steps: "
+register_family(
     processes,
-    ProcessSettings(
-        kind="lstm", width=128, steps=1000, batch=128, learning_rate=3e-3, reuse=6, trace=0.9
+    replace(SMALL, count=10_000),
+    (
+        "processes-snail-small",
+        LIFE + "SNAIL by policy gradient, with checkpoint",
+        "6 minutes on one CPU core",
+        dict(
+            kind="snail",
+            width=32,
+            filters=32,
+            order="tat",
+            reach=2,
+            checkpoint="processes-snail-small",
+        ),
     ),
-    title="The same by the clipped objective, six updates a batch",
-    minutes="15 minutes on one CPU core",
+    (
+        "processes-lstm-small",
+        LIFE + "LSTM by policy gradient, with checkpoint",
+        "3 minutes on one CPU core",
+        dict(kind="lstm", width=64, checkpoint="processes-lstm-small"),
+    ),
+)
+register_family(
+    processes,
+    ProcessSettings(filters=32, steps=20_000, batch=512, learning_rate=1e-3),
+    *(
+        (
+            f"processes-{_kind}-10-paper",
+            f"Decision processes, 10 episodes: {_kind.upper()} at the size of the paper",
+            "2 hours on one GPU",
+            dict(kind=_kind, width=_width),
+        )
+        for _kind, _width in (("snail", 32), ("lstm", 256))
+    ),
+)
+register_family(
+    processes,
+    ProcessSettings(kind="lstm", width=128, steps=1000, batch=128),
+    (
+        "processes-lstm-10",
+        "Decision processes, ten episodes: LSTM by policy gradient, with checkpoint",
+        "4 minutes on one CPU core",
+        dict(learning_rate=5e-3, checkpoint="processes-lstm-10"),
+    ),
+    (
+        "processes-lstm-10-reuse",
+        "The same by the clipped objective, six updates a batch",
+        "15 minutes on one CPU core",
+        dict(learning_rate=3e-3, reuse=6, trace=0.9),
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,36 @@ from attnbook.validate import check_choice, require
 
 from ..common import block_means, select, train, training_figures
 
-__all__ = ["TEST_SEED", "make_agent", "maximal_return", "train_agent", "train_new_agent"]
+__all__ = [
+    "TEST_SEED",
+    "AgentSettings",
+    "make_agent",
+    "maximal_return",
+    "train_agent",
+    "train_new_agent",
+]
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """Settings of every agent."""
+
+    kind: str = "snail"  # snail or lstm
+    width: int = 32  # width of the network
+    filters: int = 16  # filters of a TC block, and width of an attention block
+    heads: int = 2  # times that a TC and an attention block alternate
+    steps: int = 1500  # training steps
+    batch: int = 256  # environments per update
+    learning_rate: float = 5e-3  # peak learning rate
+    # weight of the entropy bonus at the start, per step, beside advantages in units of the reward,
+    # or with ``reuse`` of their standard deviation; the paper has TRPO, which bounds each update
+    entropy: float = 0.02
+    trace: float = 0.5  # λ of the generalised advantage estimate
+    discount: float = 1.0  # discount γ of the returns
+    reuse: int = 0  # updates per batch by the clipped objective; 0: plain policy gradient
+    count: int = 20_000  # test environments
+    checkpoint: str = ""  # name of the saved weights; empty: none are saved
+
 
 TEST_SEED = 900_000_007
 """Far from the training seeds of :class:`~attnbook.training.policy_gradient.EpisodeBatches`, which

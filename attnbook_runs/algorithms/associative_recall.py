@@ -142,6 +142,7 @@ for _kind in KINDS:
         title=f"Recall of 4 to 64 pairs: two layers of {_kind} attention",
         minutes="1 minute on one CPU core",
     )
+for _kind in ("softmax", "sum", "delta"):
     register(
         f"associative-recall-told-again-{_kind}",
         associative_recall,

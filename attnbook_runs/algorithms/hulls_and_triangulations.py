@@ -18,8 +18,14 @@ from attnbook.training import save_model
 from attnbook.validate import check_choice, check_range, require
 
 from ..common import block_means, training_figures
-from ..registry import register
-from .pointer_networks import Batches, decoded, initialise_as_the_paper, train_network
+from ..registry import register_family
+from .pointer_networks import (
+    Batches,
+    PointerSettings,
+    decoded,
+    initialise_as_the_paper,
+    train_network,
+)
 
 __all__ = ["FromAnyCorner", "delaunay", "hull", "hull_rows", "triangulation_rows"]
 
@@ -87,25 +93,17 @@ def _row(n: int, report) -> dict:
 
 
 @dataclass(frozen=True)
-class PointSettings:
+class PointSettings(PointerSettings):
     n: int | tuple[int, int] = (5, 10)  # number of points, or (least, most)
     test: Sequence[int] = (5, 10)  # sizes of the test problems
     hidden_size: int = 256  # units of the recurrent layers
     steps: int = 40_000  # training steps
-    batch_size: int = 128  # examples per step
-    optimizer: str = "adam"  # adam, or that of the paper
     learning_rate: float = 1e-3  # peak learning rate
-    clip_norm: float = 2.0  # bound on the norm of the gradient
-    reduction: str = "mean"  # of the loss: mean over pointings, or their sum over an answer
-    decay: bool = True  # let the learning rate decay by a cosine
-    paper_start: bool = False  # initialise as in the paper
     # where the hulls of the training start: at the lowest index, or at any corner, drawn at random
     first: str = "lowest index"
     # distinct training problems, repeated; None: new ones at every step
     pairs: int | None = 1_000_000
-    count: int = 1000  # test problems
     beam_size: int = 3  # width of the beam
-    checkpoint: str = ""  # name of the saved weights; empty: none are saved
 
 
 def hull(
@@ -169,93 +167,94 @@ def _trained(
 PAPER = PointSettings(
     optimizer="sgd", learning_rate=1.0, reduction="sequence", decay=False, paper_start=True
 )
-for _n in (5, 10, 50):
-    register(
-        f"pointer-delaunay-{_n}",
-        delaunay,
-        replace(PAPER, n=_n, test=(_n,)),
-        title=f"Pointer network on Delaunay triangulations of {_n} points, 1M pairs",
-        minutes="2 hours on one GPU" if _n == 50 else "30 minutes on one GPU",
-    )
-for _name, _range, _tests in (("50", 50, (50,)), ("5-50", (5, 50), (5, 10, 50, 100, 200, 500))):
-    register(
-        f"pointer-hull-{_name}",
-        hull,
-        replace(PAPER, n=_range, test=_tests),
-        title=f"Pointer network on hulls of {_name.replace('-', ' to ')} points, 1M pairs",
-        minutes="1 hour on one GPU",
-    )
-register(
-    "pointer-hull-5-50-small",
-    hull,
-    # small problems teach what large ones alone teach late
-    PointSettings(
-        n=(5, 50),
-        test=(5, 10, 50, 100),
-        hidden_size=128,
-        steps=12_000,
-        learning_rate=3e-3,
-        pairs=None,
+_CPU, _GPU = "on one CPU core", "on one GPU"
+register_family(
+    delaunay,
+    PAPER,
+    *(
+        (
+            f"pointer-delaunay-{_n}",
+            f"Pointer network on Delaunay triangulations of {_n} points, 1M pairs",
+            f"{'2 hours' if _n == 50 else '30 minutes'} {_GPU}",
+            dict(n=_n, test=(_n,)),
+        )
+        for _n in (5, 10, 50)
     ),
-    title="Hulls of 5 to 50 points, as far as an hour of one CPU core goes",
-    minutes="1 hour on one CPU core",
 )
-SMALL = PointSettings(
-    n=(5, 10),
-    test=(5, 6, 7, 8, 9, 10, 12, 20, 50),
-    hidden_size=128,
-    steps=6000,
-    learning_rate=3e-3,
-    pairs=None,
-)
-register(
-    "pointer-hull-5-10-small",
+register_family(
     hull,
-    replace(SMALL, checkpoint="pointer-hull-5-10-small.safetensors"),
-    title="Hulls of 5 to 10 points, small enough for one CPU core, with checkpoint",
-    minutes="30 minutes on one CPU core",
-)
-register(
-    "pointer-hull-5-10-any-corner-small",
-    hull,
-    replace(SMALL, first="any corner"),
-    title="Hulls of 5 to 10 points, taught from any corner",
-    minutes="30 minutes on one CPU core",
-)
-for _first, _suffix in (("lowest index", ""), ("any corner", "-any-corner")):
-    register(
-        f"pointer-hull-5{_suffix}-small",
-        hull,
-        replace(SMALL, n=5, test=(5, 6, 10), steps=4000, first=_first),
-        title=f"Hulls of 5 points, taught from {_first}, thirteen times as long as in the section",
-        minutes="4 minutes on one CPU core",
-    )
-register(
-    "pointer-delaunay-5-small",
-    delaunay,
-    PointSettings(
-        n=5,
-        test=(4, 5, 6, 7),
-        hidden_size=128,
-        steps=4000,
-        learning_rate=3e-3,
-        pairs=None,
-        checkpoint="pointer-delaunay-5-small.safetensors",
+    PAPER,
+    (
+        "pointer-hull-50",
+        "Pointer network on hulls of 50 points, 1M pairs",
+        f"1 hour {_GPU}",
+        dict(n=50, test=(50,)),
     ),
-    title="Delaunay triangulations of 5 points, small enough for one CPU core, with checkpoint",
-    minutes="4 minutes on one CPU core",
+    (
+        "pointer-hull-5-50",
+        "Pointer network on hulls of 5 to 50 points, 1M pairs",
+        f"1 hour {_GPU}",
+        dict(n=(5, 50), test=(5, 10, 50, 100, 200, 500)),
+    ),
 )
-register(
-    "pointer-delaunay-5-long",
-    delaunay,
-    PointSettings(n=5, test=(4, 5, 6, 7), learning_rate=3e-3, pairs=None),
-    title="Delaunay triangulations of 5 points, states of 256, ten times as many steps",
-    minutes="2 hours on one CPU core",
+OURS = PointSettings(learning_rate=3e-3, pairs=None)
+SMALL = replace(OURS, n=(5, 10), test=(5, 6, 7, 8, 9, 10, 12, 20, 50), hidden_size=128, steps=6000)
+FIVE = dict(n=5, test=(5, 6, 10), steps=4000)
+_section = "thirteen times as long as in the section"
+register_family(
+    hull,
+    SMALL,
+    (
+        "pointer-hull-5-50-small",
+        "Hulls of 5 to 50 points, as far as an hour of one CPU core goes",
+        f"1 hour {_CPU}",
+        # small problems teach what large ones alone teach late
+        dict(n=(5, 50), test=(5, 10, 50, 100), steps=12_000),
+    ),
+    (
+        "pointer-hull-5-10-small",
+        "Hulls of 5 to 10 points, small enough for one CPU core, with checkpoint",
+        f"30 minutes {_CPU}",
+        dict(checkpoint="pointer-hull-5-10-small.safetensors"),
+    ),
+    (
+        "pointer-hull-5-10-any-corner-small",
+        "Hulls of 5 to 10 points, taught from any corner",
+        f"30 minutes {_CPU}",
+        dict(first="any corner"),
+    ),
+    (
+        "pointer-hull-5-small",
+        f"Hulls of 5 points, taught from lowest index, {_section}",
+        f"4 minutes {_CPU}",
+        FIVE,
+    ),
+    (
+        "pointer-hull-5-any-corner-small",
+        f"Hulls of 5 points, taught from any corner, {_section}",
+        f"4 minutes {_CPU}",
+        dict(first="any corner", **FIVE),
+    ),
 )
-register(
-    "pointer-delaunay-10-small",
+register_family(
     delaunay,
-    PointSettings(n=10, test=(10,), steps=12_000, learning_rate=3e-3, pairs=None),
-    title="Delaunay triangulations of 10 points, as far as an hour of one CPU core goes",
-    minutes="1 hour on one CPU core",
+    replace(OURS, n=5, test=(4, 5, 6, 7)),
+    (
+        "pointer-delaunay-5-small",
+        "Delaunay triangulations of 5 points, small enough for one CPU core, with checkpoint",
+        f"4 minutes {_CPU}",
+        dict(hidden_size=128, steps=4000, checkpoint="pointer-delaunay-5-small.safetensors"),
+    ),
+    (
+        "pointer-delaunay-5-long",
+        "Delaunay triangulations of 5 points, states of 256, ten times as many steps",
+        f"2 hours {_CPU}",
+        {},
+    ),
+    (
+        "pointer-delaunay-10-small",
+        "Delaunay triangulations of 10 points, as far as an hour of one CPU core goes",
+        f"1 hour {_CPU}",
+        dict(n=10, test=(10,), steps=12_000),
+    ),
 )

@@ -27,7 +27,7 @@ from attnbook.training.optim.rmsprop import GravesRMSProp
 from attnbook.validate import check_choice, require
 
 from ..common import select, train, training_figures
-from ..registry import register
+from ..registry import register, register_family
 
 __all__ = ["Logits", "StackedLSTM", "algorithm", "finite", "make_model", "read_write_match"]
 
@@ -388,37 +388,30 @@ for _title, _settings, _minutes, _machine, _units in (
         title="The same sequences by three layers of LSTM",
         minutes=f"{_minutes[1]} minutes on one CPU core",
     )
-register(
-    "ntm-n-grams-long",
+_controller = "Dynamic n-grams with a controller that has a state, at a rate of"
+register_family(
     algorithm,
-    replace(
-        N_GRAMS,
-        sizes={"slots": 64},
-        learning_rate=5e-3,
-        backward_clip=3e-3,
-        compiled=True,
-        steps=15_000,
-        grow=6000,
-        checkpoint="ntm-n-grams-long",
+    replace(N_GRAMS, sizes={"slots": 64}, learning_rate=5e-3, backward_clip=3e-3, compiled=True),
+    (
+        "ntm-n-grams-long",
+        "Dynamic n-grams from three times as many sequences",
+        "30 minutes on one CPU core",
+        dict(steps=15_000, grow=6000, checkpoint="ntm-n-grams-long"),
     ),
-    title="Dynamic n-grams from three times as many sequences",
-    minutes="30 minutes on one CPU core",
+    # Is it the controller that cannot keep the last five bits, not the memory that cannot count?
+    (
+        "ntm-n-grams-lstm-controller",
+        f"{_controller} 0.005",
+        "20 minutes on one CPU core",
+        dict(sizes={"slots": 64, "controller": "lstm"}),
+    ),
+    (
+        "ntm-n-grams-lstm-controller-slow",
+        f"{_controller} 0.001",
+        "20 minutes on one CPU core",
+        dict(sizes={"slots": 64, "controller": "lstm"}, learning_rate=1e-3),
+    ),
 )
-# Is it the controller that cannot keep the last five bits, and not the memory that cannot count?
-for _suffix, _rate in (("", 5e-3), ("-slow", 1e-3)):
-    register(
-        f"ntm-n-grams-lstm-controller{_suffix}",
-        algorithm,
-        replace(
-            N_GRAMS,
-            sizes={"slots": 64, "controller": "lstm"},
-            learning_rate=_rate,
-            backward_clip=3e-3,
-            compiled=True,
-        ),
-        title=f"Dynamic n-grams with a controller that has a state, at a rate of {_rate:g}",
-        minutes="20 minutes on one CPU core",
-    )
 # Or is it the rate at which the LSTM was trained?
 register(
     "lstm-n-grams-fast",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -18,6 +19,7 @@ from ..common import train
 __all__ = [
     "MODELS",
     "Batches",
+    "PointerSettings",
     "Repeated",
     "decoded",
     "initialise_as_the_paper",
@@ -35,6 +37,24 @@ MODELS: dict[str, dict[str, bool]] = {
 """Pointer networks with and without the mask of used positions (the paper's has none), and two
 baselines with a fixed dictionary of positions, which have the mask.
 """
+
+
+@dataclass(frozen=True)
+class PointerSettings:
+    """Settings of every pointer network that is trained alone."""
+
+    hidden_size: int = 128  # units of the recurrent layers
+    steps: int = 6000  # training steps
+    batch_size: int = 128  # examples per step
+    optimizer: str = "adam"  # adam, or that of the paper
+    learning_rate: float = 2e-3  # peak learning rate
+    clip_norm: float = 2.0  # bound on the norm of the gradient
+    reduction: str = "mean"  # of the loss: mean over pointings, or their sum over an answer
+    decay: bool = True  # let the learning rate decay by a cosine
+    paper_start: bool = False  # initialise as in the paper
+    pairs: int | None = None  # distinct training problems, repeated; None: new ones at every step
+    count: int = 1000  # test problems
+    checkpoint: str = ""  # name of the saved weights; empty: none are saved
 
 
 class Batches(Protocol):

@@ -20,6 +20,7 @@ from ..common import save_checkpoint, select, training_figures
 from ..registry import register
 from .pointer_networks import (
     MODELS,
+    PointerSettings,
     decoded,
     initialise_as_the_paper,
     make_network,
@@ -46,23 +47,15 @@ def sorted_share(model, n: int, *, count: int = 1000) -> float:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(PointerSettings):
     models: Sequence[str] = tuple(MODELS)  # names of MODELS
     n: int | tuple[int, int] = (5, 10)  # number of points, or (least, most)
     test: Sequence[int] = (5, 8, 10, 12, 15, 20, 30, 50)  # sizes of the test problems
     hidden_size: int = 64  # units of the recurrent layers
     d_embed: int = 32  # width of the embeddings
     steps: int = 800  # training steps
-    batch_size: int = 128  # examples per step
-    optimizer: str = "adam"  # adam, or that of the paper
     learning_rate: float = 1e-2  # peak learning rate
     clip_norm: float = 1.0  # bound on the norm of the gradient
-    reduction: str = "mean"  # of the loss: mean over pointings, or their sum over an answer
-    decay: bool = True  # let the learning rate decay by a cosine
-    paper_start: bool = False  # initialise as in the paper
-    pairs: int | None = None  # distinct training problems, repeated; None: new ones at every step
-    count: int = 1000  # test problems
-    checkpoint: str = ""  # name of the saved weights; empty: none are saved
 
 
 def sorting(

@@ -5,7 +5,7 @@ and heuristics.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -20,10 +20,11 @@ from attnbook.training import load_model_weights
 from attnbook.validate import check_choice, check_range, require
 
 from ..common import block_means, save_checkpoint, training_figures
-from ..registry import register
+from ..registry import register, register_family
 from .pointer_networks import (
     MODELS,
     Batches,
+    PointerSettings,
     decoded,
     initialise_as_the_paper,
     make_network,
@@ -204,26 +205,14 @@ def tour_rows(
 
 
 @dataclass(frozen=True)
-class TourSettings:
+class TourSettings(PointerSettings):
     model: str = "pointer"  # one of MODELS
     n: int | tuple[int, int] = 10  # number of points, or (least, most)
     test: Sequence[int] = (5, 8, 10, 12)  # numbers of cities in the test
-    hidden_size: int = 128  # units of the recurrent layers
-    steps: int = 6000  # training steps
-    batch_size: int = 128  # examples per step
     teacher: str = "exact"  # algorithm that gives the target tours
     form: str = "canonical"  # canonical, or any: a random start and direction of the target tours
     warm_up: tuple[int, int] | None = None  # smaller sizes first: (smallest size, steps)
-    optimizer: str = "adam"  # adam, or that of the paper
-    learning_rate: float = 2e-3  # peak learning rate
-    clip_norm: float = 2.0  # bound on the norm of the gradient
-    reduction: str = "mean"  # of the loss: mean over pointings, or their sum over a tour
-    decay: bool = True  # let the learning rate decay by a cosine
-    paper_start: bool = False  # initialise as in the paper
-    pairs: int | None = None  # distinct training problems, repeated; None: new ones at every step
-    count: int = 1000  # test problems
     beams: Sequence[int] = (1, 3, 10)  # widths of the beams; 1 is greedy
-    checkpoint: str = ""  # name of the saved weights; empty: none are saved
 
 
 def tours(
@@ -324,13 +313,40 @@ def by_size(settings: SizeSettings, *, seed: int = 0) -> dict:
     return {"count": settings.count, "networks": rows}
 
 
-SMALL = TourSettings(test=(5, 8, 10, 12, 15, 20, 50))
-register(
-    "pointer-tours-10",
+register_family(
     tours,
-    replace(SMALL, checkpoint="pointer-tours-10"),
-    title="Shortest tours of 10 cities, small enough for one CPU core, with checkpoint",
-    minutes="10 minutes on one CPU core",
+    TourSettings(test=(5, 8, 10, 12, 15, 20, 50)),
+    (
+        "pointer-tours-10",
+        "Shortest tours of 10 cities, small enough for one CPU core, with checkpoint",
+        "10 minutes on one CPU core",
+        dict(checkpoint="pointer-tours-10"),
+    ),
+    (
+        "pointer-tours-5-20",
+        "Tours of 5 to 20 cities, exact to 12, 2-opt beyond; for one CPU core, with checkpoint",
+        "12 minutes on one CPU core",
+        dict(
+            n=(5, 20),
+            teacher="exact to 12, 2-opt beyond",
+            steps=10_000,
+            checkpoint="pointer-tours-5-20",
+        ),
+    ),
+    (
+        "pointer-tours-50",
+        "Tours of 50 cities as 2-opt gives them, in any form, for one CPU core, with checkpoint",
+        "9 minutes on one CPU core",
+        dict(
+            n=50,
+            teacher="2-opt",
+            form="any",
+            warm_up=(10, 700),
+            steps=1600,
+            test=(5, 10, 20, 40, 50),
+            checkpoint="pointer-tours-50",
+        ),
+    ),
 )
 register(
     "tours-10-compared",
@@ -339,34 +355,6 @@ register(
     title="10 cities, short runs: pointer with and without mask, LSTM, LSTM + attention; tours "
     "in one form and any",
     minutes="4 minutes on one CPU core",
-)
-register(
-    "pointer-tours-5-20",
-    tours,
-    replace(
-        SMALL,
-        n=(5, 20),
-        teacher="exact to 12, 2-opt beyond",
-        steps=10_000,
-        checkpoint="pointer-tours-5-20",
-    ),
-    title="Tours of 5 to 20 cities, exact to 12, 2-opt beyond; for one CPU core, with checkpoint",
-    minutes="12 minutes on one CPU core",
-)
-register(
-    "pointer-tours-50",
-    tours,
-    TourSettings(
-        n=50,
-        teacher="2-opt",
-        form="any",
-        warm_up=(10, 700),
-        steps=1600,
-        test=(5, 10, 20, 40, 50),
-        checkpoint="pointer-tours-50",
-    ),
-    title="Tours of 50 cities as 2-opt gives them, in any form, for one CPU core, with checkpoint",
-    minutes="9 minutes on one CPU core",
 )
 register(
     "pointer-tours-by-size",

@@ -24,7 +24,7 @@ from attnbook.training import bleu, cider, exact_match
 from attnbook.training.evaluation.metrics import check_installed
 
 from ..common import rounded, save_checkpoint, select, train, training_figures
-from ..registry import register
+from ..registry import register_family
 
 __all__ = [
     "Gallery",
@@ -267,41 +267,49 @@ def nlvr_sentences(settings: NLVRSettings, *, seed: int = 0, device: str = "cpu"
     }
 
 
-for _attention in ("soft", "hard", "none"):
-    register(
-        f"captions-{_attention}",
-        drawn_scenes,
-        DrawnSettings(attention=_attention),
-        title=f"Captions of drawn scenes, {_attention} attention, with checkpoint",
-        minutes="2 minutes on one CPU core",
-    )
-    register(
-        f"captions-nlvr-{_attention}",
-        nlvr_sentences,
-        NLVRSettings(attention=_attention),
-        title=f"Human sentences about NLVR pictures, {_attention} attention",
-        minutes="3 minutes on one CPU core",
-        needs="nlvr",
-    )
-register(
-    "captions-soft-overlap",
+_KINDS = ("soft", "hard", "none")
+register_family(
     drawn_scenes,
-    DrawnSettings(attention="soft", overlap=True),
-    title="Soft attention over regions that see beyond their edges: where the peak drifts",
-    minutes="2 minutes on one CPU core",
+    DrawnSettings(),
+    *(
+        (
+            f"captions-{_attention}",
+            f"Captions of drawn scenes, {_attention} attention, with checkpoint",
+            "2 minutes on one CPU core",
+            dict(attention=_attention),
+        )
+        for _attention in _KINDS
+    ),
+    (
+        "captions-soft-overlap",
+        "Soft attention over regions that see beyond their edges: where the peak drifts",
+        "2 minutes on one CPU core",
+        dict(overlap=True),
+    ),
+    (
+        "captions-soft-coverage",
+        "Captions of drawn scenes, soft attention with the coverage penalty of the paper, λ = 1",
+        "2 minutes on one CPU core",
+        dict(coverage=1.0),
+    ),
 )
-register(
-    "captions-soft-coverage",
-    drawn_scenes,
-    DrawnSettings(attention="soft", coverage=1.0),
-    title="Captions of drawn scenes, soft attention with the coverage penalty of the paper, λ = 1",
-    minutes="2 minutes on one CPU core",
-)
-register(
-    "captions-nlvr-soft-coverage",
+register_family(
     nlvr_sentences,
-    NLVRSettings(attention="soft", coverage=1.0),
-    title="Human sentences about NLVR pictures, soft attention with the coverage penalty, λ = 1",
-    minutes="3 minutes on one CPU core",
+    NLVRSettings(),
+    *(
+        (
+            f"captions-nlvr-{_attention}",
+            f"Human sentences about NLVR pictures, {_attention} attention",
+            "3 minutes on one CPU core",
+            dict(attention=_attention),
+        )
+        for _attention in _KINDS
+    ),
+    (
+        "captions-nlvr-soft-coverage",
+        "Human sentences about NLVR pictures, soft attention with the coverage penalty, λ = 1",
+        "3 minutes on one CPU core",
+        dict(coverage=1.0),
+    ),
     needs="nlvr",
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ from ..common import (
     train,
     training_figures,
 )
-from ..registry import register
+from ..registry import register_family
 
 __all__ = [
     "KINDS",
@@ -312,107 +312,99 @@ def few_shot(
     return record
 
 
-for _name, _kind, _title in (
-    ("snail-omniglot", "snail", "SNAIL"),
-    ("snail-omniglot-no-attention", "no attention", "its TC blocks alone"),
-    ("snail-omniglot-no-tc", "no TC", "its attention blocks alone"),
-):
-    register(
-        _name,
-        few_shot,
-        Settings(kind=_kind, data="omniglot-small", steps=2500),
-        title=f"Small Omniglot, 5 classes of one example, small enough for one CPU core: {_title}",
-        minutes="5 minutes on one CPU core",
-        needs="omniglot",
-    )
-register(
-    "snail-strokes",
+register_family(
     few_shot,
-    Settings(kind="snail", steps=1000, checkpoint="snail-strokes"),
-    title="Letters that the book draws, 5 classes of one example: SNAIL",
-    minutes="15 minutes on one CPU core",
-)
-register(
-    "snail-strokes-no-tc",
-    few_shot,
-    Settings(kind="no TC", steps=1000),
-    title="Letters that the book draws, 5 classes of one example: its attention blocks alone",
-    minutes="15 minutes on one CPU core",
-)
-register(
-    "snail-omniglot-long",
-    few_shot,
-    Settings(data="omniglot-small", steps=10_000, checkpoint="snail-omniglot-long"),
-    title="Small Omniglot, 5 classes of one example: SNAIL, four times as long, with checkpoint",
-    minutes="20 minutes on one CPU core",
-    needs="omniglot",
-)
-register(
-    "snail-omniglot-bent",
-    few_shot,
-    Settings(data="omniglot-small", steps=10_000, bend=0.15),
-    title="The same, with every picture of the training bent a little",
-    minutes="20 minutes on one CPU core",
-    needs="omniglot",
-)
-register(
-    "snail-omniglot-mirrored",
-    few_shot,
-    Settings(data="omniglot-small", steps=12_000, bend=0.15, mirrored=True),
-    title="The same, longer, with the classes of the training in the mirror as well",
-    minutes="25 minutes on one CPU core",
-    needs="omniglot",
-)
-AVERAGED = Settings(
-    data="omniglot-small",
-    steps=12_000,
-    bend=0.15,
-    mirrored=True,
-    learning_rate=2e-3,
-    decay=False,
-    average=20,
-)
-register(
-    "snail-omniglot-averaged",
-    few_shot,
-    AVERAGED,
-    title="The same at a constant rate, with the mean of twenty of its last weights",
-    minutes="25 minutes on one CPU core",
-    needs="omniglot",
-)
-for _ways, _shots, _minutes in ((5, 5, 20), (20, 1, 25)):
-    register(
-        f"snail-omniglot-small-{_ways}-way-{_shots}-shot",
-        few_shot,
-        # episodes of two to three times as many pictures: half as many of them in a step
-        replace(
-            AVERAGED,
-            ways=_ways,
-            shots=_shots,
-            shots_to_train=(1, 5) if _shots == 5 else 1,
-            batch_size=8,
-        ),
-        title=f"The same with {_ways} classes of {_shots}, small enough for one CPU core",
-        minutes=f"{_minutes} minutes on one CPU core",
-        needs="omniglot",
-    )
-for _ways, _shots in ((5, 1), (5, 5), (20, 1), (20, 5)):
-    for _data, _where in (("omniglot", "full"), ("omniglot-small", "small")):
-        register(
-            f"snail-{_data}-{_ways}-way-{_shots}-shot-paper",
-            few_shot,
-            Settings(
-                data=_data,
-                network="paper",
-                ways=_ways,
-                shots=_shots,
-                shots_to_train=(1, 5) if _shots == 5 else 1,
-                batch_size=32,
-                steps=60_000,
-                learning_rate=1e-3,
-            ),
-            title=f"The {_where} Omniglot with the network of the paper, {_ways} classes of "
-            f"{_shots}, K drawn from 1 to 5 in training",
-            minutes="2 hours on one GPU",
-            needs="omniglot",
+    Settings(data="omniglot-small", steps=2500),
+    *(
+        (
+            f"snail-omniglot{_ending}",
+            "Small Omniglot, 5 classes of one example, small enough for one CPU core: " + _title,
+            "5 minutes on one CPU core",
+            dict(kind=_kind),
         )
+        for _ending, _kind, _title in (
+            ("", "snail", "SNAIL"),
+            ("-no-attention", "no attention", "its TC blocks alone"),
+            ("-no-tc", "no TC", "its attention blocks alone"),
+        )
+    ),
+    needs="omniglot",
+)
+register_family(
+    few_shot,
+    Settings(steps=1000),
+    (
+        "snail-strokes",
+        "Letters that the book draws, 5 classes of one example: SNAIL",
+        "15 minutes on one CPU core",
+        dict(checkpoint="snail-strokes"),
+    ),
+    (
+        "snail-strokes-no-tc",
+        "Letters that the book draws, 5 classes of one example: its attention blocks alone",
+        "15 minutes on one CPU core",
+        dict(kind="no TC"),
+    ),
+)
+BENT = dict(bend=0.15)
+MIRRORED = dict(steps=12_000, mirrored=True, **BENT)
+AVERAGED = dict(learning_rate=2e-3, decay=False, average=20, **MIRRORED)
+# episodes of two to three times as many pictures: half as many of them in a step
+LARGER = dict(batch_size=8, **AVERAGED)
+register_family(
+    few_shot,
+    Settings(data="omniglot-small", steps=10_000),
+    (
+        "snail-omniglot-long",
+        "Small Omniglot, 5 classes of one example: SNAIL, four times as long, with checkpoint",
+        "20 minutes on one CPU core",
+        dict(checkpoint="snail-omniglot-long"),
+    ),
+    (
+        "snail-omniglot-bent",
+        "The same, with every picture of the training bent a little",
+        "20 minutes on one CPU core",
+        BENT,
+    ),
+    (
+        "snail-omniglot-mirrored",
+        "The same, longer, with the classes of the training in the mirror as well",
+        "25 minutes on one CPU core",
+        MIRRORED,
+    ),
+    (
+        "snail-omniglot-averaged",
+        "The same at a constant rate, with the mean of twenty of its last weights",
+        "25 minutes on one CPU core",
+        AVERAGED,
+    ),
+    (
+        "snail-omniglot-small-5-way-5-shot",
+        "The same with 5 classes of 5, small enough for one CPU core",
+        "20 minutes on one CPU core",
+        dict(ways=5, shots=5, shots_to_train=(1, 5), **LARGER),
+    ),
+    (
+        "snail-omniglot-small-20-way-1-shot",
+        "The same with 20 classes of 1, small enough for one CPU core",
+        "25 minutes on one CPU core",
+        dict(ways=20, shots=1, shots_to_train=1, **LARGER),
+    ),
+    needs="omniglot",
+)
+register_family(
+    few_shot,
+    Settings(network="paper", batch_size=32, steps=60_000, learning_rate=1e-3),
+    *(
+        (
+            f"snail-{_data}-{_ways}-way-{_shots}-shot-paper",
+            f"The {_where} Omniglot with the network of the paper, {_ways} classes of {_shots}, K "
+            "drawn from 1 to 5 in training",
+            "2 hours on one GPU",
+            dict(data=_data, ways=_ways, shots=_shots, shots_to_train=(1, 5) if _shots == 5 else 1),
+        )
+        for _ways, _shots in ((5, 1), (5, 5), (20, 1), (20, 5))
+        for _data, _where in (("omniglot", "full"), ("omniglot-small", "small"))
+    ),
+    needs="omniglot",
+)

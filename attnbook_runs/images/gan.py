@@ -1,6 +1,4 @@
-"""Adversarial networks for pictures: digits by class, far parts that must agree, photographs and
-emoji.
-"""
+"""Adversarial networks for pictures: digits by class, far parts that must agree, photographs."""
 
 from __future__ import annotations
 

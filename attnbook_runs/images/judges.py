@@ -34,10 +34,7 @@ __all__ = [
 ]
 
 SIZE = 32
-JUDGE_SIZES = {
-    "cifar-10": dict(steps=8000, channels=32, d_feature=128),
-    "emoji": dict(channels=32, d_feature=128),
-}
+JUDGE_SIZES = {"cifar-10": dict(steps=8000, channels=32, d_feature=128)}
 """Where the classifier is not of the default size."""
 
 
@@ -55,18 +52,10 @@ def _shapes_and_colours(part: str) -> Labelled:
     return Labelled(drawn.data.pictures, labels, names)
 
 
-def _split(data: Labelled, part: str) -> Labelled:
-    """Nine tenths for training, one for testing."""
-    shuffled, count = data.shuffled(0), len(data) // 10
-    return shuffled.take(slice(count, None) if part == "train" else slice(0, count))
-
-
 SETS: dict[str, Callable[[str], Labelled]] = {
     "digits": digits.small_digits,
     "far-parts": lambda part: _far_parts(part).data,
-    "mnist": digits.mnist,
     "cifar-10": color_pictures.cifar10,
-    "emoji": lambda part: _split(color_pictures.emoji(), part),
 }
 """Pictures of 32 × 32 pixels with classes, by part ("train" or "test")."""
 
@@ -108,7 +97,8 @@ class Judge(NamedTuple):
 
 
 def load_judge(name: str, *, folder: Path | None = None, seed: int = 0) -> Judge:
-    """The recorded classifier of a set; `attnbook reproduce judge-NAME` makes it again.
+    """The recorded classifier of a set; `attnbook reproduce judge-digits` or `judge-far-parts`
+    makes it again.
 
     Raises:
         ValueError: For a set without a judge.
@@ -245,17 +235,12 @@ def _set_spread(model: PictureClassifier, features: torch.Tensor, spread: float 
     model.output.weight.div_(scale)
 
 
-for _set, _minutes, _needs in (
-    ("digits", 1, ""),
-    ("far-parts", 1, ""),
-    ("cifar-10", 10, "cifar-10-images"),
-):
+for _set in ("digits", "far-parts"):
     register(
         f"judge-{_set}",
         judge,
         JudgeSettings(data=_set),
         title=f"A small classifier of {_set}: judge of samples and feature network of their "
         "scores, with checkpoint",
-        minutes=f"{_minutes} minute{'s'[: _minutes > 1]} on one CPU core",
-        needs=_needs,
+        minutes="1 minute on one CPU core",
     )

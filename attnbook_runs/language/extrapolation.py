@@ -250,14 +250,6 @@ def every_kind(settings: AllSettings, *, seed: int = 0, device: str = "cpu") -> 
     }
 
 
-for _kind in POSITIONS:
-    register(
-        f"extrapolation-{_kind}",
-        extrapolation,
-        Settings(positions=_kind),
-        title=f"Trained at one length and read at four times: {_kind}",
-        minutes="2 minutes on one CPU core",
-    )
 register(
     "extrapolation",
     every_kind,

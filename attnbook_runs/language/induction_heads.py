@@ -11,9 +11,8 @@ import torch
 from torch.nn import functional as F
 
 from attnbook.mechanisms import MultiHeadAttention, NoPositions, PreNorm, RotaryPositions
-from attnbook.models.transformer.attention_only_model import attention_only
 from attnbook.models.transformer.language_model import TransformerLM
-from attnbook.models.transformer.parts import paper_parts
+from attnbook.models.transformer.parts import attention_only, paper_parts
 from attnbook.tasks import TOKEN_IDS
 from attnbook.tasks.algorithms.repeats import FIRST, RepeatBatches, Repeats
 from attnbook.training import language_loss

@@ -16,7 +16,7 @@ from attnbook.modules import device_of
 from attnbook.tasks.algorithms import adding_problem
 
 from ..common import rounded, train
-from ..registry import register
+from ..registry import register_family
 
 __all__ = ["LastState", "long_sums", "most_weight", "share_solved", "squared_loss"]
 
@@ -113,33 +113,37 @@ def most_weight(length: float) -> float:
     return 2 * math.e / (2 * math.e + (length - 2) / math.e)
 
 
-register(
-    "feed-forward-attention-adding",
+_LONG = dict(poolings=("attention",), micro_batch=1)
+_same = "The same recipe at"
+register_family(
     long_sums,
-    SumSettings(kind="adding"),
-    title="Feed-forward attention and its mean on adding, 100 and 1000 steps",
-    minutes="10 minutes on one CPU core",
-)
-for _kind in ("adding", "multiplication"):
-    register(
-        f"feed-forward-attention-{_kind}-long",
-        long_sums,
-        SumSettings(kind=_kind, lengths=(5000, 10000), poolings=("attention",), micro_batch=1),
-        title="The same recipe at 5000 and 10,000 steps, attention only",
-        minutes="20 minutes on one CPU core",
-    )
-register(
-    "feed-forward-attention-adding-10000",
-    long_sums,
-    SumSettings(lengths=(10_000,), poolings=("attention",), steps=5000, micro_batch=1),
-    title="The same recipe at 10,000 steps with five times as many updates, attention only",
-    minutes="70 minutes on one CPU core",
-)
-register(
-    "feed-forward-attention-adding-paper",
-    long_sums,
-    SumSettings(lengths=(50, 100, 500, 1000, 5000, 10000), steps=100_000, learning_rate=3e-3),
-    title="Feed-forward attention and its mean on adding, 50 to 10,000 steps, as many updates as "
-    "in the paper",
-    minutes="a day on one GPU",
+    SumSettings(),
+    (
+        "feed-forward-attention-adding",
+        "Feed-forward attention and its mean on adding, 100 and 1000 steps",
+        "10 minutes on one CPU core",
+        {},
+    ),
+    *(
+        (
+            f"feed-forward-attention-{_kind}-long",
+            f"{_same} 5000 and 10,000 steps, attention only",
+            "20 minutes on one CPU core",
+            dict(kind=_kind, lengths=(5000, 10000), **_LONG),
+        )
+        for _kind in ("adding", "multiplication")
+    ),
+    (
+        "feed-forward-attention-adding-10000",
+        f"{_same} 10,000 steps with five times as many updates, attention only",
+        "70 minutes on one CPU core",
+        dict(lengths=(10_000,), steps=5000, **_LONG),
+    ),
+    (
+        "feed-forward-attention-adding-paper",
+        "Feed-forward attention and its mean on adding, 50 to 10,000 steps, as many updates as in "
+        "the paper",
+        "a day on one GPU",
+        dict(lengths=(50, 100, 500, 1000, 5000, 10000), steps=100_000, learning_rate=3e-3),
+    ),
 )

@@ -162,12 +162,18 @@ def _train(model, sentences: int, settings, *, seed: int, device, everything: bo
 
 
 @dataclass(frozen=True)
-class LengthSettings:
-    models: Sequence[str] = ("full", "local", "L-M-L")  # models to compare
-    lengths: Sequence[int] = (8, 16, 32, 64)  # sentences per report
+class ReportSettings:
+    """Settings of every training on reports."""
+
     steps: int = 500  # training steps
     batch_size: int = 16  # examples per step
     learning_rate: float = 3e-3  # peak learning rate
+
+
+@dataclass(frozen=True)
+class LengthSettings(ReportSettings):
+    models: Sequence[str] = ("full", "local", "L-M-L")  # models to compare
+    lengths: Sequence[int] = (8, 16, 32, 64)  # sentences per report
 
 
 def by_length(settings: LengthSettings, *, seed: int = 0, device: str = "cpu") -> dict:
@@ -182,12 +188,9 @@ def by_length(settings: LengthSettings, *, seed: int = 0, device: str = "cpu") -
 
 
 @dataclass(frozen=True)
-class CompressionSettings:
+class CompressionSettings(ReportSettings):
     strides: Sequence[int] = (3, 6, 12, 24)  # compression factors to compare
     sentences: int = 32  # sentences per report
-    steps: int = 500  # training steps
-    batch_size: int = 16  # examples per step
-    learning_rate: float = 3e-3  # peak learning rate
 
 
 def by_compression(settings: CompressionSettings, *, seed: int = 0, device: str = "cpu") -> dict:

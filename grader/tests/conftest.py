@@ -1,5 +1,6 @@
 """Skips for machines where notebooks cannot be judged."""
 
+import functools
 import os
 
 import pytest
@@ -14,6 +15,16 @@ def pytest_runtest_setup(item):
             "notebooks are judged on Linux and macOS; on Windows run these tests in WSL (wsl "
             "--install)"
         )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sections_are_read_once():
+    """The sources of the book do not change while they are tested; most commands read all."""
+    from attnbook_grader.course import exercises
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exercises, "_read", functools.cache(exercises._read))
+        yield
 
 
 @pytest.fixture(scope="session")

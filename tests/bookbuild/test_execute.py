@@ -22,20 +22,10 @@ from nbval.plugin import get_sanitize_patterns
 from patience import HANGS
 from PIL import Image
 
-from bookbuild import execute, publish, source
+from bookbuild import execute
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
-
-
-def make(folder: Path, text: str) -> Path:
-    """Write a source and the executed notebook beside it."""
-    path = folder / "small.md"
-    path.write_text(text, encoding="utf-8")
-    nb = publish.readable(source.read_source(path), path)
-    execute.execute(nb, folder)
-    nbformat.write(nb, path.with_suffix(".ipynb"))
-    return path.with_suffix(".ipynb")
 
 
 def nbval(folder: Path, *more: str) -> tuple[set[str], str]:
@@ -76,10 +66,19 @@ def test_no_pattern_looks_through_the_rest_of_a_line_from_each_of_its_places():
     assert not [regex for regex, _ in patterns if regex.startswith(".*")]
 
 
+@pytest.fixture
+def builder(monkeypatch):
+    """tools/build_notebooks.py"""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import build_notebooks
+
+    return build_notebooks
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """The small notebook, built once; tests that break it take a copy."""
-    return make(tmp_path_factory.mktemp("made"), small.SOURCE)
+    return small.made_in(tmp_path_factory.mktemp("made"))
 
 
 def copy_of(made: Path, folder: Path) -> Path:
@@ -94,9 +93,9 @@ STEADY = small.HEAD + small.BODY[:CLOCK] + small.EXERCISE
 
 def test_made_again_it_is_the_same_file_and_no_kernel_stays_behind(tmp_path):
     before = {child.pid for child in psutil.Process().children(recursive=True)}
-    first = make(tmp_path, STEADY).read_bytes()
+    first = small.made_in(tmp_path, STEADY).read_bytes()
     (tmp_path / "small.ipynb").unlink()
-    assert make(tmp_path, STEADY).read_bytes() == first
+    assert small.made_in(tmp_path, STEADY).read_bytes() == first
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
 
 
@@ -121,7 +120,7 @@ def test_strict_nbval_goes_red_for_each_fault_and_for_nothing_else(made, tmp_pat
     monkeypatch.setenv("ATTNBOOK_DATA", str(tmp_path))
     monkeypatch.setenv("ATTNBOOK_PRESET", "full")
     monkeypatch.setenv("MPLBACKEND", "agg")
-    notebook = make(tmp_path, small.HEAD + ENVIRONMENT)
+    notebook = small.made_in(tmp_path, small.HEAD + ENVIRONMENT)
     assert "[None, 'quick', '0', '']" in notebook.read_text()
     notebook.rename(tmp_path / "environment.ipynb")
     sound = copy_of(made, tmp_path)
@@ -134,6 +133,25 @@ def test_strict_nbval_goes_red_for_each_fault_and_for_nothing_else(made, tmp_pat
     assert red == set(FAULTS) and not [w for _, w in FAULTS.values() if w not in said], said
 
 
+def test_more_memory_than_declared_is_a_failure_with_workers_too_and_more_time_is_none(tmp_path):
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    promises = {"kept": "60 s · 1 GB", "slow": "0.001 s · 1 GB", "large": "60 s · 1 MB"}
+    for name, said in promises.items():
+        title = nbformat.v4.new_markdown_cell(f"# A notebook\n\n*runs in {said} · CPU*")
+        code = [nbformat.v4.new_code_cell(code) for code in ("x = 1", "assert x == 1")]
+        nbformat.write(nbformat.v4.new_notebook(cells=[title, *code]), tmp_path / f"{name}.ipynb")
+    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-q", "-rfE"]
+    command += ["-p", "no:cacheprovider", "--rootdir", tmp_path, "-n", "2", "--dist", "loadfile"]
+    done = subprocess.run(
+        [*command, tmp_path], cwd=tmp_path, capture_output=True, text=True, timeout=HANGS
+    )
+    said = done.stdout
+    assert done.returncode == 1 and "1 failed, 5 passed" in said, said + done.stderr
+    assert "large.ipynb: used" in said and "kept.ipynb:" not in said and "slow.ipynb:" not in said
+    rows = json.loads((tmp_path / "build" / "notebooks.json").read_text(encoding="utf-8"))
+    assert sorted(row["notebook"] for row in rows) == ["kept.ipynb", "large.ipynb", "slow.ipynb"]
+
+
 def test_a_cell_without_an_answer_goes_red(tmp_path):
     """It stands alone: no other cell may take longer than the few seconds."""
     dead = {"endless": "import time; time.sleep(3600)", "dead": "import os; os._exit(1)"}
@@ -144,79 +162,61 @@ def test_a_cell_without_an_answer_goes_red(tmp_path):
     assert red == set(dead) and "imeout" in said, said
 
 
-def test_the_builder_checks_pairs_and_rules(made, tmp_path, capsys, monkeypatch):
+def test_the_builder_checks_pairs_and_rules(made, tmp_path, capsys, builder):
     """--check is green on a sound pair, red when one word of the source changes, and red on a
     stored error.
     """
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import build_notebooks
+    notebook, path = copy_of(made, tmp_path), str(tmp_path / "small.md")
 
-    notebook = copy_of(made, tmp_path)
+    def build(*options, old="", new=""):
+        """With a source in which something has changed."""
+        if old:
+            small.source_in(tmp_path, small.SOURCE.replace(old, new))
+        return builder.main([*options, path]), capsys.readouterr().out
 
-    def check():
-        status = build_notebooks.main(["--check", str(tmp_path / "small.md")])
-        return status, capsys.readouterr().out
-
-    assert check() == (0, "")
-    (tmp_path / "small.md").write_text(
-        small.SOURCE.replace("an even number", "an odd number"), encoding="utf-8"
-    )
-    status, said = check()
+    assert build("--check") == (0, "")
+    status, said = build("--check", old="an even number", new="an odd number")
     assert status == 1 and "build it again" in said
     outputs = notebook.read_text().count('"output_type"')
-    assert build_notebooks.main(["--texts", str(tmp_path / "small.md")]) == 0
+    assert build("--texts")[0] == 0
     assert "an odd number" in notebook.read_text()
     assert notebook.read_text().count('"output_type"') == outputs > 0
-    changed = small.SOURCE.replace("print(total)", "print(total + 1)")
-    (tmp_path / "small.md").write_text(changed, encoding="utf-8")
-    assert build_notebooks.main(["--texts", str(tmp_path / "small.md")]) == 1
-    assert "its code changed too" in capsys.readouterr().out and "+ 1" not in notebook.read_text()
-    renamed = small.SOURCE.replace("total", "whole")
-    (tmp_path / "small.md").write_text(renamed, encoding="utf-8")
-    assert build_notebooks.main(["--renamed", "total=whole", str(tmp_path / "small.md")]) == 0
+    status, said = build("--texts", old="print(total)", new="print(total + 1)")
+    assert status == 1 and "its code changed too" in said and "+ 1" not in notebook.read_text()
+    assert build("--renamed", "total=whole", old="total", new="whole")[0] == 0
     assert "print(whole)" in notebook.read_text()
     assert notebook.read_text().count('"output_type"') == outputs
-    (tmp_path / "small.md").write_text(small.SOURCE, encoding="utf-8")
-    build_notebooks.main(["--renamed", "whole=total", str(tmp_path / "small.md")])
+    build("--renamed", "whole=total", old="total", new="total")
     nb = json.loads(notebook.read_text())
     cell = next(c for c in nb["cells"] if "print(total)" in "".join(c["source"]))
-    cell["outputs"] = [
-        {"output_type": "error", "ename": "ValueError", "evalue": "", "traceback": []}
-    ]
+    error = {"output_type": "error", "ename": "ValueError", "evalue": "", "traceback": []}
+    cell["outputs"] = [error]
     notebook.write_text(json.dumps(nb))
-    status, said = check()
+    status, said = build("--check")
     assert status == 1 and "the stored output is an error" in said
 
 
-def test_measuring_alone_records_time_and_memory(made, tmp_path, capsys, monkeypatch):
+def test_measuring_alone_records_time_and_memory(made, tmp_path, capsys, monkeypatch, builder):
     """A notebook that is built on a busy machine leaves the recorded times as they are."""
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import build_notebooks
-
     took = {"seconds": 3.0, "peak_mb": 400}
-    monkeypatch.setattr(build_notebooks, "ROOT", tmp_path)
-    monkeypatch.setattr(build_notebooks.execute, "execute", lambda nb, folder: took)
+    monkeypatch.setattr(builder, "ROOT", tmp_path)
+    monkeypatch.setattr(builder.execute, "execute", lambda nb, folder: took)
     notebook, recorded = copy_of(made, tmp_path), tmp_path / "results" / "notebooks.json"
     stored = notebook.read_bytes()
-    assert build_notebooks.main(["--measure", str(notebook)]) == 0
+    assert builder.main(["--measure", str(notebook)]) == 0
     assert notebook.read_bytes() == stored
     assert json.loads(recorded.read_text()) == [{"notebook": "small.ipynb", **took}]
     took["seconds"] = 30.0
-    build_notebooks.main([str(notebook)])
+    builder.main([str(notebook)])
     assert json.loads(recorded.read_text())[0]["seconds"] == 3
     capsys.readouterr()
-    assert build_notebooks.main(["--measure", str(notebook)]) == 1
+    assert builder.main(["--measure", str(notebook)]) == 1
     assert "small.md: the recorded run took 30 s, declared are 20 s" in capsys.readouterr().out
     assert json.loads(recorded.read_text())[0]["seconds"] == 30
 
 
-def test_instructors_make_their_version_with_one_command(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import build_notebooks
-
-    (tmp_path / "99_small").mkdir()
-    (tmp_path / "99_small" / "small.md").write_text(small.SOURCE, encoding="utf-8")
-    folders = [str(tmp_path / "out"), str(tmp_path / "99_small")]
-    assert build_notebooks.main(["--instructor", *folders]) == 0
+def test_instructors_make_their_version_with_one_command(tmp_path, builder):
+    path = small.source_in(tmp_path / "99_small")
+    assert builder.main(["--instructor", str(tmp_path / "out"), str(path.parent)]) == 0
     text = (tmp_path / "out" / "99_small" / "small.ipynb").read_text()
     assert "return weights @ values" in text and "right." in text

@@ -12,6 +12,10 @@ def cell(code, shown="2"):
     return new_code_cell(code, outputs=[new_output("stream", text=shown)])
 
 
+IMPORTS = OLD.splitlines()[:2]
+PART, MOVED = OLD.replace("Thing", "Part"), {"attnbook.old": "attnbook.new.place"}
+
+
 @pytest.mark.parametrize(
     ("code", "renamed", "same"),
     [
@@ -19,20 +23,12 @@ def cell(code, shown="2"):
         ("#@title Code\n" + OLD, {}, True),
         (OLD.replace("Thing(1)", "Thing(\n    1\n)"), {}, True),
         (OLD.replace("Thing, other", "other, Thing"), {}, True),
-        (
-            "import torch\nfrom attnbook.old import Thing, other\n%time\nx = Thing(1)\nprint(x)",
-            {},
-            True,
-        ),
-        (OLD.replace("Thing", "Part"), {"Thing": "Part"}, True),
-        (
-            OLD.replace("attnbook.old", "attnbook.new.place"),
-            {"attnbook.old": "attnbook.new.place"},
-            True,
-        ),
-        (OLD.replace("Thing", "Part"), {}, False),
-        (OLD.replace("Thing", "Part").replace("1", "2"), {"Thing": "Part"}, False),
-        (OLD.replace("Thing", "Part"), {"Thin": "Par"}, False),
+        (OLD.replace("\n".join(IMPORTS), "\n".join(IMPORTS[::-1])), {}, True),
+        (PART, {"Thing": "Part"}, True),
+        (OLD.replace("attnbook.old", "attnbook.new.place"), MOVED, True),
+        (PART, {}, False),
+        (PART.replace("1", "2"), {"Thing": "Part"}, False),
+        (PART, {"Thin": "Par"}, False),
         (OLD.replace("%time", "%matplotlib"), {}, False),
         (OLD.replace("1", "2"), {}, False),
     ],

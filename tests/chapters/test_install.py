@@ -62,9 +62,7 @@ def test_the_install_line_of_a_notebook_installs_what_it_needs(repository, tmp_p
     address = read_address(ROOT).repository
     assert f"git+{address}@main" in code and "--no-deps" in code
     cell = tmp_path / "cell.py"
-    here = repository.as_uri().replace(
-        "file:///", "file://localhost/"
-    )  # pip before 24 wants a host
+    here = repository.as_uri().replace("file:///", "file://localhost/")  # pip before 24 wants it
     cell.write_text(code.replace(address, here), encoding="utf-8")
     (tmp_path / "run.py").write_text(RUN, encoding="utf-8")
     env = {
@@ -75,14 +73,8 @@ def test_the_install_line_of_a_notebook_installs_what_it_needs(repository, tmp_p
         "PIP_NO_INDEX": "1",
         "ATTNBOOK_PRESET": "quick",
     }
-    done = subprocess.run(
-        [str(python), str(tmp_path / "run.py"), str(cell)],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-    )
+    command, run = [str(python), str(tmp_path / "run.py"), str(cell)], subprocess.run
+    done = run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stdout + done.stderr
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line[:4].isupper())
     assert Path(said["FROM"]).is_relative_to(tmp_path / "colab"), done.stdout
@@ -105,14 +97,7 @@ def test_notebooks_of_the_tests_run_on_the_wheel():
     folder.mkdir(parents=True, exist_ok=True)
     title = nbformat.v4.new_markdown_cell("# A notebook\n\n*runs in 20 s · 1 GB · CPU*")
     nbformat.write(nbformat.v4.new_notebook(cells=[title, cell]), folder / "one.ipynb")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "build/on_the_wheel/one.ipynb",
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["build/on_the_wheel/one.ipynb"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

@@ -1,6 +1,4 @@
-"""The page of slips: every block of code on it runs, in order, and every link of it leads
-somewhere.
-"""
+"""The page of slips: every block of code on it runs, in order."""
 
 import re
 from pathlib import Path
@@ -28,9 +26,3 @@ def test_the_blocks_run():
         except AssertionError:
             pytest.fail(f"block {number} of {PAGE.name} does not hold:\n{block}")
     assert len(BLOCKS) == len(TITLES) + 1  # one more sets up
-
-
-def test_links_lead_to_sections_of_the_book():
-    for link in re.findall(r"\]\((\.\./chapters/[^)]+)\.ipynb\)", TEXT):
-        chapter = (PAGE.parent / link).resolve()
-        assert chapter.with_suffix(".ipynb").exists(), link

@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from decoding_doubles import TARGETS, sharp, sources
 from torch import nn
-from training_doubles import BOS, EOS, PAD, Step, TinyAttention
+from training_doubles import BOS, EOS, PAD, TARGETS, Step, TinyAttention, sharp, sources
 
 from attnbook.decoding import beam_search, greedy
 from attnbook.tasks import TOKEN_IDS

@@ -4,7 +4,6 @@ written as plain checks.
 
 import itertools
 import math
-from typing import NamedTuple
 
 import pytest
 import torch
@@ -120,10 +119,8 @@ def test_a_beam_of_one_is_greedy_and_greedy_takes_the_best_at_each_step(ends, re
         if beam[b]:  # an answer that is left with nothing to point at leaves the beam
             assert beam[b][0].positions == positions and beam[b][0].finished == finished
             assert abs(beam[b][0].log_prob - float(greedy.log_probs[b])) < 1e-9
-        assert (
-            abs(float(greedy.log_probs[b]) - log_prob(net, x[b], length, positions, finished))
-            < 1e-9
-        )
+        log_p = log_prob(net, x[b], length, positions, finished)
+        assert abs(float(greedy.log_probs[b]) - log_p) < 1e-9
         assert len(greedy.weights[b]) == len(positions) + (ends and finished)
         if rule is None and not (ends or repeats):
             assert sorted(positions) == list(range(length))
@@ -142,10 +139,8 @@ def test_what_a_rule_forbids_is_not_given_to_others():
         point_beam(net, x, LENGTHS, beam_size=300, rule=rule) for rule in (None, permutation)
     )
     for b, length in enumerate(LENGTHS.tolist()):
-        assert (
-            len(free[b]) == length**length
-            and abs(sum(math.exp(c.log_prob) for c in free[b]) - 1) < 1e-9
-        )
+        assert len(free[b]) == length**length
+        assert abs(sum(math.exp(c.log_prob) for c in free[b]) - 1) < 1e-9
         all_of_them = {tuple(c.positions): c.log_prob for c in free[b]}
         assert all(abs(all_of_them[tuple(c.positions)] - c.log_prob) < 1e-9 for c in ruled[b])
         assert any(len(set(c.positions)) < length for c in free[b])
@@ -173,74 +168,48 @@ def test_a_row_is_decoded_as_it_is_alone():
             ]
 
 
-def allowed(rule, path, length, n=5):
-    return set(
-        rule(torch.tensor(path, dtype=torch.long)[None, None], torch.tensor([length]), n)[0, 0]
-        .nonzero()[:, 0]
-        .tolist()
-    )
-
-
-def test_the_rules_say_what_an_answer_may_go_on_with():
-    assert allowed(permutation, [], 3) == {0, 1, 2} and allowed(permutation, [2, 0], 3) == {1}
-    assert allowed(permutation, [2, 0, 1], 3) == {5}
-    # The model itself masks padding, positions 3 and 4 here.
-    assert allowed(distinct(3), [], 3) == {0, 1, 2, 3, 4} and allowed(distinct(3), [1, 2], 3) == {
-        0,
-        3,
-        4,
-    }
-    assert allowed(distinct(3), [1, 2, 0], 5) == {3, 4, 5} and allowed(distinct(3), [1, 0], 2) == {
-        2,
-        3,
-        4,
-        5,
-    }
-    assert allowed(groups(3), [], 5) == {0, 1, 2} and allowed(groups(3), [1], 5) == {2, 3}
-    assert allowed(groups(3), [1, 2], 5) == {3, 4} and allowed(groups(3), [1, 2, 3], 5) == {
-        0,
-        1,
-        2,
-        5,
-    }
-    assert allowed(groups(3), [1, 2, 3, 1, 2], 5) == {4} and allowed(
-        groups(3), [1, 2, 3, 1], 5
-    ) == {2, 3}
-    assert allowed(groups(3), [], 3) == {0} and allowed(groups(3), [0, 1], 3) == {2}
-    assert allowed(groups(1), [1], 3) == {0, 2, 5}
-
-
-def test_unruled_answers_of_an_unmasked_model_do_repeat():
-    net, x = network(False, True)
-    assert any(len(set(row)) < len(row) for row in point_greedy(net, x, LENGTHS).positions)
+@pytest.mark.parametrize(
+    ("rule", "path", "length", "allowed"),
+    [
+        (permutation, [], 3, {0, 1, 2}),
+        (permutation, [2, 0], 3, {1}),
+        (permutation, [2, 0, 1], 3, {5}),
+        # The model itself masks padding, positions 3 and 4 here.
+        (distinct(3), [], 3, {0, 1, 2, 3, 4}),
+        (distinct(3), [1, 2], 3, {0, 3, 4}),
+        (distinct(3), [1, 2, 0], 5, {3, 4, 5}),
+        (distinct(3), [1, 0], 2, {2, 3, 4, 5}),
+        (groups(3), [], 5, {0, 1, 2}),
+        (groups(3), [1], 5, {2, 3}),
+        (groups(3), [1, 2], 5, {3, 4}),
+        (groups(3), [1, 2, 3], 5, {0, 1, 2, 5}),
+        (groups(3), [1, 2, 3, 1, 2], 5, {4}),
+        (groups(3), [1, 2, 3, 1], 5, {2, 3}),
+        (groups(3), [], 3, {0}),
+        (groups(3), [0, 1], 3, {2}),
+        (groups(1), [1], 3, {0, 2, 5}),
+    ],
+)
+def test_the_rules_say_what_an_answer_may_go_on_with(rule, path, length, allowed):
+    read = torch.tensor(path, dtype=torch.long)[None, None]
+    may = rule(read, torch.tensor([length]), 5)[0, 0]
+    assert set(may.nonzero()[:, 0].tolist()) == allowed
 
 
 def test_an_answer_with_nothing_left_or_no_steps_left_is_unfinished():
     net, x = network(True)
-    nothing = point_greedy(
-        net, x, LENGTHS, rule=lambda path, lengths, n: torch.zeros(4, 1, n + 1, dtype=torch.bool)
-    )
-    assert (
-        nothing.positions == [[]] * 4
-        and not nothing.finished.any()
-        and (nothing.log_probs == 0).all()
-    )
-    assert (
-        point_beam(
-            net,
-            x,
-            LENGTHS,
-            beam_size=2,
-            rule=lambda path, lengths, n: torch.zeros(4, 2, n + 1, dtype=torch.bool),
-        )
-        == [[]] * 4
-    )
+
+    def never(path, lengths, n):
+        return torch.zeros(*path.shape[:2], n + 1, dtype=torch.bool)
+
+    nothing = point_greedy(net, x, LENGTHS, rule=never)
+    assert nothing.positions == [[]] * 4
+    assert not nothing.finished.any() and (nothing.log_probs == 0).all()
+    assert point_beam(net, x, LENGTHS, beam_size=2, rule=never) == [[]] * 4
     short = point_beam(net, x, LENGTHS, beam_size=2, rule=distinct(3), max_steps=2)
-    assert all(
-        isinstance(c, Candidate) and not c.finished and len(c.positions) == 2
-        for row in short[:3]
-        for c in row
-    )
+    for candidate in itertools.chain(*short[:3]):
+        assert isinstance(candidate, Candidate)
+        assert not candidate.finished and len(candidate.positions) == 2
 
 
 def test_the_model_keeps_its_mode_and_no_gradients_are_kept():
@@ -249,24 +218,6 @@ def test_the_model_keeps_its_mode_and_no_gradients_are_kept():
     net.embedding.eval()
     assert not point_greedy(net, x, LENGTHS).log_probs.requires_grad
     assert net.training and not net.embedding.training
-
-
-class Fixed(NamedTuple):
-    logits: torch.Tensor
-
-
-@pytest.mark.parametrize("logit, expected", [(0.0, math.log(4)), (50.0, 0.0)])
-def test_the_loss_is_zero_for_a_sure_right_answer_and_skips_padding(logit, expected):
-    targets = torch.tensor([[2, 0, 3], [1, 3, -1]])
-
-    def model(*_):
-        return Fixed(logit * torch.nn.functional.one_hot(targets.clamp(min=0), 4).double())
-
-    model.parameters = lambda: iter(())
-    total, count = pointing_loss(
-        model, PointBatch(torch.zeros(2, 3, 1), torch.tensor([3, 3]), targets)
-    )
-    assert count == 5 and abs(float(total) / 5 - expected) < 1e-9
 
 
 def test_wrong_arguments_are_named():

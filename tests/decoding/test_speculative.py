@@ -13,7 +13,7 @@ from refusing import assert_refused
 from scipy import stats
 
 from attnbook import TransformerLM, paper_parts
-from attnbook.decoding import Step, sample, speculative
+from attnbook.decoding import Step, generate, speculative
 from attnbook.decoding.sampling import draw
 from attnbook.decoding.speculative import expected_tokens, keep_or_replace, speculative_sample
 from attnbook.mechanisms.recurrent import LinearAttention
@@ -82,23 +82,10 @@ def all_texts(model):
 
 
 def drawn(number, num_draft, **options):
-    model, draft = Reader(9, 1.2), Reader(8, 1.2)
-    generator = torch.Generator().manual_seed(0)
-    texts = [
-        tuple(
-            speculative_sample(
-                model,
-                draft,
-                torch.tensor(PROMPT),
-                LENGTH,
-                num_draft=num_draft,
-                generator=generator,
-                **options,
-            ).tokens
-        )
-        for _ in range(number)
-    ]
-    return texts, all_texts(model), all_texts(draft)
+    model, draft, prompt = Reader(9, 1.2), Reader(8, 1.2), torch.tensor(PROMPT)
+    options |= {"num_draft": num_draft, "generator": torch.Generator().manual_seed(0)}
+    found = [speculative_sample(model, draft, prompt, LENGTH, **options) for _ in range(number)]
+    return [tuple(text.tokens) for text in found], all_texts(model), all_texts(draft)
 
 
 def p_value(texts, expected):
@@ -244,19 +231,17 @@ def test_greedy_texts_are_those_of_the_large_model_alone(num_draft):
         model, draft = transformer(seed), transformer(seed + 10, 1)
         draft.load_state_dict(model.state_dict(), strict=False)  # it agrees now and then
         for prompt in ([1], [1, 5, 3]):
-            wanted = sample(
-                model, torch.tensor([prompt]), torch.tensor([len(prompt)]), 12, temperature=0
-            )[0]
-            got = speculative_sample(
-                model, draft, torch.tensor(prompt), 12, num_draft=num_draft, temperature=0
+            (wanted,) = generate(model, [prompt], max_new_tokens=12, temperature=0)
+            got, twin = (
+                speculative_sample(
+                    model, small, torch.tensor(prompt), 12, num_draft=num_draft, temperature=0
+                )
+                for small in (draft, model)
             )
             assert got.tokens == wanted
             if len(wanted) == 12:  # the draft, too, went on from what was kept
                 assert got[1::2] == counted(model.eval(), draft.eval(), prompt, wanted, num_draft)
                 whole += 1
-            twin = speculative_sample(
-                model, model, torch.tensor(prompt), 12, num_draft=num_draft, temperature=0
-            )
             assert twin.tokens == wanted and twin.accepted == twin.proposed
             assert twin.calls <= math.ceil(12 / (num_draft + 1))
     assert whole > 1

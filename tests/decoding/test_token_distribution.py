@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from exact import assert_exact
 from refusing import assert_refused
 from scipy import stats
 
@@ -61,7 +62,7 @@ def test_it_is_what_sums_over_the_vocabulary_give(options):
     given = logits()
     wanted = [by_hand(row, **options) for row in given.tolist()]
     wanted = torch.tensor(wanted, dtype=torch.float64)
-    torch.testing.assert_close(token_distribution(given, **options), wanted, rtol=0, atol=1e-10)
+    assert_exact(token_distribution(given, **options), wanted)
 
 
 WRONG = {

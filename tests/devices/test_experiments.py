@@ -13,15 +13,8 @@ from notebook_cells import short_training
 from attnbook_runs import load_experiments
 
 # Settings that make data and evaluations small; the models stay as they are registered.
-FEW = {
-    "train_pairs": 60,
-    "test_pairs": 30,
-    "samples": 40,
-    "batch_size": 4,
-    "steps": 2,
-    "test_size": 20,
-    "seeds": 1,
-}
+FEW = {"train_pairs": 60, "test_pairs": 30, "samples": 40, "batch_size": 4}
+FEW |= {"steps": 2, "test_size": 20, "seeds": 1}
 
 
 def kinds():
@@ -37,19 +30,14 @@ def kinds():
 @pytest.mark.parametrize("name", kinds())
 def test_an_experiment_runs_on_a_gpu(name, tmp_path):
     experiment = load_experiments()[name]
-    changes = {
-        field.name: FEW[field.name]
-        for field in dataclasses.fields(experiment.settings)
-        if field.name in FEW
-    }
+    fields = {field.name for field in dataclasses.fields(experiment.settings)}
+    changes = {name: value for name, value in FEW.items() if name in fields}
     settings = dataclasses.replace(experiment.settings, **changes)
+    wanted = inspect.signature(experiment.run).parameters.keys()
     given = {"device": "cuda", "folder": Path(tmp_path)}
-    wanted = inspect.signature(experiment.run).parameters
+    given = {name: given[name] for name in given.keys() & wanted}
     with any_gpu(), short_training(2):
-        figures = experiment.run(
-            settings, seed=0, **{key: value for key, value in given.items() if key in wanted}
-        )
-    assert figures
+        assert experiment.run(settings, seed=0, **given)
 
 
 def test_there_are_many_kinds():

@@ -27,21 +27,13 @@ def translation_loss(model, batch):
 
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_training_in_half_precision_with_the_scaler_goes_where_float32_goes(name):
-    losses = {}
+    losses, options = {}, {"steps": 6, "learning_rate": 1e-2, "device": "cuda", "progress": False}
     for precision in ("no", "fp16"):
         torch.manual_seed(0)
         model = TRANSLATORS[name]()
         with any_gpu():
-            losses[precision] = fit(
-                model,
-                Copies(),
-                translation_loss,
-                steps=6,
-                learning_rate=1e-2,
-                precision=precision,
-                device="cuda",
-                progress=False,
-            ).losses
+            history = fit(model, Copies(), translation_loss, precision=precision, **options)
+        losses[precision] = history.losses
     assert losses["fp16"] != losses["no"]
     assert losses["fp16"][:2] == pytest.approx(losses["no"][:2], rel=0.02)
     # a real GPU passes over the updates whose gradients overflow, until the factor fits

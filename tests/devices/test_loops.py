@@ -1,5 +1,6 @@
 """Loops on the simulated GPU: the host waits at most once a step."""
 
+import functools
 from unittest import mock
 
 import pytest
@@ -26,34 +27,25 @@ def waits_and_steps(model, run):
             return sum(device.synchronizations.values()), step.call_count
 
 
-@pytest.mark.parametrize("decode", ["greedy", "beam"])
-@pytest.mark.parametrize("name", TRANSLATORS)
+LENGTHS = torch.tensor([5, 3, 4])
+WAYS = {
+    "greedy": functools.partial(greedy, max_length=12),
+    "beam": functools.partial(beam_search, beam_size=2, max_length=12),
+}
+POINTING = {"greedy": point_greedy, "beam": functools.partial(point_beam, beam_size=2)}
+
+
+@pytest.mark.parametrize("decode", WAYS)
+@pytest.mark.parametrize("name", [*TRANSLATORS, "pointer"])
 def test_decoding(name, decode):
     torch.manual_seed(0)
-    source = torch.randint(4, WORDS, (B, N))
-    lengths = torch.tensor([5, 3, 4])
-
-    def run(model):
-        if decode == "greedy":
-            return greedy(model, source, lengths, max_length=12)
-        return beam_search(model, source, lengths, beam_size=2, max_length=12)
-
-    waits, steps = waits_and_steps(TRANSLATORS[name](), run)
-    assert steps >= 3 and waits <= steps + AROUND
-
-
-@pytest.mark.parametrize("decode", ["greedy", "beam"])
-def test_pointing(decode):
-    torch.manual_seed(0)
-    model = attnbook.PointerNetwork(2, 8, ends=False, d_embed=8)
-    inputs, lengths = torch.rand(B, N, 2), torch.tensor([5, 3, 4])
-
-    def run(model):
-        if decode == "greedy":
-            return point_greedy(model, inputs, lengths)
-        return point_beam(model, inputs, lengths, beam_size=2)
-
-    waits, steps = waits_and_steps(model, run)
+    if name == "pointer":
+        model, decode = attnbook.PointerNetwork(2, 8, ends=False, d_embed=8), POINTING[decode]
+        source = torch.rand(B, N, 2)
+    else:
+        model, decode = TRANSLATORS[name](), WAYS[decode]
+        source = torch.randint(4, WORDS, (B, N))
+    waits, steps = waits_and_steps(model, lambda model: decode(model, source, LENGTHS))
     assert steps >= 3 and waits <= steps + AROUND
 
 

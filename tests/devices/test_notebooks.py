@@ -13,25 +13,16 @@ CHAPTERS = Path(__file__).resolve().parents[2] / "chapters"
 # night.
 EVERY_DAY = {"one_stack"}
 # What their cells do with a result needs a whole training.
-WHOLE_TRAININGS = set(
-    (
-        "multi_head block training full_model few_shot far_parts attention_in_pictures "
-        "steady_training induction_heads"
-    ).split()
-)
+WHOLE_TRAININGS = "multi_head block training full_model few_shot far_parts induction_heads".split()
+WHOLE_TRAININGS += ["attention_in_pictures", "steady_training"]
 
 
-def marks(stem):
-    return GPU_TOO if stem in EVERY_DAY else [NIGHTLY_OR_GPU]
+def section(path):
+    marks = GPU_TOO if path.stem in EVERY_DAY else [NIGHTLY_OR_GPU]
+    return pytest.param(path, id=path.stem, marks=marks)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=marks(path.stem))
-        for path in sorted(CHAPTERS.glob("*/*.ipynb"))
-    ],
-)
+@pytest.mark.parametrize("path", map(section, sorted(CHAPTERS.glob("*/*.ipynb"))))
 def test_a_section_runs_on_a_gpu(path):
     with any_gpu():
         names = run_cells(path, steps=10**9 if path.stem in WHOLE_TRAININGS else 12)
@@ -40,10 +31,8 @@ def test_a_section_runs_on_a_gpu(path):
 
 def notebook(folder, *cells):
     """A notebook of these (code, tag) cells."""
-    made = [
-        nbformat.v4.new_code_cell(code, metadata={"tags": [tag]} if tag else {})
-        for code, tag in cells
-    ]
+    tags = [{"tags": [tag]} if tag else {} for _, tag in cells]
+    made = [nbformat.v4.new_code_cell(code, metadata=m) for (code, _), m in zip(cells, tags)]
     nbformat.write(nbformat.v4.new_notebook(cells=made), folder / "made.ipynb")
     return folder / "made.ipynb"
 
@@ -74,18 +63,10 @@ CLOCK = "import time\nnow = time.perf_counter()"
 
 
 def test_bands_are_passed_over_and_exercises_left_out(tmp_path):
-    names = run_cells(
-        notebook(
-            tmp_path,
-            (CLOCK, "nbval-ignore-output"),
-            ("assert now < 0", "hide-cell"),
-            ("reached = 1", None),
-            ("raise NotImplementedError", "exercise"),
-            ("raise ValueError", "check"),
-            ("reached += 1", None),
-        )
-    )
-    assert names["reached"] == 2
+    clock = (CLOCK, "nbval-ignore-output"), ("assert now < 0", "hide-cell")
+    left_out = ("raise NotImplementedError", "exercise"), ("raise ValueError", "check")
+    made = notebook(tmp_path, *clock, ("reached = 1", None), *left_out, ("reached += 1", None))
+    assert run_cells(made)["reached"] == 2
 
 
 @pytest.mark.parametrize(

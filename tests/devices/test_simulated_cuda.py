@@ -46,52 +46,40 @@ MADE = {
 def test_a_tensor_of_the_device_says_so(make):
     x = make()
     assert x.is_cuda and x.device == torch.device("cuda", 0) and not x.is_cpu and x.shape == (2,)
-    assert (
-        x.cpu().device.type == "cpu"
-        and not isinstance(x.cpu(), CudaTensor)
-        and np.isfinite(x.detach().cpu().numpy()).all()
-    )
+    assert x.cpu().device.type == "cpu" and not isinstance(x.cpu(), CudaTensor)
+    assert np.isfinite(x.detach().cpu().numpy()).all()
 
 
+NO_NUMPY = "can't convert cuda:0 device type tensor to numpy"
+NOT_OF_THE_CPU = "Expected a 'cuda' device type for generator but found 'cpu'"
+FALSE, ZERO, ROWS = torch.zeros(3, dtype=torch.bool), torch.tensor([0]), torch.zeros(2, 1).long()
 REFUSED = {
     "sum of two devices": (lambda: on_cuda(3) + torch.ones(3), TWO),
     "sum into the CPU": (lambda: torch.ones(3).add_(on_cuda(3)), TWO),
-    "number of the device into one of the CPU": (
-        lambda: torch.zeros(()).add_(on_cuda(3).sum()),
-        TWO,
-    ),
+    "number of the device into one of the CPU": (lambda: torch.zeros(()).add_(on_cuda()), TWO),
     "concatenation": (lambda: torch.cat([torch.ones(3), on_cuda(3)]), TWO),
     "product of matrices": (lambda: on_cuda(2, 2) @ torch.ones(2, 2), TWO),
-    "mask on the CPU": (lambda: on_cuda(3).masked_fill(torch.ones(3, dtype=torch.bool), 0.0), TWO),
-    "ids on the CPU": (lambda: nn.Embedding(5, 2).to("cuda")(torch.tensor([1])), TWO),
+    "mask on the CPU": (lambda: on_cuda(3).masked_fill(FALSE, 0.0), TWO),
+    "ids on the CPU": (lambda: nn.Embedding(5, 2).to("cuda")(ZERO), TWO),
     "weights on the CPU": (lambda: nn.Linear(2, 2)(on_cuda(2, 2)), TWO),
-    "targets on the CPU": (lambda: F.cross_entropy(on_cuda(2, 3), torch.tensor([0, 1])), TWO),
-    "isin": (lambda: torch.isin(torch.arange(3), torch.tensor([1], device="cuda")), TWO),
-    "gather": (lambda: on_cuda(2, 2).gather(1, torch.zeros(2, 1, dtype=torch.long)), TWO),
-    "values of the CPU at places": (
-        lambda: on_cuda(3).index_put_((torch.tensor([0, 1]),), torch.ones(2)),
-        TWO,
-    ),
+    "targets on the CPU": (lambda: F.cross_entropy(on_cuda(1, 3), ZERO), TWO),
+    "isin": (lambda: torch.isin(torch.arange(3), ZERO.to("cuda")), TWO),
+    "gather": (lambda: on_cuda(2, 2).gather(1, ROWS), TWO),
+    "values of the CPU": (lambda: on_cuda(3).index_put_((ROWS[:, 0],), torch.ones(2)), TWO),
     "index of the device into the CPU": (
-        lambda: torch.ones(3)[torch.tensor([0], device="cuda")],
+        lambda: torch.ones(3)[ZERO.to("cuda")],
         "indices should be either on cpu",
     ),
-    "numpy": (lambda: on_cuda(3).numpy(), "can't convert cuda:0 device type tensor to numpy"),
-    "numpy.asarray": (
-        lambda: np.asarray(on_cuda(3)),
-        "can't convert cuda:0 device type tensor to numpy",
-    ),
+    "numpy": (lambda: on_cuda(3).numpy(), NO_NUMPY),
+    "numpy.asarray": (lambda: np.asarray(on_cuda(3)), NO_NUMPY),
     "draw of the device by the CPU's generator": (
         lambda: torch.rand(2, device="cuda", generator=torch.Generator()),
-        "Expected a 'cuda' device type for generator but found 'cpu'",
+        NOT_OF_THE_CPU,
     ),
-    "draw in place": (
-        lambda: on_cuda(3).normal_(generator=torch.Generator()),
-        "Expected a 'cuda' device type for generator",
-    ),
+    "draw in place": (lambda: on_cuda(3).normal_(generator=torch.Generator()), NOT_OF_THE_CPU),
     "choice": (
         lambda: torch.multinomial(on_cuda(3), 1, generator=torch.Generator()),
-        "Expected a 'cuda' device type for generator",
+        NOT_OF_THE_CPU,
     ),
     "draw of the CPU by the device's generator": (
         lambda: torch.rand(2, generator=torch.Generator("cuda")),
@@ -100,9 +88,7 @@ REFUSED = {
     "second GPU": (lambda: torch.zeros(1, device="cuda:1"), "invalid device ordinal"),
     "pinned twice": (lambda: on_cuda(3).pin_memory(), "cannot pin"),
     "lengths on the device": (
-        lambda: nn.utils.rnn.pack_padded_sequence(
-            on_cuda(2, 3, 1), torch.tensor([3, 2], device="cuda"), batch_first=True
-        ),
+        lambda: nn.utils.rnn.pack_padded_sequence(on_cuda(3, 1, 1), on_cuda(1).long()),
         "'lengths' argument should be a 1D CPU int64 tensor",
     ),
     "recurrent network with its input on the CPU": (
@@ -128,12 +114,8 @@ def both(compute, *inputs):
     for place in ("cpu", "cuda"):
         leaves = [x.detach().to(place).requires_grad_() for x in inputs]
         out = compute(*leaves)
-        results.append(
-            [
-                out.detach().cpu(),
-                *(g.cpu() for g in torch.autograd.grad(out.square().sum(), leaves)),
-            ]
-        )
+        slopes = torch.autograd.grad(out.square().sum(), leaves)
+        results.append([x.detach().cpu() for x in (out, *slopes)])
         assert out.is_cuda == (place == "cuda")
     return results
 
@@ -155,20 +137,15 @@ COMPUTED = {
 @pytest.mark.parametrize("compute", COMPUTED.values(), ids=COMPUTED)
 def test_right_code_gives_the_numbers_of_the_cpu(compute):
     torch.manual_seed(0)
-    cpu, cuda = both(
-        compute, torch.randn(4, 4, dtype=torch.float64), torch.randn(4, 4, dtype=torch.float64)
-    )
+    cpu, cuda = both(compute, *torch.randn(2, 4, 4, dtype=torch.float64))
     torch.testing.assert_close(cuda, cpu, rtol=0, atol=1e-12)
 
 
 def test_draws_are_those_of_the_cpu():
-    assert torch.equal(
-        torch.rand(3, device="cuda", generator=torch.Generator("cuda").manual_seed(3)).cpu(),
-        torch.rand(3, generator=torch.Generator().manual_seed(3)),
-    )
-    assert isinstance(torch.Generator(), torch.Generator) and isinstance(
-        torch.default_generator, torch.Generator
-    )
+    there, here = (torch.Generator(place).manual_seed(3) for place in ("cuda", "cpu"))
+    drawn = torch.rand(3, device="cuda", generator=there).cpu()
+    assert torch.equal(drawn, torch.rand(3, generator=here))
+    assert all(isinstance(one, torch.Generator) for one in (here, torch.default_generator))
 
 
 def trained(place):
@@ -207,10 +184,8 @@ def test_a_checkpoint_is_read_back():
     with torch.no_grad():
         model[0].weight.zero_()
     model.load_state_dict(read["model"]), optimizer.load_state_dict(read["optimizer"])
-    assert all(
-        torch.equal(p.cpu(), b) and p.is_cuda
-        for p, b in zip(model.parameters(), before, strict=True)
-    )
+    for p, b in zip(model.parameters(), before, strict=True):
+        assert torch.equal(p.cpu(), b) and p.is_cuda
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
@@ -218,34 +193,31 @@ def test_a_checkpoint_is_read_back():
 def test_recurrent_networks_go_back_in_training_only(kind, packed):
     torch.manual_seed(0)
     network = kind(3, 4, num_layers=2, bidirectional=True, batch_first=True, dtype=torch.float64)
+    lengths = torch.tensor([5, 3])
 
     def run(x):
-        read = (
-            nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3]), batch_first=True)
-            if packed
-            else x
-        )
+        read = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True) if packed else x
         out, _ = network(read)
         return nn.utils.rnn.pad_packed_sequence(out, batch_first=True)[0] if packed else out
 
-    x = torch.randn(2, 5, 3, dtype=torch.float64)
-    out = run(x).detach()
-    leaf = x.clone().requires_grad_()
-    (expected,) = torch.autograd.grad(run(leaf).square().sum(), leaf)
+    def slope(leaf):
+        return torch.autograd.grad(run(leaf).square().sum(), leaf)[0].cpu()
+
+    def assert_equal(found, wanted):
+        torch.testing.assert_close(found.detach().cpu(), wanted, rtol=0, atol=1e-12)
+
+    x = torch.randn(2, 5, 3, dtype=torch.float64, requires_grad=True)
+    out, expected = run(x).detach(), slope(x)
     network.to("cuda")
-    leaf = x.to("cuda").requires_grad_()
-    torch.testing.assert_close(run(leaf).detach().cpu(), out, rtol=0, atol=1e-12)
-    (got,) = torch.autograd.grad(run(leaf).square().sum(), leaf)
-    torch.testing.assert_close(got.cpu(), expected, rtol=0, atol=1e-12)
+    leaf = x.detach().to("cuda").requires_grad_()
+    assert_equal(run(leaf), out)
+    assert_equal(slope(leaf), expected)
     network.eval()
-    torch.testing.assert_close(run(leaf).detach().cpu(), out, rtol=0, atol=1e-12)
-    with pytest.raises(
-        RuntimeError, match="cudnn RNN backward can only be called in training mode"
-    ):
-        torch.autograd.grad(run(leaf).square().sum(), leaf)
+    assert_equal(run(leaf), out)
+    with pytest.raises(RuntimeError, match="cudnn RNN backward can only be called in training"):
+        slope(leaf)
     with torch.backends.cudnn.flags(enabled=False):
-        (got,) = torch.autograd.grad(run(leaf).square().sum(), leaf)
-    torch.testing.assert_close(got.cpu(), expected, rtol=0, atol=1e-12)
+        assert_equal(slope(leaf), expected)
 
 
 WAITS = {
@@ -290,10 +262,7 @@ def test_after_the_block_all_is_as_before(device):
     with simulated_cuda() as inner:
         assert torch.cuda.is_available() and torch.Generator is not before
         on_cuda(1).item()
-    assert (
-        inner.synchronizations.total() == 1
-        and not device.synchronizations
-        and torch.Generator is before
-    )
+    assert inner.synchronizations.total() == 1 and torch.Generator is before
+    assert not device.synchronizations
     on_cuda(1).item()
     assert device.synchronizations.total() == 1

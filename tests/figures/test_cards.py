@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_cards_are_those_that_the_tool_draws():
-    spec = importlib.util.spec_from_file_location("draw_cards", ROOT / "tools" / "draw_cards.py")
+    spec = importlib.util.spec_from_file_location("draw_cards", ROOT / "tools/pictures/cards.py")
     draw_cards = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(draw_cards)
     stored = {
@@ -19,4 +19,4 @@ def test_the_cards_are_those_that_the_tool_draws():
     made = draw_cards.cards()
     assert set(stored) == set(made) and len(made) == 10
     old = [name for name in made if made[name] != stored[name]]
-    assert not old, f"draw {old} again: python tools/draw_cards.py"
+    assert not old, f"draw {old} again: python tools/pictures/cards.py"

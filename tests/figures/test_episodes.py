@@ -7,14 +7,13 @@ import torch
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from refusing import refusals
+from task_data import seeded
 
 from attnbook.figures import COLORS, episode_rows
 
 
 def drawn(**options):
-    pictures = torch.randint(
-        256, (2, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
-    )
+    pictures = torch.randint(256, (2, 3, 8, 8), dtype=torch.uint8, generator=seeded())
     return episode_rows(pictures, torch.tensor([[0, 2, 1], [1, 0, 2]]), pictures[:, 0], **options)
 
 
@@ -32,23 +31,18 @@ def test_frames_bars_and_what_is_said():
     weights = torch.tensor([[0.1, 0.6, 0.2, 0.1], [0.0, 0.9, 0.0, 0.1]])
     fig = drawn(answers=torch.tensor([2, 0]), weights=weights, said=[2, 1])
     assert titles(fig)[3] == "says 2" and titles(fig)[7] == "says 1, is 0"
-    frames = [
-        k
-        for k, ax in enumerate(fig.axes)
-        for p in ax.patches
-        if to_hex(p.get_edgecolor()) == COLORS[1] and not p.get_fill()
-    ]
-    assert frames == [1, 5]
-    bars = [p.get_width() / 8 for ax in fig.axes for p in ax.patches if p.get_fill()]
+    patches = [(k, p) for k, ax in enumerate(fig.axes) for p in ax.patches]
+    frames = [(k, to_hex(p.get_edgecolor())) for k, p in patches if not p.get_fill()]
+    assert frames == [(1, COLORS[1]), (5, COLORS[1])]
+    bars = [p.get_width() / 8 for _, p in patches if p.get_fill()]
     assert np.allclose(bars, weights.flatten())
 
+
+THREE = torch.zeros(2, 3, 8, 8)
 
 test_bad_input_is_named = refusals(
     ("weights", lambda: drawn(weights=torch.ones(2, 3))),
     ("answers", lambda: drawn(answers=[1])),
-    (
-        "labels",
-        lambda: episode_rows(torch.zeros(2, 3, 8, 8), torch.ones(2, 2), torch.ones(2, 8, 8)),
-    ),
-    ("query", lambda: episode_rows(torch.zeros(2, 3, 8, 8), torch.ones(2, 3), torch.ones(2, 8, 7))),
+    ("labels", lambda: episode_rows(THREE, torch.ones(2, 2), torch.ones(2, 8, 8))),
+    ("query", lambda: episode_rows(THREE, torch.ones(2, 3), torch.ones(2, 8, 7))),
 )

@@ -56,9 +56,8 @@ def test_dollars_of_a_token_begin_no_formula(draw):
 
 
 def test_curves_draw_the_mean_and_the_range_over_seeds():
-    ax = figures.curves(
-        [1, 2], {"a": [[0, 1], [1, 1]], "b": [0.5, 0.5]}, xlabel="x", ylabel="y"
-    ).axes[0]
+    seeds = {"a": [[0, 1], [1, 1]], "b": [0.5, 0.5]}
+    ax = figures.curves([1, 2], seeds, xlabel="x", ylabel="y").axes[0]
     np.testing.assert_allclose(ax.lines[0].get_ydata(), [0.5, 1])
     band = ax.collections[0].get_paths()[0].vertices
     assert band[:, 1].min() == 0 and band[:, 1].max() == 1
@@ -95,9 +94,8 @@ def test_encoder_decoder_has_a_box_a_state_and_a_context_only_with_attention():
 
 def test_every_figure_is_opaque_and_drawn_the_same_twice(tmp_path):
     for k in range(2):
-        figures.curves([1, 2], {"a": [0, 1]}, xlabel="x", ylabel="y").savefig(
-            tmp_path / f"{k}.png", metadata={"Software": None}
-        )
+        fig = figures.curves([1, 2], {"a": [0, 1]}, xlabel="x", ylabel="y")
+        fig.savefig(tmp_path / f"{k}.png", metadata={"Software": None})
     assert (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
     assert plt.imread(tmp_path / "0.png")[..., 3].min() == 1
 

@@ -10,61 +10,30 @@ def test_a_legend_stands_below_the_axes_and_names_every_mark():
     fig, axes = plt.subplots(1, 2, figsize=(7, 3), layout="constrained")
     for ax in axes:
         ax.set_xlabel("what")
-    made = figures.legend(
-        fig,
-        {
-            "the window": ("frame", "#3f7d20"),
-            "weight": ("field", "#0b5fa5"),
-            "p": ("dot", "#3f7d20"),
-            "0": ("line", "#222222"),
-            "s": ("arrow", "#222222"),
-            "read": ("word", "#c2410c"),
-        },
-        columns=3,
-    )
-    assert [text.get_text() for text in made.get_texts()] == [
-        "the window",
-        "weight",
-        "p",
-        "0",
-        "s",
-        "read",
-    ]
+    kinds = dict(window="frame", weight="field", p="dot", zero="line", s="arrow", read="word")
+    made = figures.legend(fig, {what: (kind, "#3f7d20") for what, kind in kinds.items()}, columns=3)
+    assert [text.get_text() for text in made.get_texts()] == list(kinds)
     frame, field = made.legend_handles[:2]
     assert not frame.get_fill() or frame.get_facecolor()[3] == 0
-    assert frame.get_edgecolor()[:3] == colors.to_rgb("#3f7d20") and field.get_facecolor()[
-        :3
-    ] == colors.to_rgb("#0b5fa5")
+    assert frame.get_edgecolor()[:3] == field.get_facecolor()[:3] == colors.to_rgb("#3f7d20")
     fig.canvas.draw()
     box = made.get_window_extent()
     assert box.y0 >= 0 and box.x0 >= 0 and box.x1 <= fig.bbox.width
     assert all(box.y1 < ax.get_tightbbox().y0 for ax in axes), "it covers no axes"
 
 
-def test_an_open_dot_is_open_and_a_number_is_no_dot():
-    fig = plt.figure(layout="constrained")
-    made = figures.legend(
-        fig,
-        {"lost": ("circle", "#3f7d20"), "chance": ("number", "#c2410c"), "won": ("dot", "#3f7d20")},
-        columns=3,
-    )
-    circle, number, dot = made.legend_handles
-    assert (
-        circle.get_markerfacecolor() == "none"
-        and circle.get_markeredgecolor() == "#3f7d20"
-        and circle.get_marker() == "o"
-    )
-    assert (
-        dot.get_markerfacecolor() == "#3f7d20"
-        and number.get_marker() == "$0.5$"
-        and number.get_color() == "#c2410c"
-    )
-
-
-def test_a_cross_is_a_cross_of_its_colour():
-    fig = plt.figure(layout="constrained")
-    (cross,) = figures.legend(fig, {"forbidden": ("cross", "#c2410c")}).legend_handles
-    assert cross.get_marker() == "x" and cross.get_color() == "#c2410c"
+def test_marks_of_their_own_form_and_colour():
+    entries = {
+        "lost": ("circle", "#3f7d20"),
+        "chance": ("number", "#c2410c"),
+        "won": ("dot", "#3f7d20"),
+        "forbidden": ("cross", "#c2410c"),
+    }
+    circle, number, dot, cross = figures.legend(plt.figure(), entries).legend_handles
+    assert circle.get_markerfacecolor() == "none" and circle.get_marker() == "o"
+    assert circle.get_markeredgecolor() == dot.get_markerfacecolor() == "#3f7d20"
+    assert number.get_marker() == "$0.5$" and cross.get_marker() == "x"
+    assert number.get_color() == cross.get_color() == "#c2410c"
 
 
 @pytest.mark.parametrize("entries", [{}, {"the window": ("fame", "#000000")}])

@@ -1,8 +1,6 @@
 import numpy as np
-import pytest
-from matplotlib import pyplot as plt
 from matplotlib.colors import to_rgba
-from refusing import assert_refused
+from refusing import refusals
 
 from attnbook.figures import plane
 
@@ -34,47 +32,30 @@ def test_points_alone_without_numbers():
 
 
 def test_triangles_are_true_wrong_or_missing():
-    ax = plane.triangulation(
-        POINTS,
-        [(0, 1, 4), (4, 3, 2), (4, 1, 0), (0, 2, 3)],
-        truth=[(0, 1, 4), (2, 3, 4), (0, 3, 4)],
-    ).axes[0]
-    filled = [p for p in ax.patches if not p.get_hatch()]
-    hatched = [p for p in ax.patches if p.get_hatch()]
-    assert [p.get_xy()[:3].tolist() for p in filled] == [
-        POINTS[[0, 1, 4]].tolist(),
-        POINTS[[2, 3, 4]].tolist(),
-    ]
-    assert [p.get_xy()[:3].tolist() for p in hatched] == [POINTS[[0, 2, 3]].tolist()]
+    drawn, truth = [(0, 1, 4), (4, 3, 2), (4, 1, 0), (0, 2, 3)], [(0, 1, 4), (2, 3, 4), (0, 3, 4)]
+    ax = plane.triangulation(POINTS, drawn, truth=truth).axes[0]
+    filled = [p.get_xy()[:3].tolist() for p in ax.patches if not p.get_hatch()]
+    hatched = [p.get_xy()[:3].tolist() for p in ax.patches if p.get_hatch()]
+    assert filled == POINTS[[[0, 1, 4], [2, 3, 4]]].tolist()
+    assert hatched == POINTS[[[0, 2, 3]]].tolist()
     assert lines(ax)[GREY] == POINTS[[0, 3, 4, 0]].tolist()
     assert all(not p.get_hatch() for p in plane.triangulation(POINTS, [(0, 1, 4)]).axes[0].patches)
 
 
 def test_a_plane_a_step_with_sizes_by_weight():
-    weights = np.array(
-        [
-            [0.7, 0.1, 0.1, 0.1, 0.0, 0.0],
-            [0.0, 0.9, 0.05, 0.05, 0.0, 0.0],
-            [0.0, 0.0, 0.2, 0.8, 0.0, 0.0],
-            [0.0, 0.0, 0.0, 0.0, 0.25, 0.75],
-        ]
-    )
+    weights = np.zeros((4, 6))
+    weights[0, :4], weights[1, 1:4] = (0.7, 0.1, 0.1, 0.1), (0.9, 0.05, 0.05)
+    weights[2, 2:4], weights[3, 4:] = (0.2, 0.8), (0.25, 0.75)
     fig = plane.pointer_steps(POINTS, [0, 1, 3], weights, columns=3)
     shown = [ax for ax in fig.axes if ax.axison]
-    assert [ax.get_title() for ax in shown] == [
-        "1: to 0, 0.70",
-        "2: to 1, 0.90",
-        "3: to 3, 0.80",
-        "4: END, 0.75",
-    ]
+    titles = "; ".join(ax.get_title() for ax in shown)
+    assert titles == "1: to 0, 0.70; 2: to 1, 0.90; 3: to 3, 0.80; 4: END, 0.75"
     assert len(fig.axes) == 6 and [len(ax.texts) for ax in shown] == [5, 0, 0, 0]
     for k, ax in enumerate(shown):
         sizes = ax.collections[0].get_sizes()
         assert np.allclose(sizes, 14 + 150 * weights[k, :5])
-    assert (
-        lines(shown[2])[GREY] == POINTS[[0, 1]].tolist()
-        and lines(shown[3])[GREY] == POINTS[[0, 1, 3, 0]].tolist()
-    )
+    assert lines(shown[2])[GREY] == POINTS[[0, 1]].tolist()
+    assert lines(shown[3])[GREY] == POINTS[[0, 1, 3, 0]].tolist()
     assert [len(ax.patches) for ax in shown] == [0, 1, 1, 0]
     assert len(plane.pointer_steps(POINTS, [0, 1], weights[:2, :5]).axes) == 2
 
@@ -94,23 +75,16 @@ def test_a_tour_lies_on_the_ring_where_it_goes_as_the_shortest_and_cuts_across_e
         assert (len(way) > 2) == ((a - b) % 6 in (1, 5)), "along the ring or across it"
     backwards = [line.get_xydata() for line in plane.tour_ring([2, 1, 0, 3]).axes[0].lines]
     assert all(len(way) > 2 and np.allclose(np.hypot(*way.T), 1) for way in backwards)
-    plt.close("all")
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: plane.tour_ring([0, 1]), "places"),
-        (lambda: plane.tour_ring([0, 2, 2]), "places"),
-        (lambda: plane.plane_walk(POINTS[:, :1]), "points"),
-        (lambda: plane.plane_walk(POINTS, [0.9, 1]), "walk"),
-        (lambda: plane.plane_walk(POINTS, [0, 5]), "walk"),
-        (lambda: plane.plane_walk(POINTS, truth=[-1]), "truth"),
-        (lambda: plane.triangulation(POINTS, [(0, 1)]), "triangles"),
-        (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((3, 5))), "weights"),
-        (lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((2, 4))), "weights"),
-    ],
+test_mistakes_are_named = refusals(
+    ("places", lambda: plane.tour_ring([0, 1])),
+    ("places", lambda: plane.tour_ring([0, 2, 2])),
+    ("points", lambda: plane.plane_walk(POINTS[:, :1])),
+    ("walk", lambda: plane.plane_walk(POINTS, [0.9, 1])),
+    ("walk", lambda: plane.plane_walk(POINTS, [0, 5])),
+    ("truth", lambda: plane.plane_walk(POINTS, truth=[-1])),
+    ("triangles", lambda: plane.triangulation(POINTS, [(0, 1)])),
+    ("weights", lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((3, 5)))),
+    ("weights", lambda: plane.pointer_steps(POINTS, [0, 1], np.zeros((2, 4)))),
 )
-def test_mistakes_are_named(call, words):
-    assert_refused(words, call)
-    plt.close("all")

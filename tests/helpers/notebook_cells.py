@@ -20,10 +20,8 @@ from bookbuild.nondeterminism import Taint
 
 # Loops of the library with an argument `steps`; "…_every" of theirs is shortened with it.
 LOOPS = (attnbook.training.fit, attnbook.training.fit_adversarial)
-PASSED_OVER = {
-    "exercise",
-    "check",
-}  # the reader's work, and what compares it: on the CPU, with and without a GPU
+# The reader's work, and what compares it: on the CPU, with and without a GPU.
+PASSED_OVER = {"exercise", "check"}
 
 
 def run_cells(path: Path, steps: int = 2) -> dict:
@@ -62,11 +60,8 @@ def _run(source: str, name: str, names: dict, trained: bool) -> None:
             if not trained:
                 raise
         except Exception as error:
-            lines = [
-                frame.lineno
-                for frame in inspect.getinnerframes(error.__traceback__)
-                if frame.filename == name
-            ]
+            frames = inspect.getinnerframes(error.__traceback__)
+            lines = [frame.lineno for frame in frames if frame.filename == name]
             error.add_note(f"{name}: {code.splitlines()[lines[-1] - 1].strip()}" if lines else name)
             raise
 
@@ -78,21 +73,17 @@ def short_training(steps: int):
     def shorten(loop):
         @wraps(loop)
         def run(*args, **options):
-            options["steps"] = min(options["steps"], steps)
-            options |= {
-                key: min(value, steps)
-                for key, value in options.items()
-                if key.endswith("_every") and value
-            }
+            for key, value in options.items():
+                if key == "steps" or key.endswith("_every") and value:
+                    options[key] = min(value, steps)
             return loop(*args, **options)
 
         return run
 
     short = {loop: shorten(loop) for loop in LOOPS}
     with ExitStack() as stack:
-        for module in [
-            module for name, module in sys.modules.items() if name.startswith("attnbook")
-        ]:
+        ours = [module for name, module in sys.modules.items() if name.startswith("attnbook")]
+        for module in ours:
             for key, value in list(vars(module).items()):
                 if inspect.isfunction(value) and value in short:
                     stack.enter_context(mock.patch.object(module, key, short[value]))

@@ -25,9 +25,8 @@ def softmax(scores):
 
 
 def cosine(u, v):
-    return sum(a * b for a, b in zip(u, v)) / math.sqrt(
-        (sum(a * a for a in u) + EPSILON) * (sum(b * b for b in v) + EPSILON)
-    )
+    product, norms = sum(a * b for a, b in zip(u, v)), [sum(a * a for a in x) for x in (u, v)]
+    return product / math.sqrt((norms[0] + EPSILON) * (norms[1] + EPSILON))
 
 
 def content(key, strength, memory):
@@ -56,12 +55,8 @@ def shift(weights, kernel, wrong=None):
 
 
 def sharpen(weights, gamma, wrong=None):
-    powers = [w**gamma for w in weights]
-    return (
-        np.array(powers)
-        if wrong == "sharpening without normalisation"
-        else np.array(powers) / sum(powers)
-    )
+    powers = np.array([w**gamma for w in weights])
+    return powers if wrong == "sharpening without normalisation" else powers / sum(powers)
 
 
 def uniform_shift(lowest, reach):
@@ -98,11 +93,10 @@ def write(memory, writes, wrong=None):
     for stage in stages:
         for weights, erase, add in writes:
             for i in range(len(memory)):
-                memory[i] = (
-                    memory[i] * (1 - weights[i] * erase)
-                    if stage == "erase"
-                    else memory[i] + weights[i] * add
-                )
+                if stage == "erase":
+                    memory[i] = memory[i] * (1 - weights[i] * erase)
+                else:
+                    memory[i] = memory[i] + weights[i] * add
     return memory
 
 
@@ -118,34 +112,22 @@ class Machine:
         raw = self.numbers["heads.weight"] @ h + self.numbers["heads.bias"]
         heads, width = net.read_heads + net.write_heads, net.slot_width
         shifts = 2 * net.shift_range + 1 if net.shift == "softmax" else 1
-        sizes = [
-            heads * width,
-            net.write_heads * width,
-            net.write_heads * width,
-            heads,
-            heads,
-            heads,
-            heads * shifts,
-        ]
+        written = net.write_heads * width
+        sizes = [heads * width, written, written, heads, heads, heads, heads * shifts]
         assert sum(sizes) == len(raw)
         keys, adds, erases, gates, strengths, gammas, kernels = np.split(raw, np.cumsum(sizes)[:-1])
         found = []
         for k in range(heads):
             j = 0 if self.wrong == "heads sharing parameters" else k
-            s = kernels[j * shifts : (j + 1) * shifts]
-            kernel = (
-                softmax(list(s))
-                if net.shift == "softmax"
-                else uniform_shift(net.shift_range * np.tanh(s[0]), net.shift_range)
-            )
+            kernel = list(kernels[j * shifts : (j + 1) * shifts])
+            if net.shift == "softmax":
+                kernel = softmax(kernel)
+            else:
+                kernel = uniform_shift(net.shift_range * np.tanh(kernel[0]), net.shift_range)
+            key, strength = keys[j * width : (j + 1) * width], softplus(strengths[j])
+            gate, gamma = sigmoid(gates[j]), 1 + softplus(gammas[j])
             found.append(
-                {
-                    "key": keys[j * width : (j + 1) * width],
-                    "strength": softplus(strengths[j]),
-                    "gate": sigmoid(gates[j]),
-                    "gamma": 1 + softplus(gammas[j]),
-                    "kernel": kernel,
-                }
+                {"key": key, "strength": strength, "gate": gate, "gamma": gamma, "kernel": kernel}
             )
         for k in range(net.write_heads):
             j = 0 if self.wrong == "heads sharing parameters" else k
@@ -170,11 +152,9 @@ class Machine:
     def run(self, inputs):
         """Outputs (T, d_output), weights (T, heads, N) and the memory after each step (T, N, M)."""
         net, wrong = self.net, self.wrong
-        memory = (
-            np.full((net.slots, net.slot_width), 1e-6)
-            if net.memory_start == "constant"
-            else self.numbers["start_memory"].copy()
-        )
+        memory = np.full((net.slots, net.slot_width), 1e-6)
+        if net.memory_start != "constant":
+            memory = self.numbers["start_memory"].copy()
         first = np.zeros(net.slots)
         first[0] = 0.0 if wrong == "start weights not a distribution" else 1.0
         weights = [first] * (net.read_heads + net.write_heads)
@@ -185,18 +165,13 @@ class Machine:
             h, state = self.control(np.concatenate([x, *reads]), state)
             parameters = self.parameters_of_heads(h)
             weights = [address(memory, w, p, wrong) for w, p in zip(weights, parameters)]
+            pairs = [(w, p) for w, p in zip(weights, parameters) if "erase" in p]
             before = memory
-            memory = write(
-                memory,
-                [(w, p["erase"], p["add"]) for w, p in zip(weights, parameters) if "erase" in p],
-                wrong,
-            )
+            memory = write(memory, [(w, p["erase"], p["add"]) for w, p in pairs], wrong)
             seen = before if wrong == "read before write" else memory
             reads = [read(seen, w) for w in weights[: net.read_heads]]
-            outputs.append(
-                self.numbers["output.weight"] @ np.concatenate([h, *reads])
-                + self.numbers["output.bias"]
-            )
+            weight, bias = (self.numbers[f"output.{name}"] for name in ("weight", "bias"))
+            outputs.append(weight @ np.concatenate([h, *reads]) + bias)
             all_weights.append(np.stack(weights))
             memories.append(memory)
         return np.stack(outputs), np.stack(all_weights), np.stack(memories)

@@ -9,28 +9,12 @@ transformers = pytest.importorskip("transformers", minversion="5.0")
 
 NEAR = {"atol": 1e-5, "rtol": 1e-5}
 WORDS, LENGTH = 61, 40
-SMALL = {
-    "vocab_size": WORDS,
-    "hidden_size": 32,
-    "intermediate_size": 40,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 256,
-    "rms_norm_eps": 0.02,
-    "bos_token_id": None,
-    "eos_token_id": None,
-}
-GPT2 = {
-    "vocab_size": WORDS,
-    "n_embd": 32,
-    "n_layer": 3,
-    "n_head": 4,
-    "n_positions": 256,
-    "layer_norm_epsilon": 0.02,
-    "bos_token_id": None,
-    "eos_token_id": None,
-}
+SIZES = {"vocab_size": WORDS, "bos_token_id": None, "eos_token_id": None}
+HEADS = {"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
+SMALL = SIZES | HEADS | {"hidden_size": 32, "intermediate_size": 40}
+SMALL |= {"max_position_embeddings": 256, "rms_norm_eps": 0.02}
+GPT2 = SIZES | {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256}
+GPT2 |= {"layer_norm_epsilon": 0.02}
 
 
 def rope(kind, theta=1000.0, **options):

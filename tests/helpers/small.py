@@ -1,5 +1,11 @@
 """A whole small notebook that keeps every rule of the book, for tests to build, break and run."""
 
+from pathlib import Path
+
+import nbformat
+
+from bookbuild import execute, publish, source
+
 HEAD = """---
 jupytext:
   text_representation:
@@ -102,3 +108,19 @@ check("00.weighted_sum", weighted_sum)
 """
 
 SOURCE = HEAD + BODY + EXERCISE
+
+
+def source_in(folder: Path, text: str = SOURCE) -> Path:
+    """The source as a file of a folder."""
+    folder.mkdir(exist_ok=True)
+    (folder / "small.md").write_text(text, encoding="utf-8")
+    return folder / "small.md"
+
+
+def made_in(folder: Path, text: str = SOURCE) -> Path:
+    """The executed notebook, beside its source."""
+    path = source_in(folder, text)
+    nb = publish.readable(source.read_source(path), path)
+    execute.execute(nb, folder)
+    nbformat.write(nb, path.with_suffix(".ipynb"))
+    return path.with_suffix(".ipynb")

@@ -14,29 +14,15 @@ __all__ = ["TINY_RUN", "TRANSLATORS", "WORDS", "Pictures"]
 WORDS = 40
 
 
-def parts():
-    return attnbook.paper_parts(8, 2, 16)
-
-
+SIZES = {"d_embed": 8, "hidden_size": 8, "token_ids": TOKEN_IDS}
+LOCAL = {"attention": "local-p", "half_width": 2}
 TRANSLATORS = {
-    "seq2seq": lambda: attnbook.Seq2Seq(
-        WORDS, WORDS, d_embed=8, hidden_size=8, token_ids=TOKEN_IDS
-    ),
-    "bahdanau": lambda: attnbook.Bahdanau(
-        WORDS, WORDS, d_embed=8, hidden_size=8, token_ids=TOKEN_IDS
-    ),
-    "luong": lambda: attnbook.Luong(WORDS, WORDS, d_embed=8, hidden_size=8, token_ids=TOKEN_IDS),
-    "local": lambda: attnbook.Luong(
-        WORDS,
-        WORDS,
-        d_embed=8,
-        hidden_size=8,
-        attention="local-p",
-        half_width=2,
-        token_ids=TOKEN_IDS,
-    ),
+    "seq2seq": lambda: attnbook.Seq2Seq(WORDS, WORDS, **SIZES),
+    "bahdanau": lambda: attnbook.Bahdanau(WORDS, WORDS, **SIZES),
+    "luong": lambda: attnbook.Luong(WORDS, WORDS, **SIZES),
+    "local": lambda: attnbook.Luong(WORDS, WORDS, **SIZES, **LOCAL),
     "transformer": lambda: attnbook.Transformer(
-        WORDS, WORDS, parts(), num_layers=1, token_ids=TOKEN_IDS
+        WORDS, WORDS, attnbook.paper_parts(8, 2, 16), num_layers=1, token_ids=TOKEN_IDS
     ),
 }
 
@@ -46,12 +32,6 @@ class Pictures:
         return torch.ones(2, 3, 16, 16), torch.tensor([0, 1])
 
 
-TINY_RUN = {
-    "train_pairs": 200,
-    "test_pairs": 200,
-    "steps": 3,
-    "d_embed": 8,
-    "hidden_size": 8,
-    "batch_size": 8,
-}
+TINY_RUN = {"train_pairs": 200, "test_pairs": 200, "steps": 3, "batch_size": 8}
+TINY_RUN |= {"d_embed": 8, "hidden_size": 8}
 """Settings with which a recorded run of translation takes seconds."""

@@ -1,13 +1,18 @@
-"""Small models and batches with the shape of the real ones, for tests of training and decoding."""
+"""Small models and batches with the shape of the real ones, for tests of training and decoding;
+models that end early, late or not at all, and the long way round to what decoding gives.
+"""
 
+import itertools
 from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from attnbook.tasks import TOKEN_IDS
+from attnbook.training import fit, token_loss
 
 PAD, BOS, EOS = 0, 1, 2
+TARGETS = 6  # PAD, BOS, EOS and three words
 
 
 class Batch(NamedTuple):
@@ -113,3 +118,61 @@ def make_model(seed=0, dtype=torch.float32, **options):
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return TinyAttention(**options).to(dtype)
+
+
+def sharp(seed=2, target_size=TARGETS, **options):
+    """A model whose targets end early, late or not at all: EOS is about as probable as a word."""
+    model = make_model(seed, torch.float64, target_size=target_size, sharpness=4.0, **options)
+    with torch.no_grad():
+        model.readout.bias[EOS] += 0.2
+    return model
+
+
+def sources(rows=7, seed=0):
+    batch = CopyBatches(rows, seed, tokens=8).batch(0)
+    return batch.source, batch.lengths
+
+
+def step_by_step(model, source, length, tokens):
+    """Σ log p of `tokens` through `step` alone, for one sentence, with an independent softmax."""
+    model.eval()
+    with torch.no_grad():
+        memory = model.encode(source[None, :length], torch.tensor([length]))
+        state, token, total = model.start(memory), BOS, 0.0
+        for following in tokens:
+            out = model.step(torch.tensor([token]), state, memory)
+            logits, state = out.logits[0], out.state
+            total += (logits[following] - logits.exp().sum().log()).item()
+            token = following
+    return total
+
+
+def all_targets(max_length, words=range(3, TARGETS)):
+    """Every sequence that ends with EOS within max_length tokens, and every one of max_length
+    words.
+    """
+    for n in range(max_length):
+        for body in itertools.product(words, repeat=n):
+            yield (*body, EOS)
+    yield from itertools.product(words, repeat=max_length)
+
+
+def produced(hypothesis):
+    return [*hypothesis.tokens, EOS] if hypothesis.finished else hypothesis.tokens
+
+
+def train(model=None, batches=None, loss=token_loss, **options):
+    """A model, and the history of its short training on copies."""
+    model = make_model() if model is None else model
+    options = {"steps": 2, "progress": False, **options}
+    return model, fit(model, CopyBatches() if batches is None else batches, loss, **options)
+
+
+def flat(model):
+    """All parameters of a model in one vector."""
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+def assert_same_state(first, second):
+    """Two models are equal to the last bit."""
+    torch.testing.assert_close(first.state_dict(), second.state_dict(), rtol=0, atol=0)

@@ -1,5 +1,10 @@
-"""What a computation makes on its way, and what it keeps for the way back."""
+"""What a computation makes on its way and what it keeps for the way back; and in which modes it
+leaves a model.
+"""
 
+from collections.abc import Callable
+
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -28,3 +33,26 @@ def saved_bytes(run):
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
         run()
     return {s.data_ptr(): s.nbytes() for s in (t.untyped_storage() for t in kept)}
+
+
+def modes_are_kept(model: torch.nn.Module, measure: Callable[[], object]) -> bool:
+    """After a measurement, and after one that ends in an error of the model, whose other part
+    was in evaluation mode.
+    """
+    model.train()
+    model.part = torch.nn.Dropout().eval()
+    found = []
+
+    def watched(*_):
+        found.append(model.training)
+        if len(found) > calls:
+            raise RuntimeError("broken off")
+
+    calls = float("inf")
+    model.register_forward_pre_hook(watched)
+    measure()
+    kept = model.training and not model.part.training
+    calls = len(found)
+    with pytest.raises(RuntimeError, match="broken off"):
+        measure()
+    return not any(found) and kept and model.training and not model.part.training

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from book import chromium_path
-from launching import free_port
 from patience import HANGS
 from PIL import Image
+from processes import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 FIRST, LIVE = "00_attention/0.01_soft_lookup.ipynb", "06_transformer/6.01_scaled_dot_product.ipynb"
 CHAPTER = "06_transformer/6.00_overview.md"
 NEEDED = (".gitignore", "_config.yml", "_toc.yml", "chapters", "tools/lab_settings")
+NEEDED += ("tools/lab.py", "tools/working_copy.py")
 WHERE = "() => window.jupyterapp?.shell.currentWidget?.context?.path"
 NUMBERED = ':is(mjx-container[width="full"], .katex-display)'  # of MathJax, or of MyST
 RENDERED = "() => document.querySelector('.jp-NotebookPanel:not(.lm-mod-hidden) summary')"
@@ -34,9 +35,8 @@ RENDERED = "() => document.querySelector('.jp-NotebookPanel:not(.lm-mod-hidden) 
 
 def git(folder, *arguments):
     who = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    made = subprocess.run(
-        ["git", "-C", str(folder), *who, *arguments], capture_output=True, text=True
-    )
+    command = ["git", "-C", str(folder), *who, *arguments]
+    made = subprocess.run(command, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     return made.stdout
 
@@ -49,8 +49,6 @@ def upstream(tmp_path_factory):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         copy(ROOT / name, folder / name)
-    for name in ("lab.py", "working_copy.py"):
-        shutil.copyfile(ROOT / "tools" / name, folder / "tools" / name)
     git(folder.parent, "init", "-q", "-b", "main", str(folder))
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "the book")

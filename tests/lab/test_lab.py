@@ -3,16 +3,14 @@ was saved.
 """
 
 import json
-import os
-import shutil
 from pathlib import Path
 
 import nbformat
 import pytest
 import small
 from book import chromium_path
-from recipes import recipe
 
+import lab
 from bookbuild import source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,24 +18,14 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 
 @pytest.fixture()
-def lab(monkeypatch):
-    """tools/lab.py, with a browser or not at all."""
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    chromium_path()
-    import lab
-
-    return lab
-
-
-@pytest.fixture()
 def notebook(tmp_path):
-    path = tmp_path / "small.md"
-    path.write_text(small.SOURCE, encoding="utf-8")
+    chromium_path()  # with a browser or not at all
+    path = small.source_in(tmp_path)
     nbformat.write(source.student_version(source.read_source(path)), path.with_suffix(".ipynb"))
     return path.with_suffix(".ipynb")
 
 
-def test_a_notebook_runs_from_top_to_bottom(lab, notebook):
+def test_a_notebook_runs_from_top_to_bottom(notebook):
     picture = ROOT / "build" / "screenshots" / "lab.png"
     before = notebook.read_bytes()
     assert lab.headless(notebook, picture) == []
@@ -45,28 +33,17 @@ def test_a_notebook_runs_from_top_to_bottom(lab, notebook):
     assert picture.stat().st_size > 10_000
 
 
-def test_a_cell_that_raises_is_named(lab, notebook):
+def test_a_cell_that_raises_is_named(notebook):
     nb = nbformat.read(notebook, as_version=4)
-    next(
-        c for c in nb.cells if "print(total)" in c.source
-    ).source += "\nraise RuntimeError('planted')"
+    cell = next(c for c in nb.cells if "print(total)" in c.source)
+    cell.source += "\nraise RuntimeError('planted')"
     nbformat.write(nb, notebook)
     (said,) = lab.headless(notebook)
     assert "RuntimeError: planted" in said
 
 
-def test_cells_out_of_order_are_named(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import lab
-
-    cells = [
-        {"cell_type": "code", "source": "1", "outputs": [], "execution_count": n} for n in (2, 1)
-    ]
+def test_cells_out_of_order_are_named(tmp_path):
+    cell = {"cell_type": "code", "source": "1", "outputs": []}
+    cells = [{**cell, "execution_count": n} for n in (2, 1)]
     (tmp_path / "x.ipynb").write_text(json.dumps({"cells": cells}))
     assert lab.verdict(tmp_path / "x.ipynb") == ["the cells ran as [2, 1]"]
-
-
-@pytest.mark.skipif(shutil.which("make") is None or os.name == "nt", reason="needs make")
-def test_make_lab_headless_is_that_command():
-    assert "tools/lab.py --headless" in recipe("lab", "HEADLESS=1")
-    assert "tools/lab.py" in recipe("lab") and "--headless" not in recipe("lab")

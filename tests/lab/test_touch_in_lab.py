@@ -2,60 +2,38 @@
 file that nobody trusts it stays a still.
 """
 
-import json
-from pathlib import Path
-
 import nbformat
 import numpy as np
 import pytest
 from book import chromium_path
 from patience import HANGS
 
+import lab
 from attnbook.figures import head_viewer
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-WEIGHTS = [
-    [
-        [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]],
-        [[0.1, 0.1, 0.8], [0.3, 0.3, 0.4], [0.0, 1.0, 0.0]],
-    ]
-]
-CODE = (
-    f"from attnbook import figures\nfigures.head_viewer({json.dumps(WEIGHTS)}, ['a', 'b', "
-    f"'<i>c</i>'])"
-)
+ONE = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]]
+OTHER = [[0.1, 0.1, 0.8], [0.3, 0.3, 0.4], [0.0, 1.0, 0.0]]
+WEIGHTS, WORDS = [[ONE, OTHER]], ["a", "b", "<i>c</i>"]
+CODE = f"from attnbook import figures\nfigures.head_viewer({WEIGHTS}, {WORDS})"
 SAID = ".jp-OutputArea .said"
 
 
-def test_it_works_where_it_ran_and_stays_readable_where_it_is_not_trusted(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+def test_it_works_where_it_ran_and_stays_readable_where_it_is_not_trusted(tmp_path):
     path = chromium_path()
     from playwright.sync_api import sync_playwright
-
-    import lab
 
     folder = tmp_path / "root"
     folder.mkdir()
     cell = nbformat.v4.new_code_cell(CODE)
-    kernel = {
-        "kernelspec": {
-            "display_name": "Python 3 (ipykernel)",
-            "language": "python",
-            "name": "python3",
-        }
-    }
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell], metadata=kernel), folder / "run.ipynb")
-    bundle = head_viewer(np.array(WEIGHTS), ["a", "b", "<i>c</i>"])._repr_mimebundle_()
-    stored = nbformat.v4.new_code_cell(
-        CODE,
-        execution_count=1,
-        outputs=[nbformat.v4.new_output("execute_result", bundle, execution_count=1)],
-    )
-    nbformat.write(
-        nbformat.v4.new_notebook(cells=[stored], metadata=kernel), folder / "stored.ipynb"
-    )
+    kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    bundle = head_viewer(np.array(WEIGHTS), WORDS)._repr_mimebundle_()
+    shown = nbformat.v4.new_output("execute_result", bundle, execution_count=1)
+    stored = nbformat.v4.new_code_cell(CODE, execution_count=1, outputs=[shown])
+    for name, one in (("run", cell), ("stored", stored)):
+        nb = nbformat.v4.new_notebook(cells=[one], metadata={"kernelspec": kernel})
+        nbformat.write(nb, folder / f"{name}.ipynb")
     with lab.server(folder, tmp_path) as (url, token):
         lab.in_browser(path, url, token, "run.ipynb")  # leaves the outputs in the file
         assert "data-attnbook-figure" in (folder / "run.ipynb").read_text(encoding="utf-8")

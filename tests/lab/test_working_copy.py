@@ -1,13 +1,12 @@
 """The reader's copy of the book: what the reader changed stays, what the book changed comes."""
 
-import importlib.util
 import json
 import os
 import re
 import shutil
-import sys
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import nbformat
 import pytest
@@ -15,10 +14,9 @@ import yaml
 from book import toc_files
 from nbformat.sign import NotebookNotary
 
+import working_copy
+
 ROOT = Path(__file__).resolve().parents[2]
-_spec = importlib.util.spec_from_file_location("working_copy", ROOT / "tools/working_copy.py")
-working_copy = sys.modules["working_copy"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(working_copy)
 LINK = re.compile(r"\]\(([^\s()#]*)(#[^\s()]*)?\)")
 FIRST, SECOND = "00_one/0.01_begin.ipynb", "00_one/0.02_go_on.ipynb"
 
@@ -42,21 +40,16 @@ def write(path: Path, *cells, output="1") -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=made), path)
 
 
-def contents(**chapters) -> str:
-    def chapter(folder, names):
+def list_contents(root: Path, one=("begin", "go_on", "summary"), two=()) -> None:
+    """Write the table of contents: the sections of two chapters, an epilogue and a map."""
+    numbered = []
+    for folder, names in (("00_one", one), ("01_two", two)):
         sections = [{"file": f"chapters/{folder}/{name}"} for name in names]
-        return {"file": f"chapters/{folder}/index", "sections": sections}
-
-    numbered = [chapter(folder, names) for folder, names in chapters.items()]
-    parts = [
-        {"numbered": 2, "chapters": numbered},
-        {"chapters": [{"file": "chapters/epilogue"}]},
-        {"chapters": [{"file": "appendix/map"}]},
-    ]
-    return yaml.safe_dump({"format": "jb-book", "root": "intro", "parts": parts})
-
-
-ONE = ["begin", "go_on", "summary"]
+        if names:
+            numbered.append({"file": f"chapters/{folder}/index", "sections": sections})
+    others = [{"chapters": [{"file": name}]} for name in ("chapters/epilogue", "appendix/map")]
+    parts = [{"numbered": 2, "chapters": numbered}, *others]
+    (root / "_toc.yml").write_text(yaml.safe_dump({"root": "intro", "parts": parts}))
 
 
 @pytest.fixture
@@ -64,11 +57,9 @@ def root(tmp_path):
     """A book of two chapters and an epilogue, one of them with a dozen sections."""
     folder = tmp_path / "the book"  # with a space
     many = [f"part_{letter}" for letter in "mlkjihgfedcb"]
+    minutes = "*about {} minutes with the exercises · x*"
     for name in many:
-        write(
-            folder / f"chapters/01_two/{name}.ipynb",
-            f"# {name}\n\n*about 7 minutes with the exercises · x*",
-        )
+        write(folder / f"chapters/01_two/{name}.ipynb", f"# {name}\n\n{minutes.format(7)}")
     for name in ("00_one", "01_two"):
         page = folder / f"chapters/{name}/index.md"
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -82,12 +73,10 @@ def root(tmp_path):
         "[file](../../LICENSE) [web](https://example.org/) ![x](https://example.org/x.png)",
         "### Exercise 0.1.1: One\n\n### Exercise 0.1.2: Two",
     )
-    write(
-        folder / "chapters/00_one/go_on.ipynb",
-        "# Go on\n\n*about 12 minutes with the exercises · x*\n\n[to](#go-on)",
-    )
+    second = f"# Go on\n\n{minutes.format(12)}\n\n[to](#go-on)"
+    write(folder / "chapters/00_one/go_on.ipynb", second)
     write(folder / "chapters/01_two/part_m.ipynb", "# Part m", "## A closer look: why?\n\n")
-    (folder / "_toc.yml").write_text(contents(**{"00_one": ONE, "01_two": [*many, "summary"]}))
+    list_contents(folder, two=[*many, "summary"])
     (folder / "_config.yml").write_text(
         "title: A Book\nhtml: {baseurl: 'https://book.example/'}\n"
         "repository: {url: 'https://code.example/book', branch: main}\n"
@@ -97,7 +86,14 @@ def root(tmp_path):
 
 @pytest.fixture
 def copy(root):
+    """The reader's, after the first start."""
+    working_copy.refresh(root, root / working_copy.NAME)
     return root / working_copy.NAME
+
+
+def better(root: Path, name="begin") -> None:
+    """The book changes a section."""
+    write(root / f"chapters/00_one/{name}.ipynb", "# A better beginning")
 
 
 def trusted(copy: Path, name: str) -> bool:
@@ -124,14 +120,14 @@ def edit(path: Path, words="my answer", output=None, metadata=None) -> str:
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
-    return {
-        p.relative_to(folder).as_posix(): p.read_bytes()
-        for p in sorted(folder.rglob("*"))
-        if p.is_file() and working_copy.OWN not in p.parts
-    }
+    paths = [
+        p for p in sorted(folder.rglob("*")) if p.is_file() and working_copy.OWN not in p.parts
+    ]
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths}
 
 
-def test_first_start(root, copy):
+def test_first_start(root):
+    copy = root / working_copy.NAME
     did = working_copy.refresh(root, copy)
     assert did.first and len(did.new) == 19 and not (did.refreshed or did.outdated or did.moved)
     assert {*snapshot(copy)} == {*did.new, "start_here.md"}
@@ -142,18 +138,15 @@ def test_first_start(root, copy):
 
 
 def test_reading_order_is_the_order_of_names(root, copy):
-    working_copy.refresh(root, copy)
     pages = [page.name for page in working_copy.pages(root)]
     assert pages == sorted(pages) and pages[:2] == ["00_one/0.00_overview.md", FIRST]
     assert pages[-2:] == ["01_two/1.13_summary.md", "02_epilogue.md"]
-    assert pages[14:17] == [
-        f"01_two/1.{n}_part_{c}.ipynb" for n, c in ((10, "d"), (11, "c"), (12, "b"))
-    ]
+    last = [f"01_two/1.{n}_part_{c}.ipynb" for n, c in ((10, "d"), (11, "c"), (12, "b"))]
+    assert pages[14:17] == last
     assert not [name for name in pages if re.search(r'[<>:"\\|?* ]|\.(/|$)', name)]  # Windows
 
 
 def test_links_lead_to_the_copies(root, copy):
-    working_copy.refresh(root, copy)
     words = texts(copy / FIRST)
     for link in (
         "[on](0.02_go_on.ipynb)",
@@ -171,16 +164,14 @@ def test_links_lead_to_the_copies(root, copy):
 
 
 def test_nothing_happens_twice(root, copy):
-    working_copy.refresh(root, copy)
     before = {p: p.stat().st_mtime_ns for p in copy.rglob("*.*") if working_copy.OWN not in p.parts}
     assert working_copy.refresh(root, copy) == working_copy.Copied(first=False)
     assert before == {p: p.stat().st_mtime_ns for p in before}
 
 
 def test_what_the_reader_left_alone_is_refreshed(root, copy):
-    working_copy.refresh(root, copy)
     edit(copy / FIRST, words="")  # opened, run with the same result, saved
-    write(root / "chapters/00_one/begin.ipynb", "# A better beginning")
+    better(root)
     did = working_copy.refresh(root, copy)
     assert did.refreshed == [FIRST] and not (did.new or did.outdated)
     assert texts(copy / FIRST) == "# A better beginning" and trusted(copy, FIRST)
@@ -188,11 +179,10 @@ def test_what_the_reader_left_alone_is_refreshed(root, copy):
 
 @pytest.mark.parametrize("change", [{"words": "mine"}, {"words": "", "output": "2"}])
 def test_what_the_reader_changed_stays(root, copy, change):
-    working_copy.refresh(root, copy)
     mine = edit(copy / FIRST, **change)
     assert working_copy.refresh(root, copy).outdated == []  # the book is as it was
     assert (copy / FIRST).read_text(encoding="utf-8") == mine
-    write(root / "chapters/00_one/begin.ipynb", "# A better beginning")
+    better(root)
     for _ in range(2):  # it is said as long as it is so
         did = working_copy.refresh(root, copy)
         assert did.outdated == [FIRST] and not (did.new or did.refreshed)
@@ -200,7 +190,6 @@ def test_what_the_reader_changed_stays(root, copy, change):
 
 
 def test_a_page_of_notes_stays(root, copy):
-    working_copy.refresh(root, copy)
     for name in ("start_here.md", "00_one/0.00_overview.md", "00_one/mine.md"):
         (copy / name).write_text("my notes", encoding="utf-8")
     (root / "chapters/00_one/index.md").write_text("# New\n")
@@ -211,13 +200,12 @@ def test_a_page_of_notes_stays(root, copy):
 
 @pytest.mark.parametrize("gone", ["deleted", "renamed"])
 def test_what_the_reader_deletes_or_renames_comes_back_new(root, copy, gone):
-    working_copy.refresh(root, copy)
     mine = edit(copy / FIRST)
     if gone == "renamed":
         (copy / FIRST).rename(copy / "00_one/mine.ipynb")
     else:
         (copy / FIRST).unlink()
-    write(root / "chapters/00_one/begin.ipynb", "# A better beginning")
+    better(root)
     did = working_copy.refresh(root, copy)
     assert did.new == [FIRST] and not did.outdated
     assert texts(copy / FIRST) == "# A better beginning" and trusted(copy, FIRST)
@@ -226,11 +214,9 @@ def test_what_the_reader_deletes_or_renames_comes_back_new(root, copy, gone):
 
 
 def test_what_the_book_removes_stays(root, copy):
-    working_copy.refresh(root, copy)
     before = snapshot(copy)
     (root / "chapters/00_one/go_on.ipynb").unlink()
-    toc = contents(**{"00_one": ["begin", "summary"]})
-    (root / "_toc.yml").write_text(toc)
+    list_contents(root, ["begin", "summary"])
     working_copy.refresh(root, copy)
     after = snapshot(copy)
     assert after[SECOND] == before[SECOND] and after["01_two/1.12_part_b.ipynb"]
@@ -238,11 +224,9 @@ def test_what_the_book_removes_stays(root, copy):
 
 
 def test_a_section_with_another_number_takes_the_readers_work_along(root, copy):
-    working_copy.refresh(root, copy)
     mine = edit(copy / SECOND)
     write(root / "chapters/00_one/between.ipynb", "# Between")
-    toc = contents(**{"00_one": ["begin", "between", "go_on", "summary"]})
-    (root / "_toc.yml").write_text(toc)
+    list_contents(root, ["begin", "between", "go_on", "summary"])
     did = working_copy.refresh(root, copy)
     assert did.new == ["00_one/0.02_between.ipynb"] and did.outdated == []
     assert did.moved == ["00_one/0.03_go_on.ipynb", "00_one/0.04_summary.md", "01_epilogue.md"]
@@ -253,7 +237,6 @@ def test_a_section_with_another_number_takes_the_readers_work_along(root, copy):
 
 @pytest.mark.parametrize("record", [None, "{not json"])
 def test_without_its_record_it_overwrites_nothing(root, copy, record):
-    working_copy.refresh(root, copy)
     mine = edit(copy / FIRST)
     path = copy / working_copy.OWN / "copied.json"
     path.unlink() if record is None else path.write_text(record)
@@ -265,7 +248,6 @@ def test_without_its_record_it_overwrites_nothing(root, copy, record):
 
 @pytest.mark.parametrize("content", ["", "{half a not", "[]", '{"cells": 3}'])
 def test_a_file_that_is_no_notebook_stays(root, copy, content):
-    working_copy.refresh(root, copy)
     (copy / FIRST).write_text(content)
     (copy / working_copy.OWN / "copied.json").unlink()
     for _ in range(2):
@@ -273,26 +255,25 @@ def test_a_file_that_is_no_notebook_stays(root, copy, content):
         assert (copy / FIRST).read_text() == content
 
 
-def test_a_copy_that_was_stopped_is_finished(root, copy, monkeypatch):
-    def stop(path, *more):
-        raise OSError("the disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(working_copy.nbformat, "write", stop)
-        with pytest.raises(working_copy.CannotCopy, match="the disk is full"):
-            working_copy.refresh(root, copy)
+def test_a_copy_that_was_stopped_is_finished(root):
+    copy, full = root / working_copy.NAME, OSError("the disk is full")
+    with (
+        mock.patch.object(working_copy.nbformat, "write", side_effect=full),
+        pytest.raises(working_copy.CannotCopy, match="the disk is full"),
+    ):
+        working_copy.refresh(root, copy)
     did = working_copy.refresh(root, copy)
     assert not did.outdated and trusted(copy, FIRST)
 
 
-def test_a_folder_that_cannot_be_written_is_named(root, copy):
+def test_a_folder_that_cannot_be_written_is_named(root):
+    copy = root / working_copy.NAME
     copy.write_text("a file")
     with pytest.raises(working_copy.CannotCopy, match=re.escape(str(copy))):
         working_copy.refresh(root, copy)
 
 
 def test_the_start_page_lists_the_book(root, copy):
-    working_copy.refresh(root, copy)
     page = texts(copy / "start_here.md")
     links = [target for target, _ in LINK.findall(page)]
     assert links == [one.name for one in working_copy.pages(root)]
@@ -306,7 +287,6 @@ def test_the_start_page_lists_the_book(root, copy):
 
 
 def test_what_opens(root, copy):
-    working_copy.refresh(root, copy)
     assert working_copy.last_read(root, copy) == FIRST
     last = "01_two/1.12_part_b.ipynb"
     edit(copy / SECOND)

@@ -1,6 +1,26 @@
 """The models written from their equations, one token and one unit at a time, in float64."""
 
+import numpy as np
 import torch
+
+
+def numbers_of(module):
+    """What a module has learned, in NumPy, by name; a network of one layer without its ``_l0``."""
+    state = module.state_dict().items()
+    return {name.removesuffix("_l0"): value.double().numpy() for name, value in state}
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm_step(numbers, name, x, h, c):
+    """One step of the LSTM called ``name`` in NumPy: h and c."""
+    gates = numbers[f"{name}.weight_ih"] @ x + numbers[f"{name}.bias_ih"]
+    gates = gates + numbers[f"{name}.weight_hh"] @ h + numbers[f"{name}.bias_hh"]
+    i, f, g, o = np.split(gates, 4)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
 
 
 def _gru(cell, x, h):

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from exact import assert_exact
 from refusing import refusals
 
 from attnbook.models import captioner as module
@@ -21,8 +22,7 @@ from attnbook.models.captioner import (
 from attnbook.tasks.images.captioned_pictures import PictureBatch
 
 from .oracles_captioner import TARGET, build, caption_by_hand, pictures
-
-EXACT = {"atol": 1e-10, "rtol": 0}
+from .properties import assert_every_parameter_learns, wrong_versions
 
 
 def batch_of(model_pictures, target=TARGET):
@@ -36,10 +36,70 @@ def test_logits_and_weights_equal_the_equations(attention):
     out = model(pictures(), TARGET)
     for b in range(3):
         logits, alphas = caption_by_hand(model, pictures()[b], TARGET[b].tolist(), attention)
-        torch.testing.assert_close(out.logits[b], torch.tensor(logits), **EXACT)
+        assert_exact(out.logits[b], torch.tensor(logits))
         if attention != "none":
-            torch.testing.assert_close(out.weights[b], torch.tensor(np.stack(alphas)), **EXACT)
+            assert_exact(out.weights[b], torch.tensor(np.stack(alphas)))
     assert (out.weights is None) == (attention == "none")
+
+
+def spoil_vector_gate(model):
+    model.gate = torch.nn.Linear(6, 5).double()
+
+
+def spoil_no_gate(model):
+    model.gate = torch.nn.Linear(6, 1).double()
+    torch.nn.init.zeros_(model.gate.weight), torch.nn.init.constant_(model.gate.bias, 50.0)
+
+
+def spoil_softmax_over_channels(model):
+    forward = type(model.attention).forward
+
+    def wrong(query, regions, expected=None):
+        share = regions.features.softmax(-1)
+        return forward(model.attention, query, regions)._replace(
+            context=(share * regions.features).mean(1)
+        )
+
+    model.attention.forward = wrong
+
+
+def spoil_relu_for_tanh(model):
+    score = model.attention.score
+    score.compare = lambda q, p: (
+        (score.query_projection(q)[..., None, :] + p[..., None, :, :]).relu()
+        @ score.vector.weight[0]
+    )
+
+
+def spoil_query_after_the_step(model):
+    advance = model._advance
+    model._advance = lambda e, state, regions, expected=None: advance(
+        e, (state[1], state[1]), regions, expected
+    )
+
+
+def spoil_mean_context(model):
+    model.attention = module.MeanContext()
+
+
+@pytest.mark.parametrize("spoil", wrong_versions(globals()))
+def test_known_wrong_captioners_are_told_apart_by_the_oracle(spoil):
+    model = build()
+    expected = [
+        caption_by_hand(model, pictures()[b], TARGET[b].tolist(), "soft")[0] for b in range(3)
+    ]
+    spoil(model)
+    got = model(pictures(), TARGET).logits
+    assert any(not np.allclose(got[b].detach().numpy(), expected[b], atol=1e-5) for b in range(3))
+
+
+def test_soft_context_at_test_time_is_told_apart_from_hard():
+    model = build("hard")
+    expected = caption_by_hand(model, pictures()[0], TARGET[0].tolist(), "hard")[0]
+    model.attention.forward = lambda *a: module.SoftAttention.forward(model.attention, *a)
+    assert not np.allclose(
+        model(pictures(), TARGET).logits[0].detach().numpy(), expected, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("attention", ["soft", "hard", "none"])
@@ -53,7 +113,7 @@ def test_step_by_step_equals_teacher_forcing_and_keys_are_projected_once(attenti
     state = model.start(regions)
     for t in range(4):
         logits, state, weights = model.step(TARGET[:, t], state, regions, need_weights=True)
-        torch.testing.assert_close(logits, expected.logits[:, t], **EXACT)
+        assert_exact(logits, expected.logits[:, t])
         assert weights is None or torch.equal(weights, expected.weights[:, t])
 
 
@@ -72,7 +132,7 @@ def test_how_far_a_region_sees(overlap):
 
 def test_whole_numbers_and_shares_of_one_are_the_same_picture():
     model, ints = build(), torch.randint(0, 256, (2, 3, 16, 24), dtype=torch.uint8)
-    torch.testing.assert_close(model.encoder(ints), model.encoder(ints.double() / 255), **EXACT)
+    assert_exact(model.encoder(ints), model.encoder(ints.double() / 255))
 
 
 def test_hard_attention_reads_one_region_in_evaluation():
@@ -88,7 +148,7 @@ def test_hard_attention_reads_one_region_in_evaluation():
         )
     )
     after = model.step(TARGET[:, 0], state, spoilt)
-    torch.testing.assert_close(after.logits, before.logits, **EXACT)
+    assert_exact(after.logits, before.logits)
     assert not torch.allclose(build("soft").step(TARGET[:, 0], state, spoilt).logits, before.logits)
     touched = regions._replace(
         features=torch.where(others[..., None], regions.features, regions.features + 1)
@@ -101,12 +161,8 @@ def test_hard_training_draws_from_the_weights_and_scores_what_it_drew():
     attention = HardAttention(4, 5, 3).double()
     features, query = torch.randn(1, 3, 5).double(), torch.randn(1, 4).double()
     n = 20000
-    regions = module.Regions(
-        *(
-            t.expand(n, *t.shape[1:])
-            for t in (features, attention.project_keys(features), features.mean(1))
-        )
-    )
+    parts = features, attention.project_keys(features), features.mean(1)
+    regions = module.Regions(*(t.expand(n, *t.shape[1:]) for t in parts))
     with torch.no_grad():
         glimpse = attention(query.expand(n, -1), regions)
     alpha = glimpse.weights[0]
@@ -114,11 +170,11 @@ def test_hard_training_draws_from_the_weights_and_scores_what_it_drew():
     drawn = (glimpse.context[:, None] == features).all(-1).double()
     assert (drawn.sum(-1) == 1).all()
     torch.testing.assert_close(drawn.mean(0), alpha, atol=0.015, rtol=0)
-    torch.testing.assert_close(glimpse.log_choice, (drawn @ alpha[:, None])[:, 0].log(), **EXACT)
+    assert_exact(glimpse.log_choice, (drawn @ alpha[:, None])[:, 0].log())
     expected = torch.arange(n) % 2 == 0
     with torch.no_grad():
         glimpse = attention(query.expand(n, -1), regions, expected)
-    torch.testing.assert_close(glimpse.context[0], alpha @ features[0], **EXACT)
+    assert_exact(glimpse.context[0], alpha @ features[0])
     assert (glimpse.log_choice[expected] == 0).all() and (glimpse.log_choice[~expected] < 0).all()
 
 
@@ -127,25 +183,21 @@ def test_hard_training_draws_from_the_weights_and_scores_what_it_drew():
 
 def _log_p(context):
     """log p(y | s) of a toy caption that depends on what was seen in both looks: (…, 2) -> (…)."""
-    return (
-        -(context[..., 0] - 0.3).square() - (context[..., 1] * context[..., 0] - 1.0).square() - 1.0
-    )
+    first, both = context[..., 0], context.prod(-1)
+    return -(first - 0.3).square() - (both - 1.0).square() - 1.0
 
 
 def _toy():
     torch.manual_seed(3)
-    return torch.randn(2, 3, dtype=torch.float64, requires_grad=True), torch.randn(
-        3, dtype=torch.float64
-    )
+    scores = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    return scores, torch.randn(3, dtype=torch.float64)
 
 
 def _objective(scores, values, entropy_weight):
     """−E_s[log p(y|s)] − λ_e H, summed over all nine ways to look."""
     alpha = scores.softmax(-1)
-    ways = [(i, j) for i in range(3) for j in range(3)]
-    expected = sum(
-        alpha[0, i] * alpha[1, j] * _log_p(torch.stack([values[i], values[j]])) for i, j in ways
-    )
+    ways = itertools.product(range(3), repeat=2)
+    expected = sum(alpha[0, i] * alpha[1, j] * _log_p(values[[i, j]]) for i, j in ways)
     entropy = -(alpha * alpha.log()).sum()
     return -expected - entropy_weight * entropy
 
@@ -157,14 +209,8 @@ def _surrogate_gradient(scores, values, baseline, entropy_weight, loss=reinforce
     for i, j in itertools.product(range(3), repeat=2):
         log_choice = alpha[0, i].log() + alpha[1, j].log()
         entropy = -(alpha * alpha.log()).sum()
-        value = loss(
-            _log_p(torch.stack([values[i], values[j]])),
-            log_choice,
-            entropy,
-            baseline,
-            1.0,
-            entropy_weight,
-        )
+        log_p = _log_p(values[[i, j]])
+        value = loss(log_p, log_choice, entropy, baseline, 1.0, entropy_weight)
         (gradient,) = torch.autograd.grad(value, scores, retain_graph=True)
         total += (alpha[0, i] * alpha[1, j]).detach() * gradient
     return total
@@ -174,52 +220,45 @@ def _surrogate_gradient(scores, values, baseline, entropy_weight, loss=reinforce
 def test_reinforce_is_the_gradient_of_the_expectation_whatever_the_baseline(baseline):
     scores, values = _toy()
     (exact,) = torch.autograd.grad(_objective(scores, values, 0.2), scores)
-    torch.testing.assert_close(_surrogate_gradient(scores, values, baseline, 0.2), exact, **EXACT)
-    step = 1e-6  # and the expectation's gradient against finite differences
-    for k in range(6):
-        moved = [scores.detach().clone() for _ in range(2)]
-        moved[0].view(-1)[k] += step
-        moved[1].view(-1)[k] -= step
-        slope = (_objective(moved[0], values, 0.2) - _objective(moved[1], values, 0.2)) / (2 * step)
-        assert abs(float(slope - exact.view(-1)[k])) < 1e-8
+    assert_exact(_surrogate_gradient(scores, values, baseline, 0.2), exact)
 
 
-def _wrong_sign_of_the_baseline(
-    log_p, log_choice, entropy, baseline, reward_weight, entropy_weight
-):
-    return -log_p - (log_p + baseline).detach() * log_choice - entropy_weight * entropy
+SIGNS = {  # of the advantage and of the entropy, whether it is a constant, and of the baseline
+    "the reward is a loss": (+1, -1, True, -1),
+    "the entropy is punished": (-1, +1, True, -1),
+    "the baseline has the wrong sign": (-1, -1, True, +1),
+    "the advantage is not a constant": (-1, -1, False, -1),
+}
 
 
-def _reward_is_a_loss(log_p, log_choice, entropy, baseline, reward_weight, entropy_weight):
-    return -log_p + (log_p - baseline).detach() * log_choice - entropy_weight * entropy
+def surrogate(sign, of_entropy, constant, of_baseline):
+    def loss(log_p, log_choice, entropy, baseline, reward_weight, entropy_weight):
+        advantage = log_p + of_baseline * baseline
+        advantage = advantage.detach() if constant else advantage
+        return -log_p + sign * advantage * log_choice + of_entropy * entropy_weight * entropy
+
+    return loss
 
 
-def _advantage_not_detached(log_p, log_choice, entropy, baseline, reward_weight, entropy_weight):
-    return -log_p - (log_p - baseline) * log_choice - entropy_weight * entropy
-
-
-def _entropy_is_punished(log_p, log_choice, entropy, baseline, reward_weight, entropy_weight):
-    return -log_p - (log_p - baseline).detach() * log_choice + entropy_weight * entropy
-
-
-def test_known_wrong_surrogates_are_told_apart():
-    scores, values = _toy()
-    (exact,) = torch.autograd.grad(_objective(scores, values, 0.2), scores)
-    for wrong in (_reward_is_a_loss, _entropy_is_punished):
-        assert not torch.allclose(
-            _surrogate_gradient(scores, values, -3.0, 0.2, wrong), exact, atol=1e-3
-        ), wrong.__name__
+@pytest.mark.parametrize("name", SIGNS)
+def test_known_wrong_surrogates_are_told_apart(name):
+    wrong, (scores, values) = surrogate(*SIGNS[name]), _toy()
+    if "reward" in name or "entropy" in name:
+        (exact,) = torch.autograd.grad(_objective(scores, values, 0.2), scores)
+        found = _surrogate_gradient(scores, values, -3.0, 0.2, wrong)
+        assert not torch.allclose(found, exact, atol=1e-3)
+        return
     # Two faults do not bend the expectation over s, and are seen on one sample.
     log_p = torch.tensor([-2.0, -5.0], requires_grad=True)
     log_choice = torch.tensor([-1.0, -3.0], requires_grad=True)
-    arguments = (torch.zeros(2), -3.0, 1.0, 0.0)
-    right = torch.autograd.grad(
-        reinforce_loss(log_p, log_choice, *arguments).sum(), (log_p, log_choice)
+    right, found = (
+        torch.autograd.grad(
+            loss(log_p, log_choice, torch.zeros(2), -3.0, 1.0, 0.0).sum(), (log_p, log_choice)
+        )
+        for loss in (reinforce_loss, wrong)
     )
     torch.testing.assert_close(right, (torch.tensor([-1.0, -1.0]), torch.tensor([-1.0, 2.0])))
-    for wrong in (_wrong_sign_of_the_baseline, _advantage_not_detached):
-        got = torch.autograd.grad(wrong(log_p, log_choice, *arguments).sum(), (log_p, log_choice))
-        assert not all(torch.allclose(a, b) for a, b in zip(got, right)), wrong.__name__
+    assert not all(torch.allclose(a, b) for a, b in zip(found, right))
 
 
 def test_no_gradient_passes_through_the_sample():
@@ -232,15 +271,10 @@ def test_no_gradient_passes_through_the_sample():
         total, _ = caption_loss(model, batch, **options)
         return torch.autograd.grad(total, score, allow_unused=True)
 
-    for g in gradient(expected_share=0.0, reward_weight=0.0, entropy_weight=0.0):
-        # the sample passes nothing back: without a reward nothing is learnt
-        assert g is None or (g == 0).all()
-    assert any(
-        (g != 0).any() for g in gradient(expected_share=1.0, reward_weight=0.0, entropy_weight=0.0)
-    )
-    assert any(
-        (g != 0).any() for g in gradient(expected_share=0.0, reward_weight=1.0, entropy_weight=0.0)
-    )
+    # the sample passes nothing back: without a reward nothing is learnt
+    for share, reward, learns in ((0.0, 0.0, False), (1.0, 0.0, True), (0.0, 1.0, True)):
+        slopes = gradient(expected_share=share, reward_weight=reward, entropy_weight=0.0)
+        assert any(g is not None and (g != 0).any() for g in slopes) == learns
 
 
 def test_the_loss_of_hard_attention_is_the_surrogate_of_what_was_drawn():
@@ -251,20 +285,16 @@ def test_the_loss_of_hard_attention_is_the_surrogate_of_what_was_drawn():
     batch, baseline = batch_of(pictures()), -2.5
     model.baseline.fill_(baseline)
     torch.manual_seed(5)
-    total, count = caption_loss(
-        model, batch, expected_share=0.0, entropy_weight=0.3, reward_weight=0.7, coverage=0.1
-    )
+    weights = {"entropy_weight": 0.3, "reward_weight": 0.7, "coverage": 0.1}
+    total, count = caption_loss(model, batch, expected_share=0.0, **weights)
     torch.manual_seed(5)
     torch.rand(3)  # who takes the expectation
     out = model(batch.pictures, batch.target_in)
     real = batch.target_out != 0
-    expected = 0.0
-    log_ps = []
+    expected, log_ps = 0.0, []
     for b in range(3):
-        log_p = sum(
-            out.logits[b, t].log_softmax(-1)[batch.target_out[b, t]] for t in range(4) if real[b, t]
-        )
         steps = [t for t in range(4) if real[b, t]]
+        log_p = sum(out.logits[b, t].log_softmax(-1)[batch.target_out[b, t]] for t in steps)
         choice = sum(out.log_choice[b, t] for t in steps)
         entropy = sum(-(out.weights[b, t] * out.weights[b, t].log()).sum() for t in steps)
         cover = ((1 - sum(out.weights[b, t] for t in steps)) ** 2).sum()
@@ -308,37 +338,24 @@ def test_half_precision_trains(attention):
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
-def test_the_penalty_leaves_out_padded_steps():
-    weights = torch.softmax(
-        torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0)).double(), -1
-    )
-    real = torch.tensor([[True, True, True, True], [True, True, False, False]])
-    w = weights.numpy()
-    by_hand = [
-        sum((1 - w[0, :, i].sum()) ** 2 for i in range(3)),
-        sum((1 - w[1, :2, i].sum()) ** 2 for i in range(3)),
-    ]
-    torch.testing.assert_close(coverage_penalty(weights, real), torch.tensor(by_hand), **EXACT)
-    assert not torch.allclose(
-        coverage_penalty(weights, torch.ones_like(real))[1], torch.tensor(by_hand[1])
-    )
-    model, batch = build("soft"), batch_of(pictures())
-    longer = PictureBatch(
-        batch.pictures,
-        *(torch.cat([t, t.new_zeros(3, 2)], 1) for t in batch[1:3]),
-        batch.target_lengths,
-    )
-    torch.testing.assert_close(
-        caption_loss(model, batch, coverage=1.0), caption_loss(model, longer, coverage=1.0), **EXACT
-    )
-
-
 @pytest.mark.parametrize("attention", ["soft", "hard", "none"])
 def test_every_parameter_learns(attention):
     model = build(attention).train()
-    caption_loss(model, batch_of(pictures()), coverage=0.1)[0].backward()
-    for name, p in model.named_parameters():
-        assert p.grad is not None and p.grad.abs().sum() > 0, name
+    assert_every_parameter_learns(model, caption_loss(model, batch_of(pictures()), coverage=0.1)[0])
+
+
+def test_the_penalty_leaves_out_padded_steps():
+    weights = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0)).double().softmax(-1)
+    real = torch.tensor([[True, True, True, True], [True, True, False, False]])
+    by_hand = torch.stack([(1 - weights[0].sum(0)) ** 2, (1 - weights[1, :2].sum(0)) ** 2]).sum(1)
+    assert_exact(coverage_penalty(weights, real), by_hand)
+    assert not torch.allclose(coverage_penalty(weights, torch.ones_like(real))[1], by_hand[1])
+    model, batch = build("soft"), batch_of(pictures())
+    wider = (torch.cat([t, t.new_zeros(3, 2)], 1) for t in batch[1:3])
+    longer = PictureBatch(batch.pictures, *wider, batch.target_lengths)
+    assert_exact(
+        caption_loss(model, batch, coverage=1.0), caption_loss(model, longer, coverage=1.0)
+    )
 
 
 test_bad_input_is_named = refusals(

@@ -39,10 +39,8 @@ def test_runs_are_done_in_their_order_and_what_has_a_result_is_passed_over(tmp_p
     lines.clear()
     long = SHORT._replace(name="length-bahdanau", minutes=90)
     left = run_list(5, device="cpu", out=tmp_path, runs=[SHORT, long], say=lines.append)
-    assert left == [long] and lines[1:] == [
-        "length-seq2seq: has a result",
-        "next: length-bahdanau (about 90 min)",
-    ]
+    assert left == [long]
+    assert lines[1:] == ["length-seq2seq: has a result", "next: length-bahdanau (about 90 min)"]
 
 
 def test_a_run_that_does_not_end_in_time_goes_on_in_the_next_call(tmp_path, lines, monkeypatch):

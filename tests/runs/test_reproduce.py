@@ -86,9 +86,9 @@ def test_an_experiment_has_settings_a_test_and_a_device_that_it_uses(run):
 
 def test_every_module_is_found_by_walking_the_package():
     folder = Path(attnbook_runs.__file__).parent
-    registering = {
-        p for p in folder.rglob("*.py") if re.search(r"^ *register\(", p.read_text(), re.M)
-    }
+    called = re.compile(r"^ *register(_family)?\(", re.M)
+    registering = {path for path in folder.rglob("*.py") if called.search(path.read_text())}
+    registering.remove(folder / "registry.py")
     assert registering == {Path(inspect.getfile(e.run)) for e in EXPERIMENTS.values()}
 
 
@@ -163,24 +163,13 @@ def test_the_recorded_command_repeats_the_run(experiment, tmp_path, overrides):
     assert ("--device cpu" in first["command"]) == ("device" in overrides)
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "steps=1e3",
-        "steps=true",
-        "rate=x",
-        "text=5",
-        "fast=1",
-        "limit=none",
-        'sizes=[1, "b"]',
-        "parts=[1]",
-    ],
-)
+WRONG = "steps=1e3 steps=true rate=x text=5 fast=1 limit=none parts=[1]".split()
+
+
+@pytest.mark.parametrize("setting", [*WRONG, 'sizes=[1, "b"]'])
 def test_a_setting_of_another_type_is_refused_before_the_run(experiment, tmp_path, setting):
-    out = tmp_path / "x"
-    result = CliRunner().invoke(
-        main, ["reproduce", experiment, "--set", setting, "--out", str(out)]
-    )
+    out, given = tmp_path / "x", ["reproduce", experiment, "--set", setting]
+    result = CliRunner().invoke(main, [*given, "--out", str(out)])
     assert result.exit_code == 1 and not out.exists()
     assert result.output.startswith(f"Error: {setting.partition('=')[0]} must be ")
 
@@ -213,27 +202,24 @@ def test_the_command_line_names_mistakes(experiment, tmp_path):
 
 def test_the_list_has_the_times_of_recorded_runs():
     listed = CliRunner().invoke(main, ["experiments"]).output
-    seconds = [
-        json.loads(resources.text(f"results/far-parts-none.seed{seed}.json"))["seconds"]
-        for seed in range(3)
-    ]
-    assert registry.recorded_minutes("far-parts-none") == sorted(s / 60 for s in seconds)
-    assert re.search(
-        rf"^far-parts-none .* about 3 minutes on one CPU core · took {min(seconds) / 60:.0f} to "
-        rf"{max(seconds) / 60:.0f} min$",
-        listed,
-        re.MULTILINE,
-    )
+    files = [f"results/far-parts-none.seed{seed}.json" for seed in range(3)]
+    minutes = sorted(json.loads(resources.text(file))["seconds"] / 60 for file in files)
+    assert registry.recorded_minutes("far-parts-none") == minutes
+    took = rf"took {minutes[0]:.0f} to {minutes[-1]:.0f} min"
+    line = rf"^far-parts-none .* about 3 minutes on one CPU core · {took}$"
+    assert re.search(line, listed, re.MULTILINE)
 
 
 @pytest.mark.parametrize("gpu", [False, True])
 def test_the_recorded_device_is_the_one_that_it_ran_on(experiment, tmp_path, monkeypatch, gpu):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: int(gpu))
-    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: f"a GPU, {device}")
-    size = SimpleNamespace(total_memory=80 * 2**30)
-    monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: size)
-    monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda device: 3 * 2**29)
+    for name, answer in (
+        ("is_available", lambda: gpu),
+        ("device_count", lambda: int(gpu)),
+        ("get_device_name", lambda device: f"a GPU, {device}"),
+        ("get_device_properties", lambda device: SimpleNamespace(total_memory=80 * 2**30)),
+        ("max_memory_allocated", lambda device: 3 * 2**29),
+    ):
+        monkeypatch.setattr(f"torch.cuda.{name}", answer)
     for name, device in ((experiment, "a GPU, cuda" if gpu else "CPU"), ("on-the-cpu", "CPU")):
         record = json.loads(reproduce(name, out=tmp_path).read_text())
         assert device in record["device"] and ("gpu" in record) == ("GPU" in device)
@@ -269,16 +255,18 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_figures(tmp_path, monkeypatc
         assert figures[key] == whole["figures"][key]
 
 
-def test_a_commit_is_dirty_where_the_library_is(tmp_path):
-    def git(*words):
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path)
+def git(folder, *words):
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", "-C", str(folder), *who, *words], check=True)
 
+
+def test_a_commit_is_dirty_where_the_library_is(tmp_path):
     package = tmp_path / "attnbook"
     package.mkdir()
     (package / "one.py").write_text("x = 1")
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-q", "-m", "one")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "one")
     (tmp_path / "text.md").write_text("no run reads this")
     clean = registry._commit(tmp_path)
     assert clean != "unknown" and not clean.endswith("-dirty")
@@ -325,9 +313,8 @@ def test_the_commit_is_that_of_the_book_alone(tmp_path):
     assert registry._commit() != "unknown" or not Path(".git").exists()
     packages = tmp_path / ".venv" / "site-packages"
     (packages / "attnbook_runs").mkdir(parents=True)
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "commit", "-qm", "a", "--allow-empty"], check=True)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-qm", "a", "--allow-empty")
     assert registry._commit(packages) == "unknown"
 
 

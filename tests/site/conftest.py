@@ -9,9 +9,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from book import ROOT, build, chromium_path
+from book import ROOT, build, chromium_path, launch
 from filelock import FileLock
-from looking import launch
 
 
 @pytest.fixture(scope="session")

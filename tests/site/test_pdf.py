@@ -5,30 +5,20 @@ nothing of the website's folds is left in it.
 `make nightly` typesets the book.
 """
 
-import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import paper
 import pytest
 from book import CI, ROOT
 from docutils import nodes
 from pypdf import PdfReader
 
+import make_pdf
 from bookbuild import publish
-
-
-def _module(path: str):
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-make_pdf, paper = _module("tools/make_pdf.py"), _module("tools/sphinx/paper.py")
 
 CHAPTER = "00_attention"
 FORBIDDEN = {
@@ -48,12 +38,9 @@ class Typeset:
         self.reader = PdfReader(pdf)
         self.pages = [page.extract_text() for page in self.reader.pages]
         self.log = log.read_text(encoding="utf-8", errors="replace").replace("\n", "")
-        self.numbers = dict(
-            re.findall(
-                r"\\newlabel\{[^{}]*:((?:fig|eq)-[\w-]+)\}\{\{([\d.]+)\}",
-                log.with_suffix(".aux").read_text(encoding="utf-8"),
-            )
-        )
+        labels = log.with_suffix(".aux").read_text(encoding="utf-8")
+        label = r"\\newlabel\{[^{}]*:((?:fig|eq)-[\w-]+)\}\{\{([\d.]+)\}"
+        self.numbers = dict(re.findall(label, labels))
 
     def links(self):
         """(sheet, width, target sheet or address) of each link; sheets count from 1."""
@@ -101,9 +88,8 @@ def sound(made: Typeset) -> None:
         for what, pattern in FORBIDDEN.items():
             found = re.search(pattern, words, re.MULTILINE)
             assert not found, f"{what} on page {sheet}: {found[0]!r}"
-    assert "Missing character" not in made.log, re.findall(r"Missing character: .{60}", made.log)[
-        :5
-    ]
+    missing = re.findall(r"Missing character: .{60}", made.log)
+    assert not missing, missing[:5]
     assert "undefined references" not in made.log
     wide = [float(w) for w in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide\)", made.log)]
     assert max(wide, default=0) < 6, sorted(wide)[-5:]
@@ -201,12 +187,9 @@ def test_what_is_said_of_folds_is_said_of_the_notebook():
 
 
 def test_a_machine_without_tex_is_told_what_to_install(tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "make_pdf.py")],
-        env={**os.environ, "PATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, str(ROOT / "tools" / "make_pdf.py")]
+    env = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert done.returncode == 2 and done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert "no lualatex and no latexmk" in line and "install_system.sh paper" in line

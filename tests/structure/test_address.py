@@ -1,6 +1,7 @@
 """The address of the book: written once, in `_config.yml`; one command changes it everywhere."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,7 +15,6 @@ from bookbuild.address import read_address
 
 ROOT = Path(__file__).resolve().parents[2]
 ADDRESS = read_address(ROOT)
-SET = ROOT / "tools" / "set_address.py"
 OWNER, NAME = ADDRESS.repository.split("/")[-2:]
 HOST = ADDRESS.site.split("/")[2]
 
@@ -24,6 +24,11 @@ def tracked() -> list[str]:
     if listed.returncode:
         pytest.skip("not a git checkout: which files belong to the book is not known")
     return [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def set_address(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(ROOT / "tools" / "set_address.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def test_code_and_sources_read_the_address_and_do_not_repeat_it():
@@ -41,12 +46,9 @@ def test_the_configuration_says_it_once():
 def test_every_other_file_has_the_address_of_the_configuration():
     ours = re.compile(rf"https://github\.com/[\w-]+/{NAME}\b|https://[\w-]+\.github\.io/{NAME}/")
     allowed = {ADDRESS.repository, ADDRESS.site}
-    strange = {}
     for name in tracked():
         text = (ROOT / name).read_bytes().decode("utf-8", errors="ignore")
-        if found := set(ours.findall(text)) - allowed:
-            strange[name] = found
-    assert strange == {}
+        assert set(ours.findall(text)) <= allowed, name
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +61,7 @@ def copy(tmp_path_factory):
         shutil.copyfile(ROOT / name, target)
     for command in (["init", "-q"], ["add", "-A"]):
         subprocess.run(["git", *command], cwd=folder, check=True)
-    said = subprocess.run(
-        [sys.executable, str(SET), "https://github.com/some-school/nlp", "--root", str(folder)],
-        capture_output=True,
-        text=True,
-    )
+    said = set_address("https://github.com/some-school/nlp", "--root", str(folder))
     assert said.returncode == 0, said.stderr
     return folder
 
@@ -71,10 +69,8 @@ def copy(tmp_path_factory):
 @pytest.mark.slow
 def test_in_a_fork_the_old_address_is_nowhere(copy):
     for old in (ADDRESS.repository, f"{OWNER}/{NAME}", HOST):
-        found = subprocess.run(
-            ["git", "grep", "-lF", old], cwd=copy, capture_output=True, text=True
-        )
-        assert found.stdout == ""
+        found = subprocess.run(["git", "grep", "-lF", old], cwd=copy, capture_output=True)
+        assert found.stdout == b""
     new = read_address(copy)
     assert new.repository == "https://github.com/some-school/nlp"
     assert new.site == "https://some-school.github.io/nlp/"
@@ -94,14 +90,9 @@ def test_in_a_fork_no_output_has_changed_and_notebooks_are_what_their_sources_sa
         )
         assert before == after, path.name
     check = [sys.executable, "tools/build_notebooks.py", "--check", "sources/06_transformer"]
-    done = subprocess.run(check, cwd=copy, capture_output=True, text=True, env=_environment(copy))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(copy), str(copy / "tools")])}
+    done = subprocess.run(check, cwd=copy, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def _environment(folder):
-    import os
-
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(folder / "tools")])}
 
 
 @pytest.mark.parametrize(
@@ -114,10 +105,6 @@ def _environment(folder):
 )
 def test_an_address_that_is_none_is_named(tmp_path, arguments, said):
     shutil.copy(ROOT / "_config.yml", tmp_path)
-    done = subprocess.run(
-        [sys.executable, str(SET), *arguments, "--root", str(tmp_path)],
-        capture_output=True,
-        text=True,
-    )
+    done = set_address(*arguments, "--root", str(tmp_path))
     assert done.returncode == 2 and said in done.stderr
     assert (tmp_path / "_config.yml").read_bytes() == (ROOT / "_config.yml").read_bytes()

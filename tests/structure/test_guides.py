@@ -97,7 +97,7 @@ def test_every_name_in_a_guide_is_known_where_its_code_stands(tree, guide):
 
 @pytest.mark.slow
 def test_what_the_guides_add_passes_the_tests_that_they_name(tree):
-    named = "mechanisms/scores mechanisms/attention kernels/test_hidden.py test_every_module.py"
+    named = "mechanisms/scores mechanisms/attention kernels/test_visible.py test_every_module.py"
     named += " tasks/sequences tasks/translation structure/test_names.py"
     added = "gaussian or GaussianScore or Gate] or Tagger] or rotate or stands_in_the_catalogue"
     options = ["-q", "-p", "no:cacheprovider", "-k", added]

@@ -35,10 +35,9 @@ def test_the_contracts_hold():
 
 def modules_named(value) -> set[str]:
     """Every module of ours that the contracts name."""
-    if isinstance(value, dict):
-        return set().union(*map(modules_named, value.values()))
-    if isinstance(value, list):
-        return set().union(*map(modules_named, value))
+    if isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        return set().union(*map(modules_named, parts))
     return {part.strip() for part in str(value).split("|") if part.startswith("attnbook")}
 
 

@@ -2,37 +2,27 @@
 points at something.
 """
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
+import make_ledger as ledger
 from attnbook_runs.language.modifications import MODIFICATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 IDS = (Path(__file__).parent / "syllabus_ids.txt").read_text(encoding="utf-8").split()
 
-_spec = importlib.util.spec_from_file_location("make_ledger", ROOT / "tools/make_ledger.py")
-ledger = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(ledger)
+ROWS = ledger.read(ROOT / "data/ledger.csv")
+PARTS = ledger.read(ROOT / "data/modifications.csv", ledger.PARTS_COLUMNS)
 
 
-@pytest.fixture
-def rows():
-    return ledger.read(ROOT / "data/ledger.csv")
-
-
-@pytest.fixture
-def parts():
-    return ledger.read(ROOT / "data/modifications.csv", ledger.PARTS_COLUMNS)
-
-
-def test_the_ledger_holds(rows):
-    assert ledger.problems(rows, IDS) == []
-
-
-def test_every_modification_has_a_model_and_a_test(parts):
-    assert ledger.problems_of_parts(parts, list(MODIFICATIONS)) == []
+def test_the_ledger_holds_and_its_page_is_current():
+    assert ledger.problems(ROWS, IDS) == []
+    assert ledger.problems_of_parts(PARTS, list(MODIFICATIONS)) == []
+    page = (ROOT / "appendix/ledger.md").read_text(encoding="utf-8")
+    assert page == ledger.render(ROWS, PARTS), "run python tools/make_ledger.py"
+    for row in ROWS:
+        assert f"| {row['id']} | " in page
 
 
 @pytest.mark.parametrize(
@@ -45,28 +35,16 @@ def test_every_modification_has_a_model_and_a_test(parts):
         ({"modification": "gated"}, "must be"),
     ],
 )
-def test_a_broken_modification_is_found(parts, changes, fault):
-    found = ledger.problems_of_parts([{**parts[0], **changes}, *parts[1:]], list(MODIFICATIONS))
+def test_a_broken_modification_is_found(changes, fault):
+    found = ledger.problems_of_parts([{**PARTS[0], **changes}, *PARTS[1:]], list(MODIFICATIONS))
     assert any("S6.19" in line and fault in line for line in found), found
 
 
-def test_the_page_is_current(rows, parts):
-    page = (ROOT / "appendix/ledger.md").read_text(encoding="utf-8")
-    assert page == ledger.render(rows, parts), "run python tools/make_ledger.py"
-    for row in rows:
-        assert f"| {row['id']} | " in page
-
-
-def test_modifications_stand_on_the_page_once_they_are_done(rows, parts):
-    done = [
-        {**row, "status": "done", "section": "chapters/06_transformer/cost"}
-        if row["id"] == "S6.19"
-        else row
-        for row in rows
-    ]
-    planned = [{**row, "status": "planned"} if row["id"] == "S6.19" else row for row in rows]
-    assert "| Switch Transformer | `" in ledger.render(done, parts)
-    assert "| Switch Transformer |" not in ledger.render(planned, parts)
+def test_modifications_stand_on_the_page_once_they_are_done():
+    done = {"status": "done", "section": "chapters/06_transformer/cost"}
+    for change, stands in ((done, True), ({"status": "planned"}, False)):
+        rows = [row | change if row["id"] == "S6.19" else row for row in ROWS]
+        assert ("| Switch Transformer | `" in ledger.render(rows, PARTS)) == stands
 
 
 def _done(**changes):
@@ -91,9 +69,8 @@ def root(tmp_path):
     (tmp_path / "chapters/01_some/section.ipynb").write_text('{"source": "assert loss < 1"}')
     (tmp_path / "chapters/01_some/quiet.ipynb").write_text('{"source": "print(1)"}')
     (tmp_path / "tests/test_one.py").write_text(
-        "def test_first():\n    pass\n\nclass TestGroup:\n    def test_second(self):\n        "
-        "pass\n\n"
-        "def helper():\n    def test_inner():\n        pass\n"
+        "def test_first(): ...\nclass TestGroup:\n    def test_second(self): ...\n"
+        "def helper():\n    def test_inner(): ...\n"
     )
     return tmp_path
 
@@ -122,10 +99,6 @@ def test_a_row_with_all_its_parts_passes(root):
         ({"test": "tests/test_one.py::test_inner"}, "does not exist"),
         ({"test": "tests/test_one.py"}, "names no test"),
         ({"test": "tests/test_one.py::helper"}, "names no test"),
-        (
-            {"test": "tests/test_one.py::test_first tests/test_one.py::test_absent"},
-            "does not exist",
-        ),
         ({"test": "chapters/01_some/quiet.ipynb"}, "asserts nothing"),
         ({"status": "finished"}, "status"),
         ({"kind": "claim"}, "kind"),
@@ -138,12 +111,10 @@ def test_a_broken_row_is_found(root, changes, fault):
     assert any(fault in line for line in found), found
 
 
-def test_missing_and_repeated_ids_are_found_and_new_ones_may_follow(rows):
-    assert any(
-        line.startswith("S1.3: missing")
-        for line in ledger.problems([r for r in rows if r["id"] != "S1.3"], IDS)
-    )
-    assert any("listed 2 times" in line for line in ledger.problems([*rows, rows[4]], IDS))
-    new = {**next(row for row in rows if row["id"] == "S1.6"), "id": "S1.77"}
-    assert ledger.problems([*rows, new], IDS) == []
-    assert ledger.problems(rows[::-1], IDS) == ["the rows are not in the order of the syllabus"]
+def test_missing_and_repeated_ids_are_found_and_new_ones_may_follow():
+    without = [row for row in ROWS if row["id"] != "S1.3"]
+    assert "\nS1.3: missing" in "\n".join(["", *ledger.problems(without, IDS)])
+    assert "listed 2 times" in "\n".join(ledger.problems([*ROWS, ROWS[4]], IDS))
+    new = {**next(row for row in ROWS if row["id"] == "S1.6"), "id": "S1.77"}
+    assert ledger.problems([*ROWS, new], IDS) == []
+    assert ledger.problems(ROWS[::-1], IDS) == ["the rows are not in the order of the syllabus"]

@@ -3,10 +3,10 @@ the page of the appendix tells the same, and the drawing has each idea and each 
 """
 
 import csv
-import importlib.util
 import re
 from pathlib import Path
 
+import map_drawing as drawing
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,10 +54,6 @@ def test_the_page_of_the_appendix_tells_the_same():
 
 @pytest.mark.parametrize("kind", ["columns", "lines"])
 def test_the_drawing_has_each_idea_and_each_line_once(kind):
-    path = ROOT / "tools/sphinx/map_drawing.py"
-    spec = importlib.util.spec_from_file_location("map_drawing", path)
-    drawing = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(drawing)
     assert set(drawing.STREAMS) == STREAMS
     svg = getattr(drawing, kind)(drawing.ideas(ROOT))
     links = re.findall(r'href="([^"#]+)" data-id="([^"]+)"', svg)

@@ -6,62 +6,49 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from packaging.version import Version
-from recipes import recipe
 
+import setup_env
 from bookbuild import wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture()
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    import setup_env
+@pytest.fixture(autouse=True)
+def no_ci(monkeypatch):
+    """Whoever runs these tests: a reader."""
+    for name in ("CI", "OLDEST", "COLAB"):
+        monkeypatch.setattr(setup_env, name, False)
 
-    return setup_env
 
-
-def test_torch_that_is_there_is_kept(script, tmp_path):
-    (command,) = script.commands(
-        "python", {"torch": "2.11.0+cu128", "numpy": "2.1.3"}, tmp_path / "c.txt"
-    )
+def test_torch_that_is_there_is_kept(tmp_path):
+    there = {"torch": "2.11.0+cu128", "numpy": "2.1.3"}
+    (command,) = setup_env.commands("python", there, tmp_path / "c.txt")
     assert (tmp_path / "c.txt").read_text() == "torch==2.11.0+cu128\nnumpy==2.1.3\n"
     assert command[command.index("-c") + 1] == str(tmp_path / "c.txt")
-
-
-def test_old_torch_does_not_count(script, monkeypatch):
-    versions = {"torch": "2.8.1+cpu", "numpy": "2.1.3"}
-    monkeypatch.setattr(script.metadata, "version", versions.__getitem__)
-    assert script.installed() == {}
-    versions["torch"] = "2.10.0a0+git123"
-    assert script.installed() == versions
 
 
 @pytest.mark.parametrize(
     "version",
     ["2.9.0a0+git1", "2.9.0rc2", "2.9.0.dev20250901", "2.9.0", "2.9", "2.9.1a0", "2.10.0a0"],
 )
-def test_a_torch_that_is_there_is_taken_if_pip_takes_it(script, version):
+def test_a_torch_that_is_there_is_taken_if_pip_takes_it(version, monkeypatch):
     """Of a version that is installed, pip compares the number, of a pre-release too."""
-    assert script.new_enough(version) == (Version(version) >= Version("2.9"))
+    there = {"torch": version, "numpy": "2.1.3"}
+    monkeypatch.setattr(setup_env.metadata, "version", there.__getitem__)
+    assert setup_env.installed() == (there if Version(version) >= Version("2.9") else {})
 
 
-def test_ci_uses_the_lock_and_takes_torch_first(script, monkeypatch, tmp_path):
-    monkeypatch.setattr(script, "CI", True)
-    first, second = script.commands("python", {}, tmp_path / "c.txt")
-    assert first[-1].startswith("torch==") and str(script.LOCK) in second
-
-
-def test_others_get_lower_bounds(script, monkeypatch, tmp_path):
-    monkeypatch.setattr(script, "CI", False)
-    (command,) = script.commands("python", {}, tmp_path / "c.txt")
-    assert "-c" not in command and all("-e" == one for one in command[-6::2])
-    assert [one.split("[")[0] for one in command[-5::2]] == [".", "./bookbuild", "./grader"]
+def test_ci_uses_the_lock_and_takes_torch_first(monkeypatch, tmp_path):
+    monkeypatch.setattr(setup_env, "CI", True)
+    first, second = setup_env.commands("python", {}, tmp_path / "c.txt")
+    assert first[-1].startswith("torch==") and str(setup_env.LOCK) in second
 
 
 @pytest.mark.parametrize(
@@ -78,89 +65,72 @@ def test_others_get_lower_bounds(script, monkeypatch, tmp_path):
     ],
     ids=str,
 )
-def test_a_linux_without_an_nvidia_driver_gets_torch_for_the_cpu(
-    script, monkeypatch, change, taken
-):
-    monkeypatch.setattr(script, "CI", change.get("CI", False))
-    monkeypatch.setattr(script, "OLDEST", change.get("OLDEST", False))
-    monkeypatch.setattr(script, "COLAB", change.get("COLAB", False))
-    monkeypatch.setattr(script.sys, "platform", change.get("platform", "linux"))
-    monkeypatch.setattr(script.shutil, "which", lambda name: change.get("driver"))
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    if "index" in change:
-        monkeypatch.setenv("PIP_EXTRA_INDEX_URL", change["index"])
-    command = script.cpu_build("python", change.get("base", {}))
+def test_a_linux_without_an_nvidia_driver_gets_torch_for_the_cpu(monkeypatch, change, taken):
+    for name in change.keys() & {"CI", "OLDEST", "COLAB"}:
+        monkeypatch.setattr(setup_env, name, True)
+    monkeypatch.setattr(setup_env.sys, "platform", change.get("platform", "linux"))
+    monkeypatch.setattr(setup_env.shutil, "which", lambda name: change.get("driver"))
+    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", change.get("index", ""))
+    command = setup_env.cpu_build("python", change.get("base", {}))
     assert (command is not None) == taken
     if command is not None:
-        assert command[-3:] == ["--extra-index-url", script.CPU_BUILDS, "torch"]
+        assert command[-3:] == ["--extra-index-url", setup_env.CPU_BUILDS, "torch"]
 
 
-def test_every_extra_is_installed(script):
-    import tomllib
-
-    for project in script.PROJECTS:
-        folder, _, extras = project.rstrip("]").partition("[")
-        written = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
-        assert set(filter(None, extras.split(","))) == set(written.get("optional-dependencies", ()))
+def projects(words):
+    """{folder: extras} of what pip is told to install."""
+    parts = [word.rstrip("]").partition("[") for word in words]
+    return {folder: set(filter(None, extras.split(","))) for folder, _, extras in parts}
 
 
-def test_the_second_call_does_nothing_and_a_change_does_something(script, monkeypatch, tmp_path):
-    ran = []
-    monkeypatch.setattr(
-        script.subprocess,
-        "run",
-        lambda command, **k: ran.append(command) or subprocess.CompletedProcess(command, 0),
-    )
-    monkeypatch.setattr(script, "CI", False)
-    monkeypatch.setattr(script, "installed", dict)
-    monkeypatch.setattr(script, "cpu_build", lambda *given: None)
-    folder = tmp_path / "venv"
-    python = script.python_of(folder)
+def test_every_extra_is_installed_by_make_and_by_conda(monkeypatch, tmp_path):
+    """At lower bounds; environment.yml names the same projects and extras."""
+    written = {}
+    for folder in (".", "./bookbuild", "./grader"):
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+        written[folder] = set(project.get("optional-dependencies", ()))
+    (made,) = setup_env.commands("python", {}, tmp_path / "c.txt")
+    monkeypatch.setattr(setup_env, "ENVIRONMENT", True)
+    (conda,) = setup_env.commands("python", {}, tmp_path / "c.txt")
+    for command in (made, conda):
+        assert "-c" not in command and command[-6::2] == ["-e"] * 3
+        assert projects(command[-5::2]) == written
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """An environment with a Python in it."""
+    python = setup_env.python_of(tmp_path / "venv")
     python.parent.mkdir(parents=True)
     python.touch()
-    script.main(folder)
-    assert len(ran) == 1
-    script.main(folder)
-    assert len(ran) == 1
-    monkeypatch.setattr(script, "PROJECTS", (".[lab]",))
-    script.main(folder)
-    assert len(ran) == 2
+    return tmp_path / "venv"
 
 
-def test_a_failed_installation_leaves_no_stamp(script, monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        script.subprocess, "run", lambda command, **k: subprocess.CompletedProcess(command, 1)
-    )
-    monkeypatch.setattr(script, "CI", False)
-    folder = tmp_path / "venv"
-    python = script.python_of(folder)
-    python.parent.mkdir(parents=True)
-    python.touch()
+def test_the_second_call_does_nothing_and_a_change_does_something(monkeypatch, folder):
+    run = mock.Mock(return_value=subprocess.CompletedProcess([], 0))
+    monkeypatch.setattr(setup_env.subprocess, "run", run)
+    monkeypatch.setattr(setup_env, "installed", dict)
+    monkeypatch.setattr(setup_env, "cpu_build", lambda *given: None)
+    for _ in range(2):
+        setup_env.main(folder)
+        assert run.call_count == 1
+    monkeypatch.setattr(setup_env, "PROJECTS", (".[lab]",))
+    setup_env.main(folder)
+    assert run.call_count == 2
+
+
+def test_a_failed_installation_leaves_no_stamp(monkeypatch, folder):
+    failed = mock.Mock(return_value=subprocess.CompletedProcess([], 1))
+    monkeypatch.setattr(setup_env.subprocess, "run", failed)
     with pytest.raises(SystemExit):
-        script.main(folder)
+        setup_env.main(folder)
     assert not (folder / "attnbook-setup").exists()
 
 
-def test_make_passes_the_status_of_pytest_on():
-    """A red test makes `make test` red: the recipe has no pipe and no `|| true`."""
-    last = recipe("test").splitlines()[-1]
-    assert "-m pytest" in last and "|" not in last and ";" not in last
-
-
-def test_what_conda_gives_to_pip_is_what_make_installs(script, monkeypatch, tmp_path):
-    """environment.yml names the same projects and extras."""
-    monkeypatch.setattr(script, "CI", False)
-    (made,) = script.commands("python", {}, tmp_path / "c.txt")
-    monkeypatch.setattr(script, "ENVIRONMENT", True)
-    (conda,) = script.commands("python", {}, tmp_path / "c.txt")
-
-    def extras(words):
-        return [
-            (w.partition("[")[0], set(w.rstrip("]").partition("[")[2].split(","))) for w in words
-        ]
-
-    assert extras(conda[-6:]) == extras(made[-6:]) and conda[-6::2] == ["-e"] * 3
+def files(folder):
+    paths = [p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    return {p.relative_to(folder).as_posix(): p for p in paths if not p.name.startswith(".")}
 
 
 @pytest.mark.slow
@@ -171,24 +141,11 @@ def test_the_wheel_carries_data_and_results(tmp_path):
         "import attnbook.resources as r; print(r.path('data/registry.csv'), "
         "r.path('results/README.md'), len(r.text('data/registry.csv')))"
     )
-    said = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(away)},
-    )
+    env = {"PYTHONPATH": str(away)}
+    command = [sys.executable, "-c", code]
+    said = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
     assert str(away) in said.stdout, said.stderr
-    listed = {
-        p.relative_to(ROOT / "results").as_posix()
-        for p in (ROOT / "results").rglob("*")
-        if p.is_file() and not p.name.startswith(".")
-    }
-    assert listed == {
-        p.relative_to(away / "attnbook" / "_results").as_posix()
-        for p in (away / "attnbook" / "_results").rglob("*")
-        if p.is_file()
-    }
+    assert files(ROOT / "results").keys() == files(away / "attnbook" / "_results").keys()
 
 
 @pytest.mark.slow
@@ -205,14 +162,9 @@ def test_the_source_distribution_builds_the_same_wheel(tmp_path):
     (unpacked,) = tmp_path.glob("attnbook-*/")
     (tmp_path / "work").mkdir()
     built = zipfile.ZipFile(wheel.build(unpacked, tmp_path / "work"))
-    away = wheel.unpacked(ROOT)
-    files = {
-        p.relative_to(away).as_posix(): p
-        for p in away.rglob("*")
-        if p.is_file() and "__pycache__" not in p.parts
-    }
-    assert {n for n in built.namelist() if not n.endswith("/")} == set(files)
-    assert [n for n, path in files.items() if built.read(n) != path.read_bytes()] == []
+    ours = files(wheel.unpacked(ROOT))
+    assert {n for n in built.namelist() if not n.endswith("/")} == set(ours)
+    assert [n for n, path in ours.items() if built.read(n) != path.read_bytes()] == []
 
 
 @pytest.mark.slow

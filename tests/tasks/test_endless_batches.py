@@ -7,7 +7,8 @@ import torch
 from refusing import assert_refused
 
 from attnbook.tasks import SequenceBatches, Vocabulary, make_task
-from attnbook.tasks.algorithms import adding_problem, gaps, ntm_tasks, order
+from attnbook.tasks.algorithms import adding_problem, gaps, multi_query_recall, ntm_tasks, order
+from attnbook.tasks.algorithms.repeats import RepeatBatches
 from attnbook.tasks.endless_batches import EpochBatches, GeneratedBatches
 from attnbook.tasks.geometry.points import KINDS, PointBatches
 from attnbook.tasks.images.captioned_pictures import PictureBatches
@@ -19,6 +20,7 @@ from attnbook.tasks.images.strokes import alphabets
 from attnbook.tasks.text import questions, reviews, treebank
 from attnbook.tasks.text.characters import CharacterWindows
 from attnbook.tasks.text.denoising import DenoisingBatches
+from attnbook.tasks.text.facts import FactBatches
 from attnbook.tasks.text.masking import MaskedBatches
 from attnbook.tasks.text.reports import ReportBatches
 
@@ -46,6 +48,8 @@ SOURCES = {
     "ntm, growing": (lambda *given: ntm_tasks.AlgorithmBatches("copy", *given, grow=4),),
     **{f"order, {kind}": (lambda size, seed, kind=kind: order.OrderBatches(
         kind, (4, 6), size, seed=seed),) for kind in order.ORDERS},
+    "recall": (multi_query_recall.RecallBatches, (2, 4)),
+    "repeats": (RepeatBatches, 20, (3, 7), 9),
     **{f"points, {kind}": (PointBatches, kind, (3, 6)) for kind in KINDS},
     "episodes": (EpisodeBatches, LETTERS, 3, (1, 3), 2),
     "bent episodes": (lambda *given: EpisodeBatches(LETTERS, 3, 1, 2, *given, bend=0.1),),
@@ -57,6 +61,7 @@ SOURCES = {
     "denoising": (lambda *given: DenoisingBatches(IDS.view(-1, 20), given[0], range(5), given[1]),),
     "masking": (lambda size, seed: MaskedBatches(
         IDS.view(-1, 10).add(4).tolist(), 500, size, seed=seed),),
+    "facts": (FactBatches, 9),
     "questions": (questions.QuestionBatches, STORIES, questions.vocabulary()),
     "reports": (ReportBatches, 5),
     "reviews": (reviews.DocumentBatches, DOCUMENTS, WORDS),
@@ -96,6 +101,7 @@ def test_a_draw_that_fails_fails_at_once():
         raise ValueError("colour must be red")
 
     assert_refused("colour", GeneratedBatches, draw, 4)
+    assert_refused("count", EpochBatches, list, 0, 4)
 
 
 @pytest.mark.parametrize("length", [None, lambda index: -index])
@@ -111,7 +117,3 @@ def test_an_epoch_shows_every_example_once(length, shuffle):
     assert epochs[0] != epochs[1]
     # only a shuffle moves the smaller batch, which is cut last, to the front
     assert any(len(epoch[-1]) == 4 for epoch in epochs) == shuffle
-
-
-def test_nothing_to_draw_from_is_named():
-    assert_refused("count", EpochBatches, list, 0, 4)

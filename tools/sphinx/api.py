@@ -68,19 +68,33 @@ def _rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def offered(module) -> list[str]:
+    """The names that a module has for others: ``__all__``, or in ``attnbook.tasks``, whose modules
+    have none, every function and class that it defines without an underscore."""
+    names = [
+        name
+        for name, value in vars(module).items()
+        if module.__name__.startswith("attnbook.tasks.")
+        and getattr(value, "__module__", None) == module.__name__
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and not name.startswith("_")
+    ]
+    return getattr(module, "__all__", names)
+
+
 def is_documented(module: str) -> bool:
     """Whether a module has a place on the API pages: it offers something that its part of the
     library exports, or that a section teaches."""
     found = importlib.import_module(module)
     exported = importlib.import_module(".".join(module.split(".")[:2]))
-    names = getattr(found, "__all__", ())
+    names = offered(found)
     return any(hasattr(exported, name) or f"{module}.{name}" in taught()[0] for name in names) or (
         bool(names) and exported.__name__.split(".")[1] not in ("mechanisms", "models")
     )
 
 
 class PackageApi(Directive):
-    """Documents what each module of a package offers in ``__all__``."""
+    """Documents what each module of a package offers."""
 
     required_arguments = 1
 
@@ -134,8 +148,7 @@ def is_public(name: str) -> bool:
     """Whether an API page documents the object: its module offers it, and has a page."""
     module, _, attribute = name.rpartition(".")
     pages = ("mechanisms", "models", "tasks", "training", "figures", "checks")
-    offered = getattr(importlib.import_module(module), "__all__", ())
-    return module.split(".")[1] in pages and attribute in offered
+    return module.split(".")[1] in pages and attribute in offered(importlib.import_module(module))
 
 
 def setup(app):

@@ -1,7 +1,7 @@
 """What the front page and the end of each chapter show: cards, a figure, the count of the claims.
 
 ``.. chapter-card:: 02_bahdanau`` says what a reader can do afterwards; the option ``alt`` describes
-its picture, which ``tools/draw_cards.py`` draws. Minutes and exercises are counted.
+its picture, which ``tools/pictures/cards.py`` draws. Minutes and exercises are counted.
 ``.. chapter-picture:: 02_bahdanau`` shows a figure of the chapter: a section and the label of a
 figure in it, as ``alignment_model fig-alignment-model-matrix``. ``.. verdicts::`` is the count of
 the claims that the book measured, ``.. book-map::`` the drawing of who took what from whom.

@@ -16,7 +16,7 @@ from torch.fx import Node, Tracer
 
 from ...validate import require
 
-__all__ = ["Part", "Sublayer", "count_parameters", "describe", "read_block", "sublayers"]
+__all__ = ["Part", "Sublayer", "count_parameters", "describe", "read_block"]
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,8 @@ class Part:
         count = self.shared or (f"{self.parameters:,} parameters" if self.parameters > 1 else "")
         if not self.role:
             return [" · ".join(filter(None, (f"{self.module} {self.detail}".strip(), count)))]
-        return [
-            self.role,
-            ", ".join(filter(None, (self.module, self.detail))),
-            *filter(None, (count,)),
-        ]
+        named = ", ".join(filter(None, (self.module, self.detail)))
+        return [line for line in (self.role, named, count) if line]
 
 
 @dataclass(frozen=True)
@@ -109,20 +106,12 @@ def describe(module: nn.Module, name: str = "") -> Part:
     return Part(role, kind, called, detail, count_parameters(module))
 
 
-def sublayers(layer: nn.Module) -> list[str]:
-    """The names of the children with a residual connection, ``around_NAME``, in the order of their
-    registration.
-    """
-    return [
-        name
-        for name, child in layer._modules.items()
-        if child is not None and f"around_{name}" in layer._modules
-    ]
-
-
 def read_block(layer: nn.Module) -> tuple[Sublayer, ...]:
-    """The sublayers of a block with their residual connections, first to last."""
-    names = sublayers(layer) if isinstance(layer, nn.Module) else []
+    """The sublayers of a block with their residual connections ``around_NAME``, in the order of
+    their registration.
+    """
+    children = layer._modules if isinstance(layer, nn.Module) else {}
+    names = [k for k, child in children.items() if child is not None and f"around_{k}" in children]
     require(
         bool(names),
         "layer must be a block with sublayers and their residual connections (children NAME and "

@@ -29,7 +29,6 @@ def softmax_of_products(query: Any, keys: Any, *, width: int, still: Figure) -> 
         query: ``(draws, d)``: a few queries to choose from. Narrower vectors are their beginnings.
         keys: ``(draws, n, d)``: n keys for each.
         width: what is shown first, a power of two up to d.
-        still: what is shown where no script runs.
     """
     q, k = as_array("query", query, 2), as_array("keys", keys, 3)
     require(
@@ -40,9 +39,8 @@ def softmax_of_products(query: Any, keys: Any, *, width: int, still: Figure) -> 
     check_choice("width", width, widths)
     products = np.stack([np.einsum("bd,bnd->bn", q[:, :w], k[:, :, :w]) for w in widths], axis=1)
     data = {"products": products, "widths": widths, "width": width}
-    return InteractiveFigure(
-        "softmax", "The scores of some keys as bars, and below them the weights", data, still
-    )
+    label = "The scores of some keys as bars, and below them the weights"
+    return InteractiveFigure("softmax", label, data, still)
 
 
 def mask_painter(
@@ -54,15 +52,13 @@ def mask_painter(
     Args:
         words: of the sentence, padding included; each row has to guess the word after it.
         real: how many are not padding; all of them when not given.
-        still: what is shown where no script runs.
     """
     words = [str(word) for word in words]
     require(len(words) > 0, "words must hold at least one word, got none")
     real = check_integer("real", len(words) if real is None else real, 1, len(words))
     data = {"words": words, "real": real}
-    return InteractiveFigure(
-        "mask", "A mask to paint: who may look at whom in a sentence", data, still
-    )
+    label = "A mask to paint: who may look at whom in a sentence"
+    return InteractiveFigure("mask", label, data, still)
 
 
 def position_products(
@@ -76,7 +72,6 @@ def position_products(
         widths: the widths d to choose from, even numbers; the first one is shown.
         length: positions are 0 … length − 1.
         first, second: the positions shown first.
-        still: what is shown where no script runs.
 
     Source: section 3.5 of Vaswani et al. 2017.
     """
@@ -87,12 +82,9 @@ def position_products(
     )
     for name, place in (("first", first), ("second", second)):
         check_integer(name, place, 0, length - 1)
-    data = {
-        "widths": widths, "width": widths[0], "length": length, "first": first, "second": second,
-    }  # fmt: skip
-    return InteractiveFigure(
-        "positions", "Two positions as clocks, and the product of their vectors", data, still
-    )
+    data = dict(widths=widths, width=widths[0], length=length, first=first, second=second)
+    label = "Two positions as clocks, and the product of their vectors"
+    return InteractiveFigure("positions", label, data, still)
 
 
 def rotary_scores(
@@ -113,7 +105,6 @@ def rotary_scores(
             frequencies :math:`ω_k` ``(d/2,)``, for d up to 8; the first is shown.
         length: positions are 0 … length − 1.
         query, key: their positions at first.
-        still: what is shown where no script runs.
 
     Source: section 3.2.2 of Su et al. 2021, with the pairs in halves.
     """
@@ -130,9 +121,8 @@ def rotary_scores(
         )
         shown.append({"name": str(name), "query": q, "key": k, "omega": omega})
     data = {"examples": shown, "length": length, "query_at": query, "key_at": key}
-    return InteractiveFigure(
-        "rotary", "A query and a key as arrows that turn, and their score by distance", data, still
-    )
+    label = "A query and a key as arrows that turn, and their score by distance"
+    return InteractiveFigure("rotary", label, data, still)
 
 
 def alignment_steps(
@@ -145,20 +135,16 @@ def alignment_steps(
         sentences: the weights ``(m, n)`` of each, a row for each word that was written; the n words
             that were read; and the m words that were written.
         word: the one shown first, counted from 0.
-        still: what is shown where no script runs.
     """
     require(len(sentences) > 0, "sentences must hold at least one sentence, got none")
     data = {"sentences": [_sentence(*one) for one in sentences], "t": word}
     words = min(len(one["target"]) for one in data["sentences"])
     check_integer("word", word, 0, words - 1)
-    return InteractiveFigure(
-        "alignment", "A translation, word by word, and what each word looked at", data, still
-    )
+    label = "A translation, word by word, and what each word looked at"
+    return InteractiveFigure("alignment", label, data, still)
 
 
 def _sentence(weights: Any, source: Sequence[str], target: Sequence[str]) -> dict[str, Any]:
     matrix = as_array("weights", weights, (len(target), len(source)))
     require(matrix.size > 0, "source and target must hold at least one word each")
-    return {
-        "weights": matrix, "source": [str(s) for s in source], "target": [str(t) for t in target],
-    }  # fmt: skip
+    return dict(weights=matrix, source=list(map(str, source)), target=list(map(str, target)))

@@ -36,7 +36,6 @@ def beam_steps(
         longest: steps at most.
         between: what stands between two words when they are shown.
         truth: the right answer, if it is to be shown.
-        still: what is shown where no script runs.
     """
     check_integer("beam_size", beam_size)
     check_integer("longest", longest)
@@ -70,13 +69,10 @@ def beam_steps(
                 else:
                     grown += [(k, log_p + nodes[k][2]) for k in candidates(node)]
             beam = sorted(grown, key=lambda pair: -pair[1])[:size]
-    data = {
-        "nodes": [list(node) for node in nodes], "end": end, "sizes": beam_size, "steps": longest,
-        "between": between, "truth": truth,
-    }  # fmt: skip
-    return InteractiveFigure(
-        "beam", "Beam search, step by step: the candidates and their probabilities", data, still
-    )
+    data = dict(nodes=nodes, end=end, sizes=beam_size, steps=longest)
+    data |= dict(between=between, truth=truth)
+    label = "Beam search, step by step: the candidates and their probabilities"
+    return InteractiveFigure("beam", label, data, still)
 
 
 def tour_steps(
@@ -96,7 +92,6 @@ def tour_steps(
         weights: ``(n, n)`` or ``(n, n + 1)``: a row for each step.
         best: the n cities in the order of the shortest tour.
         step: how many are taken at the start.
-        still: what is shown where no script runs.
 
     Source: figure 1 of Vinyals, Fortunato and Jaitly 2015 is the idea of such a picture.
     """
@@ -114,6 +109,5 @@ def tour_steps(
         )
     check_integer("step", step, 0, n)
     data = {"points": xy, "weights": rows[:, :n], "step": step, **tours}
-    return InteractiveFigure(
-        "tour", "The tour of a pointer network, step by step over the shortest tour", data, still
-    )
+    label = "The tour of a pointer network, step by step over the shortest tour"
+    return InteractiveFigure("tour", label, data, still)

@@ -28,6 +28,8 @@ class InteractiveFigure:
     global name is set. Where scripts do not run, and on paper, the still remains; where HTML is not
     shown either, the still alone (``image/png``). Equal input gives equal bytes.
 
+    A function that makes one has an argument ``still``, what is shown where no script runs.
+
     A kind of figure is a file of JavaScript beside this one. It defines ``figure(data, control)``
     and returns ``draw(place)``, which fills the place and returns a sentence on what is to be seen,
     and ``compute(input)``, the calculation alone, which the tests compare with the library.

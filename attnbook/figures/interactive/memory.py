@@ -40,7 +40,6 @@ def addressing_steps(
         strength, gate, gamma: :math:`β ≥ 0`, :math:`0 ≤ g ≤ 1` and :math:`γ ≥ 1`, shown first.
         shift: between −1 and 1; a fraction is shared between the two whole shifts beside it.
         names: what stands below each slot.
-        still: what is shown where no script runs.
 
     Source: section 3.3.2 and figure 2 of Graves, Wayne and Danihelka 2014.
     """
@@ -61,9 +60,8 @@ def addressing_steps(
     )
     data = {"memory": rows, "key": wanted, "previous": before, "names": list(map(str, names))}
     data |= {name: float(value) for name, (value, _, _) in ranges.items()}
-    return InteractiveFigure(
-        "addressing", "Weights of the slots before and after each of four steps", data, still
-    )
+    label = "Weights of the slots before and after each of four steps"
+    return InteractiveFigure("addressing", label, data, still)
 
 
 def machine_steps(
@@ -92,7 +90,6 @@ def machine_steps(
         first: the slot that is shown first; negative from the end, as on a ring.
         count: how many slots are shown; all when not given.
         step: that is shown first.
-        still: what is shown where no script runs.
 
     Source: the idea of figure 6 of Graves, Wayne and Danihelka 2014.
     """
@@ -112,9 +109,8 @@ def machine_steps(
         "inputs": given.round(3), "outputs": said.round(3), "slots": slots, "t": step,
         "names": list(map(str, names)), "titles": list(map(str, titles)),
     }  # fmt: skip
-    return InteractiveFigure(
-        "machine", "A machine at work: input, heads, memory and output of each step", data, still
-    )
+    label = "A machine at work: input, heads, memory and output of each step"
+    return InteractiveFigure("machine", label, data, still)
 
 
 def delta_rule_steps(
@@ -139,7 +135,6 @@ def delta_rule_steps(
         entries: what the d_v numbers of a value are called.
         read: the name of the key that is read with first.
         written: how many pairs are written first.
-        still: what is shown where no script runs.
 
     Source: equation 24 of Schlag, Irie and Schmidhuber 2021.
     """
@@ -164,6 +159,5 @@ def delta_rule_steps(
         "pairs": pairs, "keys": list(first), "entries": list(map(str, entries)), "read": read,
         "written": written, "strength": 1.0,
     }  # fmt: skip
-    return InteractiveFigure(
-        "delta", "Two memories, a sum and one with the delta rule, pair after pair", data, still
-    )
+    label = "Two memories, a sum and one with the delta rule, pair after pair"
+    return InteractiveFigure("delta", label, data, still)

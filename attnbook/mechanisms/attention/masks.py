@@ -7,9 +7,25 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import pad
 
-from ...validate import check_integer, check_mask, check_values, check_whole, describe, require
+from ...kernels.visible import ALL_BEFORE, Visible
+from ...validate import (
+    check_integer,
+    check_mask,
+    check_values,
+    check_whole,
+    describe,
+    may_look,
+    require,
+)
 
-__all__ = ["causal_mask", "check_reading", "masked_softmax", "padding_mask", "softmax_over_allowed"]
+__all__ = [
+    "causal_mask",
+    "check_reading",
+    "check_visible",
+    "masked_softmax",
+    "padding_mask",
+    "softmax_over_allowed",
+]
 
 
 def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.Tensor:
@@ -124,12 +140,51 @@ def softmax_over_allowed(
     return filled.softmax(dim=-1).masked_fill(~mask, 0.0)
 
 
-def check_reading(
-    query: torch.Tensor, leading: torch.Size, n: int, mask: torch.Tensor | None, num_heads: int
-) -> tuple[torch.Tensor | None, int]:
-    """The mask under which queries ``(…, m, d)`` read a source of n positions, with two dimensions
-    at least, and the number of leading dimensions of the problem; or a ``ValueError``.
+def check_visible(
+    mask: torch.Tensor | None,
+    key_mask: torch.Tensor | None,
+    is_causal: bool,
+    batch: torch.Size,
+    m: int,
+    n: int,
+    num_heads: int | None = None,
+) -> Visible:
+    """What m queries see of n keys, in problems with the leading dimensions ``batch``; a mask may
+    have one dimension more where there are heads. Or a ``ValueError``.
     """
+    with_heads = isinstance(mask, torch.Tensor) and mask.dim() == len(batch) + 3
+    heads = (num_heads,) if num_heads and with_heads else ()
+    check_mask(mask, (*batch, *heads, m, n))
+    if mask is not None and mask.dim() < 2:
+        mask = torch.atleast_2d(mask)
+    if key_mask is not None:
+        check_mask(key_mask, (*batch, n), name="key_mask", axes="(…, keys)", true="is there")
+        if not (may_look(key_mask) and key_mask.all()):
+            key_mask = torch.atleast_2d(key_mask).unsqueeze(-2) if batch else key_mask[None]
+            if with_heads:
+                key_mask = key_mask.unsqueeze(-3)
+            mask = key_mask if mask is None else mask & key_mask
+    if is_causal is False:
+        return Visible(mask)
+    require(is_causal is True, f"is_causal must be True or False, got {describe(is_causal)}")
+    if n < m:
+        raise ValueError(
+            f"key must have at least as many positions as query where is_causal ({m}: the queries "
+            f"are the last of them), got {n}"
+        )
+    return Visible(mask, None if m == n == 1 else ALL_BEFORE)
+
+
+def check_reading(
+    query: torch.Tensor,
+    leading: torch.Size,
+    n: int,
+    mask: torch.Tensor | None,
+    key_mask: torch.Tensor | None,
+    is_causal: bool,
+    num_heads: int,
+) -> Visible:
+    """What queries ``(…, m, d)`` see in heads of a source of n positions, or a ``ValueError``."""
     if n < 1:
         raise ValueError(f"key must have at least one position, got {n}: an empty source")
     batch = query.shape[:-2]
@@ -141,7 +196,5 @@ def check_reading(
                 "query and key must have leading dimensions that broadcast, got "
                 f"{tuple(query.shape[:-2])} and {tuple(leading)}"
             ) from None
-    m = query.shape[-2]
-    with_heads = isinstance(mask, torch.Tensor) and mask.dim() == len(batch) + 3
-    check_mask(mask, (*batch, num_heads, m, n) if with_heads else (*batch, m, n))
-    return mask if mask is None or mask.dim() > 1 else torch.atleast_2d(mask), len(batch)
+    visible = check_visible(mask, key_mask, is_causal, batch, query.shape[-2], n, num_heads)
+    return visible.for_heads(len(batch))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
-from ...kernels.hidden import attend_despite, rows_that_see
 from ...kernels.layers import Dropout, Linear
+from ...kernels.visible import Visible, finish, set_aside, set_aside_query
 from ...validate import (
     check_integer,
     check_maker,
@@ -174,24 +175,27 @@ class MultiHeadAttention(nn.Module):
         key, value = self._check_source(key, value)
         if self.takes_position:
             check_position(position, key.shape[:-2])
-        return self.project_heads(key, value, position)
+        _, key, value, spoiled = set_aside(key, key, value)  # what is not finite
+        source = self.project_heads(key, value, position)
+        return source if spoiled is None else source.with_spoiled(spoiled.source)
 
     def read(
         self,
         x: torch.Tensor,
         *,
         mask: torch.Tensor | None = None,
+        is_causal: bool = False,
         cache: Any = None,
         position: int | torch.Tensor = 0,
         need_weights: bool = False,
     ) -> Read:
         """Attend from positions x ``(…, m, d_model)`` to those of the cache and to x itself, which
-        stands behind them from ``position`` on; mask and weights as in :meth:`forward`.
+        stands behind them from ``position`` on; the rest as in :meth:`forward`.
 
         Args:
             cache: what the call for the positions before returned; None where there are none.
         """
-        return read_source(self, x, mask, cache, position, need_weights)
+        return read_source(self, x, mask, is_causal, cache, position, need_weights)
 
     def forward(
         self,
@@ -200,6 +204,8 @@ class MultiHeadAttention(nn.Module):
         value: torch.Tensor | None = None,
         mask: torch.Tensor | None = None,
         *,
+        key_mask: torch.Tensor | None = None,
+        is_causal: bool = False,
         need_weights: bool = True,
         projected: ProjectedSource | None = None,
         position: int | torch.Tensor = 0,
@@ -212,6 +218,8 @@ class MultiHeadAttention(nn.Module):
             value: ``(…, n, d_value)``; the keys when not given.
             mask: boolean, True = may attend. Broadcastable to ``(…, m, n)``, the same for all
                 heads; or, with one dimension more than that, to ``(…, h, m, n)``.
+            key_mask, is_causal: which keys there are, ``(…, n)``, and whether the queries are the
+                last m of the keys and see none behind them, as in :func:`attnbook.attend`.
             need_weights: when False the m×n matrices are not returned and never stored, as in
                 :func:`attnbook.attend`.
             projected: ``project(key, value)``, instead of key and value.
@@ -225,35 +233,30 @@ class MultiHeadAttention(nn.Module):
             bias; with gradient zero.
         """
         key_position = position if key is None else 0
-        keys, values, mask, leading = self._check(query, key, value, mask, projected, position)
-        m = query.shape[-2]
-
-        def attend(query: torch.Tensor, key: Any, value: Any) -> Attended:
-            source: Any = projected
-            if source is None:
-                source = self.project_heads(key, value, key_position)  # (…, g, n, d_head)
-            heads = self._queries(query, position)  # (…, h, m, d_head)
-            of_heads = mask
-            if mask is not None and 3 <= mask.dim() <= leading + 2:  # the same for all heads
-                of_heads = mask.unsqueeze(-3)  # (…, 1, m, n)
-            context, weights = self.attend_heads(heads, source, of_heads, need_weights)
-            output = self.join(context)  # (…, m, d_model)
-            if getattr(self.output_projection, "bias", True) is not None:
-                some = self.rows_that_see(mask, m, source.length)  # nothing seen: no bias either
-                if some is not None:
-                    some = some.any(-2) if some.dim() > leading + 1 else some  # in any head
-                    output = output.masked_fill(~some.unsqueeze(-1), 0.0)
+        keys, values, visible = self._check(
+            query, key, value, mask, key_mask, is_causal, projected, position
+        )
+        if projected is None:
+            query, keys, values, spoiled = set_aside(query, keys, values)  # what is not finite
+            source: Any = self.project_heads(keys, values, key_position)  # (…, g, n, d_head)
+        else:
+            source = projected
+            query, spoiled = set_aside_query(query, source)
+        heads = self._queries(query, position)  # (…, h, m, d_head)
+        context, weights = self.attend_heads(heads, source, visible, need_weights)
+        output = self.join(context)  # (…, m, d_model)
+        has_bias = getattr(self.output_projection, "bias", True) is not None
+        if spoiled is None and not has_bias:
             return Attended(output, weights)
-
-        if projected is not None or mask is None:
-            return attend(query, keys, values)
-        return attend_despite(attend, query, keys, values, mask)
+        n = source.length if self.window is None else source.key.shape[-2]
+        sees = partial(self.rows_that_see, visible, query.shape[-2], n)  # nothing: no bias either
+        return Attended(*finish(output, weights, spoiled, sees, clear=has_bias, heads=True))
 
     def _check(
-        self, query, key, value, mask, projected, position
-    ) -> tuple[Any, Any, torch.Tensor | None, int]:
-        """What :meth:`forward` was given, or a ``ValueError``: key and value, the mask with what a
-        window hides, and the number of leading dimensions.
+        self, query, key, value, mask, key_mask, is_causal, projected, position
+    ) -> tuple[Any, Any, Visible]:
+        """What :meth:`forward` was given, or a ``ValueError``: key and value, and what is seen of
+        them, in heads.
         """
         check_tensor("query", query, width=self.query_width)
         own = key is None
@@ -268,13 +271,13 @@ class MultiHeadAttention(nn.Module):
             value = key if value is None else value
         if self.rotary is not None or self.window is not None:
             check_position(position, query.shape[:-2])
-        mask, leading = check_reading(query, before, n, mask, self.num_heads)
+        visible = check_reading(query, before, n, mask, key_mask, is_causal, self.num_heads)
         if self.window is not None and projected is not None:
             projected.check_end(position, query.shape[-2])
-            mask = projected.visible(mask, query.shape[-2])
+            visible = projected.visible(visible, query.shape[-2])
         elif self.window is not None:
-            mask = self.window.band(mask, query, n, position, own)
-        return key, value, mask, leading
+            visible = self.window.band(visible, query, n, position, own)
+        return key, value, visible
 
     def _check_source(self, key, value) -> tuple[torch.Tensor, torch.Tensor]:
         """A source ``(…, n, d_key)`` and its value, the key when not given, or a ``ValueError``."""
@@ -330,10 +333,10 @@ class MultiHeadAttention(nn.Module):
         return source if self.window is None else self.window.roll(source, position)
 
     def attend_heads(
-        self, query: torch.Tensor, source: Any, mask: torch.Tensor | None, need_weights: bool
+        self, query: torch.Tensor, source: Any, visible: Visible, need_weights: bool
     ) -> Attended:
-        """Attend in all heads: query ``(…, h, m, d_head)``, a mask broadcastable to
-        ``(…, h, m, n)`` → context ``(…, h, m, d_head_value)``.
+        """Attend in all heads: query ``(…, h, m, d_head)``, and what of ``(…, h, m, n)`` is visible
+        → context ``(…, h, m, d_head_value)``.
         """
         score, stored, scored = self.score, need_weights, source.scored
         if scored is None:
@@ -342,7 +345,7 @@ class MultiHeadAttention(nn.Module):
             score, stored = self.window.near_sinks(score, source), True
         sink = None if self.sink is None else self.sink.unsqueeze(-1)  # (h, 1)
         context, weights = attend_in_groups(
-            score, query, scored, source.value, mask, stored, self.dropout, sink
+            score, query, scored, source.value, visible, stored, self.dropout, sink
         )
         return Attended(context, weights if need_weights else None)
 
@@ -352,15 +355,18 @@ class MultiHeadAttention(nn.Module):
         """
         return self.output_projection(context.transpose(-3, -2).flatten(-2))  # side by side, W_o
 
-    def rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
-        """Which of m queries attend to anything under a mask ``(…, m, n)``: ``(…, m)``, or None
-        where all do. The dimension of the heads, if the mask has one, stays.
+    def rows_that_see(
+        self, visible: Visible, m: int, n: int, positions: torch.Tensor | None = None
+    ) -> torch.Tensor | None:
+        """Which of m queries attend to any of these ``positions (…, 1, n)``, or to anything at all:
+        ``(…, h, m)``, or None where all do.
         """
-        return rows_that_see(mask)
+        return visible.rows(m, n, positions)
 
 
 def split_heads(projected: torch.Tensor, num_heads: int) -> torch.Tensor:
     """``(…, n, h·w)`` → ``(…, h, n, w)``: cut every row into heads, then let the heads be a batch
     dimension.
     """
-    return projected.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+    width = projected.shape[-1] // num_heads
+    return projected.view(*projected.shape[:-1], num_heads, width).transpose(-3, -2)

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
 
 from ...kernels.double_backward import is_wanted
 from ...kernels.fused import fused_attention, has_fused_kernel
-from ...kernels.hidden import attend_despite
 from ...kernels.streaming import check_projected_width, stream_attention
-from ...validate import (
-    check_dtypes,
-    check_mask,
-    check_value,
-    common_shape,
-    is_transforming,
-    require,
-)
+from ...kernels.visible import Visible, finish, set_aside
+from ...validate import check_dtypes, check_value, common_shape, is_transforming
 from ..scores.base import Score, check_score
-from .masks import check_sink, softmax_over_allowed
+from .masks import check_sink, check_visible, softmax_over_allowed
 
 __all__ = ["STORED_WEIGHTS", "Attended", "attend", "attend_in_groups", "attend_unchecked"]
 
@@ -46,6 +40,8 @@ def attend(
     value: torch.Tensor | None = None,
     mask: torch.Tensor | None = None,
     *,
+    key_mask: torch.Tensor | None = None,
+    is_causal: bool = False,
     need_weights: bool = True,
     projected_keys: torch.Tensor | None = None,
     dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
@@ -64,7 +60,11 @@ def attend(
         mask: boolean, broadcastable to ``(…, m, n)``; True = may attend. A query that may attend to
             nothing gets zero weights and a zero context, with zero gradients. What a query may not
             attend to has no influence on it, in value or gradient, even if it is NaN or infinite;
-            on a GPU and under a compiler that holds for what no query may attend to, as padding.
+            one that sees a number that is not finite gets NaN.
+        key_mask: which keys there are, boolean, ``(…, n)``, as :func:`padding_mask` makes it.
+        is_causal: whether the queries are the last m of the n keys and see themselves and those
+            before. Together with the masks: what all of them allow. Other than
+            :func:`causal_mask` it needs no m×n matrix.
         need_weights: when False the weights are not returned and no matrix of m×n is stored: memory
             grows with m + n (and with the mask you give), but for a constant of a few MB, see
             :data:`STORED_WEIGHTS`. The context is the same up to rounding. A score that is an inner
@@ -87,10 +87,10 @@ def attend(
         :class:`Attended`: context and weights.
     """
     check_score(score).check(query, key)
-    require(
-        key.shape[-2] >= 1,
-        f"key must have at least one position, got shape {tuple(key.shape)}: an empty source",
-    )
+    if key.shape[-2] < 1:
+        raise ValueError(
+            f"key must have at least one position, got shape {tuple(key.shape)}: an empty source"
+        )
     value = key if value is None else check_value(value, key)
     batch = query.shape[:-2]
     if not batch == key.shape[:-2] == value.shape[:-2]:
@@ -101,21 +101,21 @@ def attend(
                 "query, key and value must have leading dimensions that broadcast, got shapes "
                 f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
             ) from None
-    check_mask(mask, (*batch, query.shape[-2], key.shape[-2]))
+    visible = check_visible(mask, key_mask, is_causal, batch, query.shape[-2], key.shape[-2])
     if sink is not None:
         check_sink(sink, (*batch, query.shape[-2]))
+    source = key
     if projected_keys is not None:
         score.check_projected(key, projected_keys)
-    check_dtypes(query, key if projected_keys is None else projected_keys, value)
-
-    def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
-        projected = score.project_keys(key) if projected_keys is None else key
-        return attend_unchecked(score, query, projected, value, mask, need_weights, dropout, sink)
-
-    source = key if projected_keys is None else projected_keys
-    if mask is None:
-        return run(query, source, value)
-    return attend_despite(run, query, source, value, mask)
+        source = projected_keys
+    check_dtypes(query, source, value)
+    query, source, value, spoiled = set_aside(query, source, value)
+    projected = score.project_keys(source) if projected_keys is None else source
+    found = attend_unchecked(score, query, projected, value, visible, need_weights, dropout, sink)
+    if spoiled is None:
+        return found
+    sees = partial(visible.rows, query.shape[-2], key.shape[-2])
+    return Attended(*finish(*found, spoiled, sees))
 
 
 def attend_unchecked(
@@ -123,7 +123,7 @@ def attend_unchecked(
     query: torch.Tensor,
     projected_keys: torch.Tensor,
     value: torch.Tensor,
-    mask: torch.Tensor | None,
+    visible: Visible,
     need_weights: bool,
     dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
     sink: torch.Tensor | None = None,
@@ -135,7 +135,7 @@ def attend_unchecked(
     # neither be differentiated twice nor be transformed.
     plain = not (need_weights or is_wanted() or is_transforming()) and dropout is None
     if plain and sink is None:  # such a kernel may shift all scores of a row
-        context = score.shortcut("fused_attention")(query, projected_keys, value, mask)
+        context = score.shortcut("fused_attention")(query, projected_keys, value, visible)
         if context is not None:
             return Attended(context, None)
     if plain and query.shape[-2] != 1:
@@ -148,13 +148,14 @@ def attend_unchecked(
         if product is not None and (large or fits):
             transformed, scale = product
             check_projected_width(transformed.shape[-1], projected_keys)
-            context = fused_attention(transformed, projected_keys, value, mask, scale, sink)
+            context = fused_attention(transformed, projected_keys, value, visible, scale, sink)
             return Attended(context, None)
         if large:
-            context = stream_attention(score, query, projected_keys, value, mask, sink=sink)
+            context = stream_attention(score, query, projected_keys, value, visible, sink=sink)
             return Attended(context, None)
     # scores of half precision are kept in float32
     scores = score.compare(query, projected_keys)
+    mask = visible.matrix(query.shape[-2], projected_keys.shape[-2], query.device)
     weights = softmax_over_allowed(scores, mask, sink).to(value.dtype)
     context = (weights if dropout is None else dropout(weights)) @ value
     return Attended(context, weights if need_weights else None)
@@ -165,7 +166,7 @@ def attend_in_groups(
     query: torch.Tensor,
     projected_keys: torch.Tensor,
     value: torch.Tensor,
-    mask: torch.Tensor | None,
+    visible: Visible,
     need_weights: bool,
     dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
     sink: torch.Tensor | None = None,
@@ -179,31 +180,33 @@ def attend_in_groups(
     Args:
         query: ``(…, h, m, d)``.
         projected_keys, value: ``(…, g, n, d)`` and ``(…, g, n, d_v)``; g divides h.
-        mask: broadcastable to ``(…, h, m, n)``, with two dimensions at least.
+        visible: in heads, ``(…, h, m, n)``.
         sink: broadcastable to ``(…, h, m)``, with two dimensions at least.
 
     Returns:
         ``context (…, h, m, d_v)`` and ``weights (…, h, m, n)`` or None.
     """
     m, shared = query.shape[-2], query.shape[-3] // projected_keys.shape[-3]
-    if shared > 1 and score.counts_positions:
-        # it has to see where a query stands, and in which head
+    if shared > 1 and m == 1 and visible.reach is not None:
+        visible = Visible(visible.matrix(m, projected_keys.shape[-2], query.device))
+    if shared > 1 and (score.counts_positions or visible.reach is not None):
+        # a score, or a rule, has to see where a query stands, and in which head
         projected_keys, value = (t.repeat_interleave(shared, -3) for t in (projected_keys, value))
         shared = 1
     if shared == 1:
         return attend_unchecked(
-            score, query, projected_keys, value, mask, need_weights, dropout, sink
+            score, query, projected_keys, value, visible, need_weights, dropout, sink
         )
     if sink is not None:
         sink = sink.expand(*sink.shape[:-2], query.shape[-3], m)
         sink = sink.unflatten(-2, (-1, shared)).flatten(-2)  # (…, g, h/g · m)
     query = query.unflatten(-3, (-1, shared)).flatten(-3, -2)  # (…, g, h/g · m, d)
-    if mask is not None:
-        mask = _for_groups(mask, shared, m)
+    if visible.mask is not None:
+        visible = Visible(_for_groups(visible.mask, shared, m))
     # of a step in decoding the weights are few, and quicker stored than not
     stored = need_weights or (m == 1 and query.device.type == "cpu")
     context, weights = attend_unchecked(
-        score, query, projected_keys, value, mask, stored, dropout, sink
+        score, query, projected_keys, value, visible, stored, dropout, sink
     )
 
     def of_heads(t: torch.Tensor) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from ...kernels.visible import Visible
 from ...validate import check_choice, check_integer, common_shape, require
 from ..caches.key_value import ProjectedSource
 from .masks import softmax_over_allowed
@@ -154,11 +155,7 @@ class SynthesizerAttention(MultiHeadAttention):
         return ProjectedSource(values[..., :0], values)
 
     def attend_heads(
-        self,
-        query: torch.Tensor,
-        source: ProjectedSource,
-        mask: torch.Tensor | None,
-        need_weights: bool,
+        self, query: torch.Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         m, n = query.shape[-2], source.value.shape[-2]
         require(
@@ -173,6 +170,7 @@ class SynthesizerAttention(MultiHeadAttention):
             share = None if self.share is None else self.share.sigmoid()
             scores = compared + scores if share is None else (1 - share) * compared + share * scores
         batch = common_shape(query.shape[:-2], scores.shape[:-2], source.value.shape[:-2])
+        mask = visible.matrix(m, n, query.device)
         weights = softmax_over_allowed(scores.expand(*batch, m, n), mask).to(source.value.dtype)
         dropped = weights if self.dropout is None else self.dropout(weights)
         return Attended(dropped @ source.value, weights if need_weights else None)

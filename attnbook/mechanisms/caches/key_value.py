@@ -6,9 +6,52 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...validate import check_integer
+from ...validate import check_integer, is_transforming
 
-__all__ = ["ProjectedSource", "Read", "positions_of", "read_source"]
+__all__ = ["ProjectedSource", "Read", "append_rows", "positions_of", "read_source"]
+
+
+class _Buffer:
+    """Room for more rows than there are: ``rows (…, capacity, d)``, ``used`` of them written."""
+
+    def __init__(self, rows: torch.Tensor, used: int) -> None:
+        self.rows, self.used = rows, used
+
+
+def append_rows(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    """``[old; new]``, ``(…, n, d)`` and ``(…, m, d)``, as the cache of a decoder grows.
+
+    Without gradients ``new`` is written behind ``old`` where that ends in a buffer with room, which
+    doubles when it is full, so that a step costs no copy of all before it. What was returned once
+    does not change: rows are written behind it alone, and only the first to go on from it finds
+    room there; another continuation gets a buffer of its own.
+    """
+    n, end = old.shape[-2], old.shape[-2] + new.shape[-2]
+    if (
+        (torch.is_grad_enabled() and (old.requires_grad or new.requires_grad))
+        or torch.compiler.is_compiling()
+        or is_transforming()
+        or not type(old) is type(new) is torch.Tensor
+        or (old.dtype, old.device) != (new.dtype, new.device)
+        or old.shape[:-2] != new.shape[:-2]
+    ):
+        return torch.cat([old, new], dim=-2)
+    buffer = getattr(old, "_buffer", None)
+    if (
+        buffer is None
+        or buffer.used != n
+        or buffer.rows.shape[-2] < end
+        or buffer.rows.is_inference() != torch.is_inference_mode_enabled()
+    ):
+        rows = old.new_empty(*old.shape[:-2], max(64, 2 * end), old.shape[-1])
+        rows[..., :n, :] = old
+        buffer = _Buffer(rows, n)
+    buffer.rows[..., n:end, :] = new
+    buffer.used = end
+    # a tensor with versions of its own: what autograd keeps of it is not overwritten
+    joined = buffer.rows.data[..., :end, :]
+    joined._buffer = buffer  # type: ignore[attr-defined]
+    return joined
 
 
 class ProjectedSource(NamedTuple):
@@ -19,11 +62,14 @@ class ProjectedSource(NamedTuple):
     many as heads of queries or fewer, and ``scored``, what the score makes of the keys, or None
     where it takes them as they are, or where that depends on where in the source a key stands
     (``counts_positions``), which the next :meth:`extend` would change: then it is made when the
-    source is read. Keys that are rotated have been so by their positions."""
+    source is read. Keys that are rotated have been so by their positions. ``spoiled (…, n)`` says
+    which positions came with numbers that are not finite and were projected as zeros; None: none.
+    """
 
     key: torch.Tensor
     value: torch.Tensor
     scored: torch.Tensor | None = None
+    spoiled: torch.Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -32,16 +78,30 @@ class ProjectedSource(NamedTuple):
 
     def extend(self, more: ProjectedSource) -> ProjectedSource:
         """The source with further positions at its end: the cache of a decoder, one step on."""
-        key, value = (torch.cat(pair, dim=-2) for pair in zip(self[:2], more[:2]))
-        if self.scored is None or more.scored is None:
-            return ProjectedSource(key, value)
-        return ProjectedSource(key, value, torch.cat([self.scored, more.scored], dim=-2))
+        key, value = (append_rows(*pair) for pair in zip(self[:2], more[:2]))
+        scored = spoiled = None
+        if self.scored is not None and more.scored is not None:
+            scored = append_rows(self.scored, more.scored)
+        if self.spoiled is not None or more.spoiled is not None:
+            spoiled = torch.cat([self.which_spoiled(), more.which_spoiled()], dim=-1)
+        return ProjectedSource(key, value, scored, spoiled)
 
     def cut(self, number: int) -> ProjectedSource:
         """The source without its last ``number`` positions: what was read in vain is taken back."""
         kept = self.length - check_integer("number", number, 0, self.length)
         scored = None if self.scored is None else self.scored[..., :kept, :]
-        return ProjectedSource(self.key[..., :kept, :], self.value[..., :kept, :], scored)
+        spoiled = None if self.spoiled is None else self.spoiled[..., :kept]
+        return ProjectedSource(self.key[..., :kept, :], self.value[..., :kept, :], scored, spoiled)
+
+    def with_spoiled(self, spoiled: torch.Tensor) -> ProjectedSource:
+        """The source with what is known of its positions."""
+        return self._replace(spoiled=spoiled)
+
+    def which_spoiled(self) -> torch.Tensor:
+        """:attr:`spoiled`, written out."""
+        if self.spoiled is not None:
+            return self.spoiled
+        return self.key.new_zeros(*self.key.shape[:-3], self.key.shape[-2], dtype=torch.bool)
 
 
 class Read(NamedTuple):
@@ -58,6 +118,7 @@ def read_source(
     attention: Any,
     x: torch.Tensor,
     mask: torch.Tensor | None,
+    is_causal: bool,
     cache: Any,
     position: int | torch.Tensor,
     need_weights: bool,
@@ -67,7 +128,12 @@ def read_source(
     if cache is not None:
         source = cache.extend(source)
     context, weights = attention(
-        x, mask=mask, projected=source, need_weights=need_weights, position=position
+        x,
+        mask=mask,
+        is_causal=is_causal,
+        projected=source,
+        need_weights=need_weights,
+        position=position,
     )
     return Read(context, source, weights)
 

@@ -9,11 +9,12 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from ...kernels.visible import Visible
 from ...validate import check_integer, may_look, require
 from ..scores.base import Score
 from .key_value import ProjectedSource, positions_of
 
-__all__ = ["NearSinks", "RollingSource", "SlidingWindow", "join_masks", "sliding_window_mask"]
+__all__ = ["NearSinks", "RollingSource", "SlidingWindow", "sliding_window_mask"]
 
 
 def sliding_window_mask(
@@ -63,13 +64,12 @@ def _visible(query: torch.Tensor, key: torch.Tensor, window: int, sinks: int) ->
     return (distance >= 0) & ((distance < window) | (key < sinks).unsqueeze(-2))
 
 
-def join_masks(mask: torch.Tensor | None, seen: torch.Tensor) -> torch.Tensor:
-    """A mask, of all heads or of each, and what a window lets be seen, ``(…, m, n)``."""
-    if mask is None:
-        return seen
-    if seen.dim() == 3 and mask.dim() == 4:  # texts differ, and so do heads
+def _joined(visible: Visible, seen: torch.Tensor, m: int, n: int) -> Visible:
+    """What is visible, in heads, of what a window lets be seen, ``(m, n)`` or ``(batch, m, n)``."""
+    if seen.dim() == 3:  # texts differ
         seen = seen.unsqueeze(-3)
-    return mask & seen
+    mask = visible.matrix(m, n, seen.device)
+    return Visible(seen if mask is None else mask & seen)
 
 
 class SlidingWindow(nn.Module):
@@ -138,23 +138,20 @@ class SlidingWindow(nn.Module):
             )
 
     def band(
-        self,
-        mask: torch.Tensor | None,
-        query: torch.Tensor,
-        n: int,
-        position: int | torch.Tensor,
-        own: bool,
-    ) -> torch.Tensor:
-        """A mask, with who of queries ``(…, m, d)`` that begin at ``position``, one number or one
-        for each row of the batch, sees whom of n keys: these begin there too if they are the
-        queries' ``own``, else at 0.
+        self, visible: Visible, query: torch.Tensor, n: int, position: int | torch.Tensor, own: bool
+    ) -> Visible:
+        """What queries ``(…, m, d)`` that begin at ``position``, one number or one for each row of
+        the batch, see of n keys: these begin there too if they are the queries' ``own``, else at 0.
         """
-        at = torch.arange(query.shape[-2], device=query.device)
-        if not (own and self.sinks == 0):  # else no place counts, only how far apart they are
-            rows = isinstance(position, torch.Tensor)
-            at = at + (position.to(at.device)[:, None] if rows else position)
+        m = query.shape[-2]
+        if self.sinks == 0 and own:  # only how far apart they are counts
+            return Visible(visible.mask, self.size)
+        rows = (
+            position.to(query.device)[:, None] if isinstance(position, torch.Tensor) else position
+        )
+        at = torch.arange(m, device=query.device) + rows
         keys = at if own else torch.arange(n, device=query.device)
-        return join_masks(mask, self.visible(at, keys))
+        return _joined(visible, self.visible(at, keys), m, n)
 
     def roll(self, source: ProjectedSource, position: int | torch.Tensor) -> RollingSource:
         """The cache of a source that was projected, the first of its positions standing at
@@ -199,7 +196,8 @@ class RollingSource(ProjectedSource):
     def map_rows(self, function: Callable[[torch.Tensor], torch.Tensor]) -> RollingSource:
         """The cache of other texts: ``function`` chooses, repeats or reorders rows of a batch."""
         scored = None if self.scored is None else function(self.scored)
-        made = RollingSource(function(self.key), function(self.value), scored)
+        spoiled = None if self.spoiled is None else function(self.spoiled)
+        made = RollingSource(function(self.key), function(self.value), scored, spoiled)
         vars(made).update(vars(self))
         if self.position.dim() == 2:
             made.position = function(self.position)
@@ -242,8 +240,11 @@ class RollingSource(ProjectedSource):
         scored = None
         if self.scored is not None and more.scored is not None:
             scored = rolled(self.scored, more.scored, -2)
+        spoiled = None
+        if self.spoiled is not None or more.spoiled is not None:
+            spoiled = rolled(self.which_spoiled(), more.which_spoiled(), -1)
         made = RollingSource(
-            rolled(self.key, more.key, -2), rolled(self.value, more.value, -2), scored
+            rolled(self.key, more.key, -2), rolled(self.value, more.value, -2), scored, spoiled
         )
         made.window = self.window
         # A sink may have come with the new positions.
@@ -260,11 +261,17 @@ class RollingSource(ProjectedSource):
         check_integer("number", number, 0, self.fresh)
         kept = self.key.shape[-2] - number
         scored = None if self.scored is None else self.scored[..., :kept, :]
-        made = RollingSource(self.key[..., :kept, :], self.value[..., :kept, :], scored)
+        spoiled = None if self.spoiled is None else self.spoiled[..., :kept]
+        made = RollingSource(self.key[..., :kept, :], self.value[..., :kept, :], scored, spoiled)
         made.window, made.head = self.window, min(self.head, kept)
         made.position, made.index = self.position[..., :kept], self.index[:kept]
         made.total, made.fresh = self.total - number, self.fresh - number
         made.end = None if self.end is None else self.end - number
+        return made
+
+    def with_spoiled(self, spoiled: torch.Tensor) -> RollingSource:
+        made = RollingSource(*self[:3], spoiled)
+        vars(made).update(vars(self))
         return made
 
     def check_end(self, position: int | torch.Tensor, m: int) -> None:
@@ -276,17 +283,19 @@ class RollingSource(ProjectedSource):
                 f"position {self.end}, got {position!r}",
             )
 
-    def visible(self, mask: torch.Tensor | None, m: int) -> torch.Tensor | None:
-        """Which keys the last m positions see, ``(…, m, n)`` for the n that are kept: those in the
-        window, and of them those that a mask over all positions allows. None: all.
+    def visible(self, visible: Visible, m: int) -> Visible:
+        """What the last m positions see of the n that are kept: those in the window, and of them
+        those that are ``visible`` of all positions so far.
         """
-        kept = self.key.shape[-2]
+        kept, mask = self.key.shape[-2], visible.mask
         if mask is not None and mask.shape[-1] > 1 and kept < self.total:
             mask = mask.index_select(-1, self.index)
         if m == 1 and self.end is not None and kept <= self.window.last + 1:
-            return mask  # nothing else was kept
+            return Visible(mask)  # nothing else was kept
+        if self.window.sinks == 0 and self.end is not None:
+            return Visible(mask, self.window.size)
         seen = self.window.visible(self.position[..., -m:], self.position)
-        return join_masks(mask, seen)
+        return _joined(Visible(mask), seen, m, kept)
 
 
 class NearSinks(Score):

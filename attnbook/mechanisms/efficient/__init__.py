@@ -1,31 +1,16 @@
 """Attention to fewer keys: windows, blocks, sparse patterns, compressed keys, Linformer,
 latent keys."""
 
-from .block_patterns import bigbird_mask, receptive_field
-from .compressed import LengthProjection, LinformerAttention, MemoryCompressedAttention
-from .latent import LatentAttention, LatentSource, cache_bytes
-from .local import (
-    PredictedPosition,
-    WindowedSource,
-    attend_window,
-    monotonic_position,
-    window_index,
-)
-from .local_blocks import LocalAttention
+from . import block_patterns, compressed, latent, local, local_blocks
+from .block_patterns import *  # noqa: F403
+from .compressed import *  # noqa: F403
+from .latent import *  # noqa: F403
+from .local import *  # noqa: F403
+from .local_blocks import *  # noqa: F403
 
-__all__ = [
-    "LatentAttention",
-    "LatentSource",
-    "LengthProjection",
-    "LinformerAttention",
-    "LocalAttention",
-    "MemoryCompressedAttention",
-    "PredictedPosition",
-    "WindowedSource",
-    "attend_window",
-    "bigbird_mask",
-    "cache_bytes",
-    "monotonic_position",
-    "receptive_field",
-    "window_index",
-]
+__all__ = []
+__all__ += block_patterns.__all__
+__all__ += compressed.__all__
+__all__ += latent.__all__
+__all__ += local.__all__
+__all__ += local_blocks.__all__

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...kernels.hidden import rows_that_see
+from ...kernels.visible import Visible
 from ...validate import check_choice, check_integer, require
 from ..attention.multi_head import MultiHeadAttention, split_heads
 from ..attention.soft_attention import Attended, attend_unchecked
@@ -27,13 +27,15 @@ class CompressedSource(NamedTuple):
 
     ``key``, ``value`` ``(…, h, c, d_head)`` of the c stretches that are compressed already;
     ``waiting``, the keys and values ``(…, h, w, d_head)`` of the positions from the next stretch
-    on; ``length``, the number of positions n; ``layer``, which compresses."""
+    on; ``length``, the number of positions n; ``layer``, which compresses; ``spoiled (…, n)``, as
+    of any source."""
 
     key: torch.Tensor
     value: torch.Tensor
     waiting: tuple[torch.Tensor, torch.Tensor]
     length: int
     layer: MemoryCompressedAttention
+    spoiled: torch.Tensor | None = None
 
     def extend(self, more: CompressedSource) -> CompressedSource:
         """The text with further positions at its end, just projected: the cache of a decoder, one
@@ -41,7 +43,22 @@ class CompressedSource(NamedTuple):
         """
         settled = self.settled()
         waiting = tuple(torch.cat([a, b], dim=-2) for a, b in zip(settled.waiting, more.waiting))
-        return settled._replace(waiting=waiting, length=settled.length + more.length)
+        spoiled = None
+        if self.spoiled is not None or more.spoiled is not None:
+            spoiled = torch.cat([self.which_spoiled(), more.which_spoiled()], dim=-1)
+        return settled._replace(
+            waiting=waiting, length=settled.length + more.length, spoiled=spoiled
+        )
+
+    def with_spoiled(self, spoiled: torch.Tensor) -> CompressedSource:
+        """The source with what is known of its positions."""
+        return self._replace(spoiled=spoiled)
+
+    def which_spoiled(self) -> torch.Tensor:
+        """:attr:`spoiled`, written out."""
+        if self.spoiled is not None:
+            return self.spoiled
+        return self.key.new_zeros(*self.key.shape[:-3], self.length, dtype=torch.bool)
 
     def settled(self) -> CompressedSource:
         """The same text with every stretch compressed that is complete."""
@@ -81,7 +98,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
     nobody.
 
     Args:
-        d_model, num_heads, d_head, d_head_value, score, bias, dropout: as in
+        d_model, num_heads, d_head, score, bias, dropout: as in
             :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
         kernel_size, stride: w and s ≤ w.
 
@@ -99,20 +116,11 @@ class MemoryCompressedAttention(MultiHeadAttention):
         kernel_size: int = 3,
         stride: int = 3,
         d_head: int | None = None,
-        d_head_value: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
         score: Score | None = None,
     ) -> None:
-        super().__init__(
-            d_model,
-            num_heads,
-            d_head=d_head,
-            d_head_value=d_head_value,
-            bias=bias,
-            dropout=dropout,
-            score=score,
-        )
+        super().__init__(d_model, num_heads, d_head=d_head, bias=bias, dropout=dropout, score=score)
         self.kernel_size = check_integer("kernel_size", kernel_size)
         self.stride = check_integer("stride", stride)
         require(
@@ -139,18 +147,15 @@ class MemoryCompressedAttention(MultiHeadAttention):
         )
 
     def attend_heads(
-        self,
-        query: torch.Tensor,
-        source: CompressedSource,
-        mask: torch.Tensor | None,
-        need_weights: bool,
+        self, query: torch.Tensor, source: CompressedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         source = source.settled()
         if source.key.shape[-2] == 0:
             batch = torch.broadcast_shapes(query.shape[:-2], source.value.shape[:-2])
             nothing = source.value.new_zeros(*batch, query.shape[-2], source.value.shape[-1])
             return Attended(nothing, nothing[..., :0] if need_weights else None)
-        allowed, scored = self._over_stretches(mask), self.score.project_keys(source.key)
+        allowed = self._visible_stretches(visible, query.shape[-2], source.length)
+        scored = self.score.project_keys(source.key)
         return attend_unchecked(
             self.score, query, scored, source.value, allowed, need_weights, self.dropout
         )
@@ -163,19 +168,26 @@ class MemoryCompressedAttention(MultiHeadAttention):
             return mask
         return mask.unfold(-1, self.kernel_size, self.stride).all(-1)
 
-    def rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
-        if self.stretches(n) == 0:
+    def _visible_stretches(self, visible: Visible, m: int, n: int) -> Visible:
+        mask = visible.matrix(m, n, self.output_projection.weight.device)
+        return Visible(self._over_stretches(mask))
+
+    def rows_that_see(
+        self, visible: Visible, m: int, n: int, positions: torch.Tensor | None = None
+    ) -> torch.Tensor | None:
+        stretches = self.stretches(n)
+        if stretches == 0:
             return torch.zeros(m, dtype=torch.bool, device=self.output_projection.weight.device)
-        return rows_that_see(self._over_stretches(mask))
+        if positions is not None:
+            positions = positions.unfold(-1, self.kernel_size, self.stride).any(-1)
+        return self._visible_stretches(visible, m, n).rows(m, stretches, positions)
 
 
 def _convolve(layer: nn.Conv1d, heads: torch.Tensor) -> torch.Tensor:
     """``(…, h, n, w)`` → ``(…, h, c, w)``, with the heads side by side in the convolution."""
     *batch, h, n, w = heads.shape
-    compressed = layer(
-        heads.transpose(-3, -2).reshape(-1, n, h * w).transpose(1, 2)
-    )  # (batch, h·w, c)
-    return compressed.transpose(1, 2).reshape(*batch, compressed.shape[-1], h, w).transpose(-3, -2)
+    compressed = layer(heads.transpose(-3, -2).reshape(-1, n, h * w).mT)  # (batch, h·w, c)
+    return compressed.mT.reshape(*batch, compressed.shape[-1], h, w).transpose(-3, -2)
 
 
 class LengthProjection(nn.Module):
@@ -221,8 +233,7 @@ class _FixedSource(ProjectedSource):
     def extend(self, more: ProjectedSource) -> ProjectedSource:
         raise ValueError(
             "a cache cannot be extended with LinformerAttention: its projection mixes all "
-            "positions, the later ones "
-            "too. It is for encoders"
+            "positions, the later ones too. It is for encoders"
         )
 
 
@@ -238,8 +249,8 @@ class LinformerAttention(MultiHeadAttention):
     enter a mixture.
 
     Args:
-        d_model, num_heads, d_query, d_key, d_value, d_head, d_head_value, score, bias, dropout: as
-            in :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
+        d_model, num_heads, d_head, d_head_value, bias, dropout: as in
+            :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
         length: the largest n.
         rank: k.
         sharing: ``"none"``: an E_i and an F_i for each head; ``"headwise"``: one E and one F;
@@ -251,11 +262,6 @@ class LinformerAttention(MultiHeadAttention):
     Shapes: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention` with n ≤
     ``length``; mask broadcastable to ``(…, 1, n)``, the same for all queries; weights
     ``(…, h, m, k)`` over the mixtures.
-
-    Raises:
-        ValueError: as :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`; for a
-            mask that differs between queries, more positions than ``length``, an unknown
-            ``sharing``, a ``rank`` above ``length``, a ``projection`` for another number of heads.
 
     Source: Wang et al. 2020, equation 7 and section 4.
     """
@@ -269,36 +275,21 @@ class LinformerAttention(MultiHeadAttention):
         rank: int | None = None,
         sharing: str = "headwise",
         projection: LengthProjection | None = None,
-        d_query: int | None = None,
-        d_key: int | None = None,
-        d_value: int | None = None,
         d_head: int | None = None,
         d_head_value: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
-        score: Score | None = None,
     ) -> None:
         super().__init__(
-            d_model,
-            num_heads,
-            d_query=d_query,
-            d_key=d_key,
-            d_value=d_value,
-            d_head=d_head,
-            d_head_value=d_head_value,
-            bias=bias,
-            dropout=dropout,
-            score=score,
+            d_model, num_heads, d_head=d_head, d_head_value=d_head_value, bias=bias, dropout=dropout
         )
         check_choice("sharing", sharing, ("none", "headwise", "key-value"))
         if projection is None:
             each = num_heads if sharing == "none" else None
             length, rank = check_integer("length", length), check_integer("rank", rank)
-            self.key_mixture = LengthProjection(length, rank, each)  # E
-            # F
-            self.value_mixture = (
-                self.key_mixture if sharing == "key-value" else LengthProjection(length, rank, each)
-            )
+            self.key_mixture = self.value_mixture = LengthProjection(length, rank, each)  # E
+            if sharing != "key-value":
+                self.value_mixture = LengthProjection(length, rank, each)  # F
         else:
             require(
                 isinstance(projection, LengthProjection) and length is None and rank is None,
@@ -320,24 +311,23 @@ class LinformerAttention(MultiHeadAttention):
         return _FixedSource(source.key, source.value)
 
     def attend_heads(
-        self,
-        query: torch.Tensor,
-        source: ProjectedSource,
-        mask: torch.Tensor | None,
-        need_weights: bool,
+        self, query: torch.Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         key, value = source.key, source.value
+        mask = visible.matrix(query.shape[-2], source.length, query.device)
         if mask is not None:
             require(
                 mask.shape[-2] == 1,
                 f"mask must be the same for all queries, (…, 1, n), got shape {tuple(mask.shape)}: "
                 "LinformerAttention mixes all positions before a query sees them, so that a "
-                "causal mask could not keep the later "
-                "ones out",
+                "causal mask could not keep the later ones out",
             )
             nothing = ~mask.transpose(-1, -2)  # (…, n, 1)
             key, value = key.masked_fill(nothing, 0.0), value.masked_fill(nothing, 0.0)
             # a row sees everything or, where there is nothing, nothing
             mask = mask.any(-1, keepdim=True)
         scored, value = self.score.project_keys(self.key_mixture(key)), self.value_mixture(value)
-        return attend_unchecked(self.score, query, scored, value, mask, need_weights, self.dropout)
+        visible = Visible(mask)
+        return attend_unchecked(
+            self.score, query, scored, value, visible, need_weights, self.dropout
+        )

@@ -4,18 +4,19 @@ position, and a cache holds that vector alone.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import nn
 
-from ...kernels.hidden import attend_despite
 from ...kernels.layers import Linear
+from ...kernels.visible import finish, set_aside, set_aside_query
 from ...validate import check_integer, check_position, check_tensor, describe, require
 from ..attention.masks import check_reading
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.soft_attention import Attended, attend_in_groups, attend_unchecked
-from ..caches.key_value import Read, positions_of, read_source
+from ..caches.key_value import Read, append_rows, positions_of, read_source
 from ..layers.norms import RMSNorm
 from ..scores.base import ScaledDotScore
 from ..scores.functions import DotScore
@@ -28,9 +29,11 @@ __all__ = ["LatentAttention", "LatentSource", "cache_bytes"]
 
 class LatentSource(NamedTuple):
     """What a :class:`LatentAttention` caches: ``compressed (…, n, d_latent + d_rotary)``, of each
-    position its latent vector c and behind it the rotated key that all heads share."""
+    position its latent vector c and behind it the rotated key that all heads share; ``spoiled
+    (…, n)`` as of a :class:`~attnbook.mechanisms.caches.key_value.ProjectedSource`."""
 
     compressed: torch.Tensor
+    spoiled: torch.Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -39,12 +42,22 @@ class LatentSource(NamedTuple):
 
     def extend(self, more: LatentSource) -> LatentSource:
         """The source with further positions at its end: the cache of a decoder, one step on."""
-        return LatentSource(torch.cat([self.compressed, more.compressed], dim=-2))
+        spoiled = None
+        if self.spoiled is not None or more.spoiled is not None:
+            spoiled = torch.cat([self.which_spoiled(), more.which_spoiled()], dim=-1)
+        return LatentSource(append_rows(self.compressed, more.compressed), spoiled)
+
+    def which_spoiled(self) -> torch.Tensor:
+        """:attr:`spoiled`, written out."""
+        if self.spoiled is not None:
+            return self.spoiled
+        return self.compressed.new_zeros(self.compressed.shape[:-1], dtype=torch.bool)
 
     def cut(self, number: int) -> LatentSource:
         """The source without its last ``number`` positions: what was read in vain is taken back."""
         kept = self.length - check_integer("number", number, 0, self.length)
-        return LatentSource(self.compressed[..., :kept, :])
+        spoiled = None if self.spoiled is None else self.spoiled[..., :kept]
+        return LatentSource(self.compressed[..., :kept, :], spoiled)
 
 
 class LatentAttention(nn.Module):
@@ -128,9 +141,11 @@ class LatentAttention(nn.Module):
     def project(self, x: torch.Tensor, *, position: int | torch.Tensor = 0) -> LatentSource:
         """What of positions x ``(…, n, d_model)`` is kept; position as in :meth:`forward`."""
         check_tensor("x", x, width=self.d_model)
+        x, _, _, spoiled = set_aside(x, x, x)  # what is not finite
         latent, shared = self.compression(x).split([self.d_latent, self.rotary.d_head], dim=-1)
         turned = self._turn(shared.unsqueeze(-3), position).squeeze(-3)
-        return LatentSource(torch.cat([self.latent_norm(latent), turned], dim=-1))
+        source = torch.cat([self.latent_norm(latent), turned], dim=-1)
+        return LatentSource(source, None if spoiled is None else spoiled.source)
 
     def _turn(self, heads: torch.Tensor, position: int | torch.Tensor) -> torch.Tensor:
         """Turn ``(…, heads, n, d_rotary)`` by positions from that of the first row on."""
@@ -142,18 +157,21 @@ class LatentAttention(nn.Module):
         x: torch.Tensor,
         *,
         mask: torch.Tensor | None = None,
+        is_causal: bool = False,
         cache: LatentSource | None = None,
         position: int | torch.Tensor = 0,
         need_weights: bool = False,
     ) -> Read:
         """As :meth:`attnbook.MultiHeadAttention.read`."""
-        return read_source(self, x, mask, cache, position, need_weights)
+        return read_source(self, x, mask, is_causal, cache, position, need_weights)
 
     def forward(
         self,
         x: torch.Tensor,
         mask: torch.Tensor | None = None,
         *,
+        key_mask: torch.Tensor | None = None,
+        is_causal: bool = False,
         need_weights: bool = True,
         projected: LatentSource | None = None,
         position: int | torch.Tensor = 0,
@@ -164,6 +182,7 @@ class LatentAttention(nn.Module):
             x: ``(…, m, d_model)``, the queries.
             mask: boolean, True = may attend. Broadcastable to ``(…, m, n)``, the same for all
                 heads; or, with one dimension more than that, to ``(…, h, m, n)``.
+            key_mask, is_causal: as in :func:`attnbook.attend`.
             need_weights: when False the m×n matrices are not returned, as in
                 :func:`attnbook.attend`.
             projected: ``project(…)`` of all n positions, such as a cache; of x when not given.
@@ -181,38 +200,29 @@ class LatentAttention(nn.Module):
                     f"projected must be a LatentSource, as `project` makes it, got "
                     f"{describe(projected)}"
                 )
-            leading, n = projected.compressed.shape[:-2], projected.length
-            mask, dims = check_reading(x, leading, n, mask, self.num_heads)
-            return self._run(x, projected, mask, need_weights, dims, position)
-        mask, dims = check_reading(x, x.shape[:-2], x.shape[-2], mask, self.num_heads)
-
-        def run(query: torch.Tensor, key: torch.Tensor, _: torch.Tensor) -> Attended:
-            source = self.project(key, position=position)
-            return self._run(query, source, mask, need_weights, dims, position)
-
-        return run(x, x, x) if mask is None else attend_despite(run, x, x, x, mask)
-
-    def _run(self, x, source, mask, need_weights, leading, position) -> Attended:
-        """:meth:`forward` for arguments that are checked, with so many leading dimensions."""
-        if mask is not None and 3 <= mask.dim() <= leading + 2:  # the same for all heads
-            mask = mask.unsqueeze(-3)  # (…, 1, m, n)
+        compressed = x if projected is None else projected.compressed
+        leading, n = compressed.shape[:-2], compressed.shape[-2]
+        visible = check_reading(x, leading, n, mask, key_mask, is_causal, self.num_heads)
+        if projected is None:
+            projected = self.project(x, position=position)
+        x, spoiled = set_aside_query(x, projected)
         if self.query_compression is not None and self.query_norm is not None:
             x = self.query_norm(self.query_compression(x))
         heads = self.query_projection(x).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
         query, turned = heads.split([self.d_head, self.rotary.d_head], dim=-1)
         turned = self._turn(turned, position)
-        attend = (
-            self._absorbed if self._is_cheaper_absorbed(x.shape[-2], source.length) else self._plain
-        )
-        context, weights = attend(query, turned, source.compressed, mask, need_weights)
-        return Attended(self.output_projection(context.transpose(-3, -2).flatten(-2)), weights)
+        attend = self._absorbed if self._is_cheaper_absorbed(x.shape[-2], n) else self._plain
+        context, weights = attend(query, turned, projected.compressed, visible, need_weights)
+        context = self.output_projection(context.transpose(-3, -2).flatten(-2))
+        sees = partial(visible.rows, x.shape[-2], n)
+        return Attended(*finish(context, weights, spoiled, sees, heads=True))
 
     def _is_cheaper_absorbed(self, m: int, n: int) -> bool:
         """Which way takes fewer multiplications in a head for m queries and n positions."""
         c, r, both = self.d_latent, self.rotary.d_head, self.d_head + self.d_head_value
         return m * c * both + m * n * (2 * c + r) < n * c * both + m * n * (both + r)
 
-    def _plain(self, query, turned, compressed, mask, need_weights) -> Attended:
+    def _plain(self, query, turned, compressed, visible, need_weights) -> Attended:
         """Context ``(…, h, m, d_head_value)`` of queries ``(…, h, m, d_head)`` and their turned
         parts ``(…, h, m, d_rotary)``, by keys and values of every head.
         """
@@ -221,9 +231,9 @@ class LatentAttention(nn.Module):
         key, value = heads.split([self.d_head, self.d_head_value], dim=-1)
         shared = shared.unsqueeze(-3).expand(*key.shape[:-1], -1)
         query, key = torch.cat([query, turned], dim=-1), torch.cat([key, shared], dim=-1)
-        return attend_unchecked(ScaledDotScore(), query, key, value, mask, need_weights)
+        return attend_unchecked(ScaledDotScore(), query, key, value, visible, need_weights)
 
-    def _absorbed(self, query, turned, compressed, mask, need_weights) -> Attended:
+    def _absorbed(self, query, turned, compressed, visible, need_weights) -> Attended:
         """The same in the space of the latent vectors, where nothing is expanded."""
         w = self.expansion.weight.unflatten(0, (self.num_heads, -1))  # (h, d_head + d_v, d_latent)
         w_uk, w_uv = w.split([self.d_head, self.d_head_value], dim=-2)
@@ -231,7 +241,7 @@ class LatentAttention(nn.Module):
         query = torch.cat([query @ w_uk, turned], dim=-1) * scale
         key = compressed.unsqueeze(-3)  # of one head
         value = key[..., : self.d_latent]
-        latents, weights = attend_in_groups(DotScore(), query, key, value, mask, need_weights)
+        latents, weights = attend_in_groups(DotScore(), query, key, value, visible, need_weights)
         return Attended(latents @ w_uv.mT, weights)
 
 

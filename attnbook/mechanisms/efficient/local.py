@@ -4,12 +4,14 @@ source is.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.hidden import attend_despite
 from ...kernels.precision import wide_dtype, without_autocast
+from ...kernels.visible import set_aside
 from ...validate import (
     check_dtypes,
     check_integer,
@@ -96,8 +98,7 @@ class PredictedPosition(nn.Module):
     near 4,096 would be a multiple of 16.
 
     Args:
-        d_query: width of the decoder states.
-        d_hidden: rows of W; ``d_query`` when not given.
+        d_query: width of the decoder states, and the number of rows of W.
 
     Shapes: query ``(…, m, d_query)``, lengths S ``(…,)`` → ``(…, m)``, in positions counted from 0.
     As in the paper p_t may come to lie up to one position behind the last, S − 1.
@@ -105,25 +106,19 @@ class PredictedPosition(nn.Module):
     Source: Luong, Pham and Manning 2015, equation 9.
     """
 
-    def __init__(self, d_query: int, d_hidden: int | None = None) -> None:
+    def __init__(self, d_query: int) -> None:
         super().__init__()
         self.query_width = check_integer("d_query", d_query)
-        self.hidden = nn.Linear(
-            d_query,
-            check_integer("d_hidden", d_query if d_hidden is None else d_hidden),
-            bias=False,
-        )
-        self.vector = nn.Linear(self.hidden.out_features, 1, bias=False)  # W, then v
+        self.hidden = nn.Linear(d_query, d_query, bias=False)  # W
+        self.vector = nn.Linear(d_query, 1, bias=False)  # v
 
     def forward(self, query: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         check_tensor("query", query, width=self.query_width)
         check_whole("lengths", lengths)
         with without_autocast(query):
-            w, v = (
-                layer.weight.to(wide_dtype(layer.weight)) for layer in (self.hidden, self.vector)
-            )
-            # (…, m)
-            share = F.linear(F.linear(query.to(w.dtype), w).tanh(), v).squeeze(-1).sigmoid()
+            wide = wide_dtype(self.hidden.weight)
+            w, v = self.hidden.weight.to(wide), self.vector.weight.to(wide)
+            share = F.linear(F.linear(query.to(wide), w).tanh(), v).squeeze(-1).sigmoid()  # (…, m)
             return share * lengths.unsqueeze(-1)
 
 
@@ -154,12 +149,14 @@ class WindowedSource:
             f"key must have at least one position, got shape {tuple(key.shape)}: an empty source",
         )
         value = key if value is None else check_value(value, key)
+        if projected_keys is not None:
+            score.check_projected(key, projected_keys)
+        rows = key if projected_keys is None else projected_keys
+        rows, _, value, spoiled = set_aside(rows, rows, value)  # what is not finite
+        self._spoiled = None if spoiled is None else spoiled.source
         self.score, self.key, self.mask, self.length = score, key, mask, key.shape[-2]
         self._values = _Rows(value)
-        if projected_keys is None:
-            projected_keys = score.project_keys(key)
-        else:
-            score.check_projected(key, projected_keys)
+        projected_keys = score.project_keys(rows) if projected_keys is None else rows
         self._projected = self._values if projected_keys is value else _Rows(projected_keys)
 
     def attend(
@@ -189,9 +186,8 @@ class WindowedSource:
         except RuntimeError:
             raise ValueError(
                 "query, key, value and position must have leading dimensions that broadcast, got "
-                "shapes "
-                f"{tuple(query.shape)}, {tuple(self.key.shape)}, {tuple(self._values.shape)} and "
-                f"{tuple(position.shape)}"
+                f"shapes {tuple(query.shape)}, {tuple(self.key.shape)}, "
+                f"{tuple(self._values.shape)} and {tuple(position.shape)}"
             ) from None
         check_mask(self.mask, (*batch, m, n))
         check_dtypes(query, self._projected.flat, self._values.flat)
@@ -204,9 +200,10 @@ class WindowedSource:
         index = index.expand(*batch, m, index.shape[-1])
         inside = (index >= 0) & (index < n)  # what crosses the ends is left out
         row = index.clamp(0, n - 1)
-        allowed = (
-            inside if self.mask is None else inside & self.mask.expand(*batch, m, n).gather(-1, row)
-        )
+        allowed = inside
+        if self.mask is not None:
+            allowed = inside & self.mask.expand(*batch, m, n).gather(-1, row)
+        query, _, _, spoiled = set_aside(query, query, query)
         keys = self._projected.take(row)  # (…, m, w, width)
         values = keys if self._projected is self._values else self._values.take(row)
         # one query a window: (…, m, w)
@@ -217,6 +214,14 @@ class WindowedSource:
             offset = index - position.unsqueeze(-1)
             weights = weights * torch.exp(offset.square() * (-0.5 / sigma**2)).to(weights.dtype)
         context = (weights.unsqueeze(-2) @ values).squeeze(-2)  # (…, m, d_v)
+        met = None if spoiled is None else spoiled.query.unsqueeze(-1) & allowed
+        if self._spoiled is not None:
+            there = self._spoiled.unsqueeze(-2).expand(*batch, m, n).gather(-1, row) & allowed
+            met = there if met is None else met | there
+        if met is not None:
+            met = met.any(-1, keepdim=True)
+            context = context.masked_fill(met, math.nan)
+            weights = weights.masked_fill(met & allowed, math.nan)
         if not need_weights:
             return Attended(context, None)
         # Places outside the source are clamped onto real ones, with weight 0: they have to be
@@ -235,7 +240,6 @@ def attend_window(
     *,
     sigma: float | None = None,
     need_weights: bool = True,
-    projected_keys: torch.Tensor | None = None,
 ) -> Attended:
     """Look up every query among the 2D + 1 keys around its position: *local* attention.
 
@@ -259,17 +263,11 @@ def attend_window(
         sigma: σ of the Gaussian, in positions; D / 2 in the paper's *local-p*. None: no Gaussian
             (*local-m*).
         need_weights: whether to spread the weights over the n positions. Without them time and
-            memory of the call do not depend on n (save for the projection of the keys, once a
-            source).
-        projected_keys: ``score.project_keys(key)``, for a caller that attends to the same keys many
-            times.
+            memory of the call do not depend on n, save for the projection of the keys, which a
+            :class:`WindowedSource` makes once for any number of calls.
 
     Returns:
         :class:`Attended`: ``context (…, m, d_v)`` and ``weights (…, m, n)`` or None.
-
-    Raises:
-        ValueError: for a wrong shape, width or dtype, no keys at all, a mask that is not boolean or
-            does not fit, D below 1, σ ≤ 0, or (on the CPU) a position that is not finite.
 
     Source: Luong, Pham and Manning 2015, section 3.2, equation 10.
     """
@@ -279,15 +277,8 @@ def attend_window(
             "position must hold finite numbers, got infinite ones or NaN",
         )
 
-    def run(query: torch.Tensor, rows: torch.Tensor, value: torch.Tensor | None) -> Attended:
-        given = {} if projected_keys is None else {"projected_keys": rows}
-        source = WindowedSource(score, key if given else rows, value, mask, **given)
-        return source.attend(query, position, half_width, sigma=sigma, need_weights=need_weights)
-
-    rows = key if projected_keys is None else projected_keys
-    if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
-        return run(query, rows, value)
-    return attend_despite(run, query, rows, key if value is None else value, mask)
+    source = WindowedSource(score, key, value, mask)
+    return source.attend(query, position, half_width, sigma=sigma, need_weights=need_weights)
 
 
 class _Rows:

@@ -4,13 +4,11 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.hidden import rows_that_see
+from ...kernels.visible import Visible
 from ...validate import check_integer, require
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.soft_attention import Attended, attend_unchecked
@@ -36,7 +34,7 @@ class LocalAttention(MultiHeadAttention):
     lengths should begin with one length.
 
     Args:
-        d_model, num_heads, d_head, d_head_value, score, bias, dropout, rotary, normalise: as in
+        d_model, num_heads, d_head, score, bias, dropout, rotary: as in
             :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
         block_length: L; 256 in the paper.
 
@@ -54,32 +52,24 @@ class LocalAttention(MultiHeadAttention):
         *,
         block_length: int,
         d_head: int | None = None,
-        d_head_value: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
         score: Score | None = None,
         rotary: nn.Module | None = None,
-        normalise: Callable[[int], nn.Module] | None = None,
     ) -> None:
         super().__init__(
             d_model,
             num_heads,
             d_head=d_head,
-            d_head_value=d_head_value,
             bias=bias,
             dropout=dropout,
             score=score,
             rotary=rotary,
-            normalise=normalise,
         )
         self.block_length = check_integer("block_length", block_length)
 
     def attend_heads(
-        self,
-        query: torch.Tensor,
-        source: ProjectedSource,
-        mask: torch.Tensor | None,
-        need_weights: bool,
+        self, query: torch.Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         m, n, length = query.shape[-2], source.length, self.block_length
         require(
@@ -94,17 +84,15 @@ class LocalAttention(MultiHeadAttention):
         if self.score.counts_positions:
             scored = self.score.project_keys(source.key)
         scored, value = (_cut(t[..., first:, :], 0, blocks, length) for t in (scored, source.value))
+        mask = visible.matrix(m, n, query.device)
         allowed = None if mask is None else _diagonal(mask, m, n, length)
-        end = blocks * length - (n - first)
         # what fills up the last block is not there
-        if end and (allowed is None or allowed.shape[-1] == 1):
-            there = (
-                torch.arange(blocks * length, device=query.device).view(blocks, 1, length)
-                < n - first
-            )
+        if blocks * length > n - first and (allowed is None or allowed.shape[-1] == 1):
+            place = torch.arange(blocks * length, device=query.device).view(blocks, 1, length)
+            there = place < n - first
             allowed = there if allowed is None else allowed & there
         context, weights = attend_unchecked(
-            self.score, query, scored, value, allowed, need_weights, self.dropout
+            self.score, query, scored, value, Visible(allowed), need_weights, self.dropout
         )
         context = context.flatten(-3, -2)[..., before : before + m, :]
         if weights is None:
@@ -114,13 +102,19 @@ class LocalAttention(MultiHeadAttention):
         full = full.flatten(-4, -3).flatten(-2)[..., before : before + m, : n - first]
         return Attended(context, F.pad(full, (first, 0)))
 
-    def rows_that_see(self, mask: torch.Tensor | None, m: int, n: int) -> torch.Tensor | None:
+    def rows_that_see(
+        self, visible: Visible, m: int, n: int, positions: torch.Tensor | None = None
+    ) -> torch.Tensor | None:
+        mask = visible.matrix(m, n, self.output_projection.weight.device)
+        if positions is not None:
+            positions = positions.unsqueeze(-2)
+            mask = positions if mask is None else mask & positions
         if mask is None:
             return None
         _, before, blocks = _reach(m, n, self.block_length)
         seen = _diagonal(mask, m, n, self.block_length).any(-1)  # (…, blocks, L or 1)
         seen = seen.expand(*seen.shape[:-2], blocks, self.block_length)
-        return rows_that_see(seen.flatten(-2)[..., before : before + m, None])
+        return seen.flatten(-2)[..., before : before + m]
 
 
 def _reach(m: int, n: int, length: int) -> tuple[int, int, int]:
@@ -144,28 +138,13 @@ def _diagonal(mask: torch.Tensor, m: int, n: int, length: int) -> torch.Tensor:
     ``(…, blocks, L or 1, L or 1)``.
     """
     first, before, blocks = _reach(m, n, length)
-    total = blocks * length
     rows_cut, columns_cut = mask.shape[-2] > 1, mask.shape[-1] > 1
-    mask = mask[..., first:] if columns_cut else mask
-    mask = F.pad(
-        mask,
-        (
-            0,
-            total - mask.shape[-1] if columns_cut else 0,
-            before if rows_cut else 0,
-            total - before - m if rows_cut else 0,
-        ),
-    )
-    if rows_cut and columns_cut:
-        return (
-            mask.unflatten(-1, (blocks, length))
-            .unflatten(-3, (blocks, length))
-            .diagonal(dim1=-4, dim2=-2)
-            .movedim(-1, -3)
-        )
-    if columns_cut:
-        # (…, 1, blocks, L) -> (…, blocks, 1, L)
-        return mask.unflatten(-1, (blocks, length)).transpose(-3, -2)
-    if rows_cut:
-        return mask.unflatten(-2, (blocks, length))  # (…, blocks, L, 1)
-    return mask.unsqueeze(-3)  # (…, 1, 1, 1)
+    # (…, blocks or 1, L or 1, columns)
+    mask = _cut(mask, before, blocks, length) if rows_cut else mask.unsqueeze(-3)
+    if not columns_cut:
+        return mask
+    # (…, blocks or 1, L or 1, blocks, L)
+    mask = _cut(mask[..., first:].mT, 0, blocks, length).movedim(-1, -3)
+    if not rows_cut:
+        return mask.squeeze(-4).movedim(-2, -3)
+    return mask.diagonal(dim1=-4, dim2=-2).movedim(-1, -3)

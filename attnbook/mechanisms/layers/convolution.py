@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...kernels.hidden import rows_that_see
 from ...kernels.layers import Dropout
+from ...kernels.visible import ALL_BEFORE, Visible
 from ...validate import check_integer, check_mask, check_number, check_tensor, require
 from ..attention.soft_attention import Attended
 from ..caches.key_value import Read
@@ -75,6 +75,7 @@ class LightweightConvolution(nn.Module):
             f"d_model must divide by num_heads, got {d_model} and {num_heads}",
         )
         self.kernel_size = check_integer("kernel_size", kernel_size)
+        self.causal = causal
         self.left = kernel_size - 1 if causal else (kernel_size - 1) // 2
         self.input_projection = nn.Linear(d_model, 2 * d_model)  # W_a, W_b
         self.output_projection = nn.Linear(d_model, d_model)  # W_o
@@ -96,21 +97,25 @@ class LightweightConvolution(nn.Module):
 
     def project(self, x: torch.Tensor) -> PastValues:
         """The gated values of positions ``(…, n, d_model)``."""
-        return PastValues(
-            F.glu(self.input_projection(check_tensor("x", x, width=self.d_model)), -1)
-        )
+        check_tensor("x", x, width=self.d_model)
+        return PastValues(F.glu(self.input_projection(x), -1))
 
     def read(
         self,
         x: torch.Tensor,
         *,
         mask: torch.Tensor | None = None,
+        is_causal: bool = False,
         cache: PastValues | None = None,
         position: int | torch.Tensor = 0,
         need_weights: bool = False,
     ) -> Read:
         """As :meth:`attnbook.MultiHeadAttention.read`; the cache counts the positions."""
         past = self.project(x) if cache is None else cache.extend(self.project(x))
+        if is_causal and not self.causal:
+            m, n = x.shape[-2], past.value.shape[-2]
+            later = Visible(None, ALL_BEFORE).matrix(m, n, x.device)
+            mask = later if mask is None or later is None else mask & later
         context, weights = self(x, mask, projected=past, need_weights=need_weights)
         return Read(context, past, weights)
 
@@ -130,18 +135,13 @@ class LightweightConvolution(nn.Module):
         m, n = x.shape[-2], value.shape[-2]
         require(n >= m, f"projected must hold at least the {m} positions of x, got {n}")
         check_mask(mask, (*x.shape[:-1], n))
-        places = (
-            torch.arange(n - m, n, device=x.device)[:, None]
-            + torch.arange(self.kernel_size, device=x.device)
-            - self.left
-        )
+        places = torch.arange(n - m, n, device=x.device)[:, None] - self.left
+        places = places + torch.arange(self.kernel_size, device=x.device)
         inside = (places >= 0) & (places < n)  # (m, K)
         places = places.clamp(0, n - 1)
-        if mask is not None:
-            full_mask = mask.expand(*mask.shape[:-2], m, n)
-            inside = inside & full_mask.gather(
-                -1, places.expand(*mask.shape[:-2], -1, -1)
-            )  # (…, m, K)
+        if mask is not None:  # (…, m, K)
+            batch = mask.shape[:-2]
+            inside = inside & mask.expand(*batch, m, n).gather(-1, places.expand(*batch, -1, -1))
         # (…, m, H, K)
         kernel = self.kernel(value[..., n - m :, :]).masked_fill(~inside.unsqueeze(-2), 0.0)
         seen = value[..., places, :]
@@ -152,16 +152,13 @@ class LightweightConvolution(nn.Module):
         weights = None
         if need_weights:
             at = places.unsqueeze(-2).expand(kernel.shape)
-            weights = (
-                kernel.new_zeros(*kernel.shape[:-1], n)
-                .scatter_add(-1, at, kernel)
-                .transpose(-3, -2)
-            )
+            weights = kernel.new_zeros(*kernel.shape[:-1], n).scatter_add(-1, at, kernel)
+            weights = weights.transpose(-3, -2)
         output = self.output_projection(convolved)
-        some = rows_that_see(mask)
-        return Attended(
-            output if some is None else output.masked_fill(~some.unsqueeze(-1), 0.0), weights
-        )
+        some = None if mask is None else Visible(torch.atleast_2d(mask)).rows(m, n)
+        if some is not None:
+            output = output.masked_fill(~some.unsqueeze(-1), 0.0)
+        return Attended(output, weights)
 
 
 class DynamicConvolution(LightweightConvolution):
@@ -176,10 +173,8 @@ class DynamicConvolution(LightweightConvolution):
     """
 
     def _make_kernel(self) -> None:
-        # W_k
-        self.kernel_projection = nn.Linear(
-            self.d_model, self.num_heads * self.kernel_size, bias=False
-        )
+        rows = self.num_heads * self.kernel_size
+        self.kernel_projection = nn.Linear(self.d_model, rows, bias=False)  # W_k
         nn.init.xavier_uniform_(self.kernel_projection.weight)
 
     def kernel(self, value: torch.Tensor) -> torch.Tensor:

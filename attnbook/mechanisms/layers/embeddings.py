@@ -138,10 +138,6 @@ class AdaptiveEmbedding(nn.Module):
 
     Shapes: ids ``(…)`` → ``(…, d_model)``.
 
-    Raises:
-        ValueError: for sizes below 1, cutoffs that do not rise, a factor that is not above 0, or
-            (on the CPU) ids outside the vocabulary.
-
     Source: Baevski and Auli 2019, section 3.
     """
 

@@ -53,26 +53,21 @@ def fixup_start(model: nn.Module) -> nn.Module:
     branches = sum(isinstance(module, Fixup) for module in model.modules())
     if not branches:
         raise ValueError(
-            f"model must have Fixup as its residual connection, got {type(model).__name__} "
-            f"with none"
+            "model must have Fixup as its residual connection, got "
+            f"{type(model).__name__} with none"
         )
-    sublayers = [
-        module
-        for module in model.modules()
-        if isinstance(module, (MultiHeadAttention, FeedForward))
-    ]
+    kinds = MultiHeadAttention, FeedForward
+    sublayers = [module for module in model.modules() if isinstance(module, kinds)]
     if len(sublayers) != branches:
         raise ValueError(
             f"every branch must be a MultiHeadAttention or a FeedForward, got {branches} "
             f"branches with {len(sublayers)} of these"
         )
     for sublayer in sublayers:
-        attention = isinstance(sublayer, MultiHeadAttention)
-        first, last = (
-            (sublayer.value_projection, sublayer.output_projection)
-            if attention
-            else (sublayer.hidden, sublayer.output)
-        )
+        if isinstance(sublayer, MultiHeadAttention):
+            first, last = sublayer.value_projection, sublayer.output_projection
+        else:
+            first, last = sublayer.hidden, sublayer.output
         first.weight.mul_(branches**-0.5)
         nn.init.zeros_(last.weight)
     return model

@@ -132,21 +132,16 @@ class MixtureOfExperts(_Experts):
         with without_autocast(rows):
             wide = rows.to(self.gate.dtype)
             clean, spread = wide @ self.gate, F.softplus(wide @ self.noise)  # (t, experts)
-        if self.training:
-            noisy = clean + torch.randn_like(clean) * spread
-        else:
-            noisy = clean
-        chosen = torch.zeros_like(noisy, dtype=torch.bool).scatter(
-            1, noisy.topk(self.k, dim=1).indices, True
-        )
+        noisy = clean + torch.randn_like(clean) * spread if self.training else clean
+        best = noisy.topk(self.k, dim=1).indices
+        chosen = torch.zeros_like(noisy, dtype=torch.bool).scatter(1, best, True)
         gates = noisy.masked_fill(~chosen, -math.inf).softmax(1)
         if self.training and not len(rows):  # no mean to vary from: 0, with a gradient
             self.balance = gates.sum()
         elif self.training:
-            load = self._chances(clean, noisy, spread, chosen).sum(0)
-            self.balance = self.importance_weight * _variation(
-                gates.sum(0)
-            ) + self.load_weight * _variation(load)
+            chances = self._chances(clean, noisy, spread, chosen)
+            importance, load = _variation(gates.sum(0)), _variation(chances.sum(0))
+            self.balance = self.importance_weight * importance + self.load_weight * load
         else:
             self.balance = None
         return self._sum_of_experts(rows, gates, chosen).view(x.shape)
@@ -207,7 +202,7 @@ class Switch(_Experts):
         super().__init__(d_model, num_experts, make_expert)
         require(
             capacity_factor is None or 0 < capacity_factor < math.inf,
-            f"capacity_factor must be a number above 0, or None for no limit, got "
+            "capacity_factor must be a number above 0, or None for no limit, got "
             f"{capacity_factor!r}",
         )
         require(balance_weight >= 0, f"balance_weight must be at least 0, got {balance_weight!r}")
@@ -217,19 +212,15 @@ class Switch(_Experts):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows = check_tensor("x", x, width=self.d_model).reshape(-1, self.d_model)
         with without_autocast(rows):
-            # (t, experts)
-            probabilities = F.linear(rows.to(self.router.weight.dtype), self.router.weight).softmax(
-                1
-            )
+            w = self.router.weight
+            probabilities = F.linear(rows.to(w.dtype), w).softmax(1)  # (t, experts)
         routed = F.one_hot(probabilities.argmax(1), self.num_experts)
         chosen = routed.bool()
         if self.training and not len(rows):
             self.balance = probabilities.sum()
         elif self.training:
-            share = routed.to(probabilities.dtype).mean(0)
-            self.balance = (
-                self.balance_weight * self.num_experts * (share * probabilities.mean(0)).sum()
-            )
+            shares = routed.to(probabilities.dtype).mean(0) * probabilities.mean(0)
+            self.balance = self.balance_weight * self.num_experts * shares.sum()
             if self.capacity_factor is not None:
                 capacity = math.ceil(self.capacity_factor * len(rows) / self.num_experts)
                 chosen = chosen & (routed.cumsum(0) <= capacity)
@@ -247,9 +238,5 @@ def balance_loss(model: nn.Module) -> torch.Tensor | float:
     """What the mixtures of experts in a model ask to be added to the loss, after a forward pass in
     training; else 0.
     """
-    losses = [
-        layer.balance
-        for layer in model.modules()
-        if isinstance(layer, _Experts) and layer.balance is not None
-    ]
-    return sum(losses, 0.0)
+    layers = (layer for layer in model.modules() if isinstance(layer, _Experts))
+    return sum((layer.balance for layer in layers if layer.balance is not None), 0.0)

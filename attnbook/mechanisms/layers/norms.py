@@ -49,14 +49,8 @@ class LayerNorm(_Norm):
         self.bias = nn.Parameter(torch.zeros(d_model))  # b
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        # PyTorch's kernel for the formula above: one pass over x.
-        return F.layer_norm(
-            check_tensor("x", x, width=self.d_model, least=1),
-            (self.d_model,),
-            self.weight,
-            self.bias,
-            self.eps,
-        )
+        check_tensor("x", x, width=self.d_model, least=1)
+        return F.layer_norm(x, (self.d_model,), self.weight, self.bias, self.eps)
 
 
 class RMSNorm(_Norm):
@@ -115,11 +109,8 @@ class BatchNorm(_Norm):
         momentum: the share of the new statistics.
 
     Shapes: x ``(…, n, d)``, mask ``(…, n)``, boolean, True = counts → ``(…, n, d)``. All positions
-    are normalised, those that do not count too.
-
-    Raises:
-        ValueError: if the width, ε or momentum is out of range, x has another width, the mask does
-            not fit, or fewer than two positions count in training: one number has no variance.
+    are normalised, those that do not count too. At least two have to count in training: one number
+    has no variance.
 
     Source: Ioffe and Szegedy 2015, algorithm 1.
     """

@@ -4,8 +4,6 @@ keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -33,9 +31,9 @@ class ProductKeyMemory(nn.Module):
         num_heads: queries; the slots are shared by the heads, the sub-keys are not.
         top_k: k.
         d_query: width of a query, even.
-        norm: from the width of the queries of all heads to a norm. The paper has batch norm, which
-            makes the result depend on the other positions of the batch, padding too; the default
-            here is a layer norm.
+
+    The queries of all heads go through a layer norm. The paper has batch norm, which makes the
+    result depend on the other positions of the batch, padding too.
 
     Shapes: ``(…, d_model)`` → ``(…, d_model)``.
 
@@ -43,14 +41,7 @@ class ProductKeyMemory(nn.Module):
     """
 
     def __init__(
-        self,
-        d_model: int,
-        num_keys: int,
-        num_heads: int = 4,
-        top_k: int = 32,
-        d_query: int = 512,
-        *,
-        norm: Callable[[int], nn.Module] = LayerNorm,
+        self, d_model: int, num_keys: int, num_heads: int = 4, top_k: int = 32, d_query: int = 512
     ) -> None:
         super().__init__()
         self.d_model = check_integer("d_model", d_model)
@@ -63,20 +54,17 @@ class ProductKeyMemory(nn.Module):
             f"d_query must be even, it is cut in two halves; got {d_query}",
         )
         self.query_projection = nn.Linear(d_model, num_heads * d_query)
-        self.norm = norm(num_heads * d_query)
-        # c, c'
-        self.keys = nn.Parameter(
-            torch.empty(num_heads, 2, num_keys, d_query // 2).uniform_(-1, 1)
-            * (d_query // 2) ** -0.5
-        )
+        self.norm, half = LayerNorm(num_heads * d_query), d_query // 2
+        keys = torch.empty(num_heads, 2, num_keys, half).uniform_(-1, 1)
+        self.keys = nn.Parameter(keys * half**-0.5)  # c, c'
         self.values = nn.Parameter(torch.randn(num_keys**2, d_model) * d_model**-0.5)  # V
 
     def find(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Which slots each head reads: ``(…, num_heads, k)`` numbers i K + j, and the softmax over
         them.
         """
-        # (…, H, 2, d_query/2)
-        halves = self.norm(self.query_projection(x)).unflatten(-1, (self.num_heads, 2, -1))
+        queries = self.norm(self.query_projection(x))
+        halves = queries.unflatten(-1, (self.num_heads, 2, -1))  # (…, H, 2, d_query/2)
         scores = torch.einsum("...hsd,hskd->...hsk", halves, self.keys)
         best, index = scores.topk(self.top_k, dim=-1)  # (…, H, 2, k)
         pairs = (best[..., 0, :, None] + best[..., 1, None, :]).flatten(-2)  # (…, H, k·k)

@@ -91,11 +91,8 @@ class CausalConvolution(nn.Module):
         check_tensor("x", x, width=self.d_in)
         if past is None:
             return F.pad(x, (0, 0, self.reach, 0))
-        require(
-            past.shape == (*x.shape[:-2], self.reach, self.d_in),
-            f"past must be {(*x.shape[:-2], self.reach, self.d_in)} for this x, got "
-            f"{tuple(past.shape)}",
-        )
+        shape = (*x.shape[:-2], self.reach, self.d_in)
+        require(past.shape == shape, f"past must be {shape} for this x, got {tuple(past.shape)}")
         return torch.cat([past, x], dim=-2)
 
     def forward(self, x: torch.Tensor, past: torch.Tensor | None = None) -> torch.Tensor:
@@ -104,11 +101,8 @@ class CausalConvolution(nn.Module):
     def read(self, padded: torch.Tensor) -> torch.Tensor:
         """The outputs for all but the first ``reach`` positions of
         ``padded (…, reach + m, d_in)``."""
-        m = padded.shape[-2] - self.reach
-        taps = [
-            padded[..., k * self.dilation : k * self.dilation + m, :]
-            for k in range(self.kernel_size)
-        ]
+        m, starts = padded.shape[-2] - self.reach, range(0, self.reach + 1, self.dilation)
+        taps = [padded[..., start : start + m, :] for start in starts]
         return self.linear(torch.cat(taps, dim=-1))
 
 
@@ -141,10 +135,8 @@ class DenseBlock(nn.Module):
     ) -> BlockOutput:
         padded = self.convolution.with_past(x, past)
         f, g = self.convolution.read(padded).chunk(2, dim=-1)
-        return BlockOutput(
-            torch.cat([x, f.tanh() * g.sigmoid()], dim=-1),
-            padded[..., padded.shape[-2] - self.convolution.reach :, :],
-        )
+        output = torch.cat([x, f.tanh() * g.sigmoid()], dim=-1)
+        return BlockOutput(output, padded[..., x.shape[-2] :, :])
 
 
 class TCBlock(nn.Module):
@@ -234,9 +226,6 @@ class AttentionBlock(nn.Module):
         m, n = x.shape[-2], key.shape[-2]
         # a single query is the last position: it sees all
         mask = None if m == 1 else causal_mask(m, n, device=x.device)
-        attended = attend(
-            self.score, self.query_projection(x), key, value, mask, need_weights=need_weights
-        )
-        return BlockOutput(
-            torch.cat([x, attended.context], dim=-1), PastKeys(key, value), attended.weights
-        )
+        query = self.query_projection(x)
+        read, weights = attend(self.score, query, key, value, mask, need_weights=need_weights)
+        return BlockOutput(torch.cat([x, read], dim=-1), PastKeys(key, value), weights)

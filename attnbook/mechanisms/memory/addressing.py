@@ -3,7 +3,8 @@ there.
 
 A memory has N slots (rows) of width M. A head addresses it by weights w, a distribution over the
 slots. In all functions the leading dimensions are free, H heads are one more of them, and
-everything is computed in float32 at least, also under autocast.
+everything is computed in float32 at least, also under autocast. Numbers out of their range, such
+as a gate above 1, are refused on a CPU alone: on a GPU the look would wait for it.
 
 Source: Graves, Wayne and Danihelka 2014, "Neural Turing Machines", sections 3.1 to 3.3.
 """
@@ -82,10 +83,6 @@ def write(
     Returns:
         The new memory ``(…, N, M)``.
 
-    Raises:
-        ValueError: for shapes that do not fit, or (on the CPU) an entry of ``erase`` outside [0,
-            1].
-
     Source: section 3.2, equations 3 and 4.
     """
     _check_memory(memory, weights=weights, erase=erase, add=add)
@@ -124,9 +121,6 @@ def content_weights(
     Returns:
         ``(…, H, N)``.
 
-    Raises:
-        ValueError: for shapes that do not fit, or (on the CPU) a negative strength.
-
     Source: section 3.3.1, equation 5.
     """
     _check_memory(memory, key=key)
@@ -134,10 +128,7 @@ def content_weights(
     _check_leading(memory=memory.shape[:-2], key=key.shape[:-2], strength=strength.shape[:-1])
     check_values("strength", strength, 0)
     key, strength, memory = _wide(key, strength, memory)
-    scaled = strength.unsqueeze(-1) * _batched(
-        lambda key, memory: _scores(key, None, memory), key, memory
-    )
-    return scaled.softmax(-1)
+    return (strength.unsqueeze(-1) * cosine_similarity(key, memory)).softmax(-1)
 
 
 def interpolate(content: torch.Tensor, previous: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
@@ -146,9 +137,6 @@ def interpolate(content: torch.Tensor, previous: torch.Tensor, gate: torch.Tenso
     ``w^g = g w^c + (1 − g) w_{t−1}``
 
     Shapes: content and previous ``(…, H, N)``, gate ``(…, H)``, in [0, 1] → ``(…, H, N)``.
-
-    Raises:
-        ValueError: for shapes that do not fit, or (on the CPU) a gate outside [0, 1].
 
     Source: section 3.3.2, equation 7.
     """
@@ -229,9 +217,6 @@ def sharpen(weights: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
     Returns:
         ``(…, H, N)``.
 
-    Raises:
-        ValueError: for shapes that do not fit, or (on the CPU) γ below 1 or a negative weight.
-
     Source: section 3.3.2, equation 9.
     """
     _check_weights("weights", weights)
@@ -295,11 +280,11 @@ def _check_leading(**leading):
 
 def _check_weights(name, weights, like=None):
     check_tensor(name, weights)
+    expected = tuple((weights if like is None else like).shape[-2:])
     require(
-        like is None or weights.shape[-2:] == like.shape[-2:],
-        f"{name} must have {0 if like is None else tuple(like.shape[-2:])} as its last "
-        f"dimensions (heads, slots), "
-        f"got shape {tuple(weights.shape)}",
+        weights.shape[-2:] == expected,
+        f"{name} must have {expected} as its last dimensions (heads, slots), got shape "
+        f"{tuple(weights.shape)}",
     )
 
 
@@ -319,8 +304,7 @@ def _check_memory(memory, weights=None, **vectors):
         require(
             vector.shape[-1] == width and heads in (None, vector.shape[-2]),
             f"{name} must be (…, {'heads' if heads is None else heads}, {width}), a row per head "
-            f"as wide as a slot, "
-            f"got shape {tuple(vector.shape)}",
+            f"as wide as a slot, got shape {tuple(vector.shape)}",
         )
     parts = {"memory": memory, **({} if weights is None else {"weights": weights}), **vectors}
     _check_leading(**{name: part.shape[:-2] for name, part in parts.items()})

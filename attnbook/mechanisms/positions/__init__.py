@@ -1,39 +1,16 @@
 """Positional encodings: absolute, relative, rotary, as a bias, in a dependency tree."""
 
-from .absolute import LearnedPositions, NoPositions, SinusoidalPositions, shift_matrix, sinusoids
-from .alibi import ALiBi, alibi_slopes
-from .relative import RelativeMultiHeadAttention, relative_index
-from .rotary import RotaryPositions, convert_rotary_layout
+from . import absolute, alibi, relative, rotary, syntactic
+from .absolute import *  # noqa: F403
+from .alibi import *  # noqa: F403
+from .relative import *  # noqa: F403
+from .rotary import *  # noqa: F403
 from .rotary_scaling import NTK, DynamicNTK, Interpolation, Llama3, LongRoPE, YaRN
-from .syntactic import (
-    StructuralPositions,
-    SyntacticMultiHeadAttention,
-    tree_depth,
-    tree_distance,
-    tree_offset,
-)
+from .syntactic import *  # noqa: F403
 
-__all__ = [
-    "ALiBi",
-    "DynamicNTK",
-    "Interpolation",
-    "LearnedPositions",
-    "Llama3",
-    "LongRoPE",
-    "NTK",
-    "NoPositions",
-    "RelativeMultiHeadAttention",
-    "RotaryPositions",
-    "SinusoidalPositions",
-    "StructuralPositions",
-    "SyntacticMultiHeadAttention",
-    "YaRN",
-    "alibi_slopes",
-    "convert_rotary_layout",
-    "relative_index",
-    "shift_matrix",
-    "sinusoids",
-    "tree_depth",
-    "tree_distance",
-    "tree_offset",
-]
+__all__ = ["DynamicNTK", "Interpolation", "Llama3", "LongRoPE", "NTK", "YaRN"]
+__all__ += absolute.__all__
+__all__ += alibi.__all__
+__all__ += relative.__all__
+__all__ += rotary.__all__
+__all__ += syntactic.__all__

@@ -17,23 +17,21 @@ def sinusoids(
     length: int,
     d_model: int,
     *,
-    base: float = 10_000.0,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> torch.Tensor:
     """The sinusoidal position vectors: sines in the even columns, cosines in the odd ones.
 
-    ``PE[p, 2k] = sin(p · ω_k)``,  ``PE[p, 2k + 1] = cos(p · ω_k)``,  ``ω_k = base^(−2k/d)``,  k = 0
-    … d/2 − 1,  p = 0 … n − 1
+    ``PE[p, 2k] = sin(p · ω_k)``,  ``PE[p, 2k + 1] = cos(p · ω_k)``,  ``ω_k = 10000^(−2k/d)``,  k =
+    0 … d/2 − 1,  p = 0 … n − 1
 
-    The first pair turns by ω_0 = 1 radian a position, the last by nearly 1/base: with k counted
+    The first pair turns by ω_0 = 1 radian a position, the last by nearly 1/10000: with k counted
     from 1, as some copies have it, the fastest would be missing. Computed in float64 and rounded
     once.
 
     Args:
         length: n, at least 1.
         d_model: d, an even number.
-        base: the slowest wavelength is 2π·base^((d − 2)/d) positions.
 
     Returns:
         ``(n, d)``.
@@ -42,7 +40,7 @@ def sinusoids(
     """
     check_integer("length", length)
     position = torch.arange(length, dtype=torch.float64, device="cpu")
-    return _waves(position, frequencies(d_model, base)).to(dtype).to(device)
+    return _waves(position, frequencies(d_model)).to(dtype).to(device)
 
 
 def shift_matrix(shift: int, d_model: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -75,16 +73,13 @@ def _waves(position: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
 def frequencies(
     d_model: int, base: float = 10_000.0, device: torch.device | str = "cpu"
 ) -> torch.Tensor:
-    """ω_k of :func:`sinusoids`, ``(d_model / 2,)`` in the finest dtype of the device."""
+    """``ω_k = base^(−2k/d)``, ``(d_model / 2,)`` in the finest dtype of the device."""
     device = torch.device(device)
     check_integer("d_model", d_model)
     require(d_model % 2 == 0, f"d_model must be even (a sine and a cosine each), got {d_model}")
     require(base > 1, f"base must be above 1, got {base!r}")
-    # ω_k
-    return torch.exp(
-        torch.arange(0, d_model, 2, dtype=finest_dtype(device), device=device)
-        * (-math.log(base) / d_model)
-    )
+    twice = torch.arange(0, d_model, 2, dtype=finest_dtype(device), device=device)  # 2k
+    return torch.exp(twice * (-math.log(base) / d_model))
 
 
 def _check_offset(x: torch.Tensor, offset: int | torch.Tensor, d_model: int) -> None:
@@ -110,10 +105,6 @@ class SinusoidalPositions(nn.Module):
 
     Shapes: x ``(…, n, d_model)``, ``offset`` the position of its first row → as x. The offset is
     one number, or ``(batch,)`` for x ``(batch, n, d_model)``.
-
-    Raises:
-        ValueError: for an odd width, x of another width, an offset that is no whole number or
-            negative (one for each row: on the CPU).
 
     Source: Vaswani et al. 2017, section 3.5.
     """
@@ -155,11 +146,8 @@ class LearnedPositions(nn.Module):
         d_model: width of x.
 
     Shapes: x ``(…, n, d_model)``, ``offset`` the position of its first row → as x. The offset is
-    one number, or ``(batch,)`` for x ``(batch, n, d_model)``.
-
-    Raises:
-        ValueError: for a size below 1, x of another width, an offset that is no whole number,
-            positions below 0 or beyond ``max_length`` (with one offset for each row: on the CPU).
+    one number, or ``(batch,)`` for x ``(batch, n, d_model)``. Positions beyond ``max_length`` are
+    refused, with an offset for each row on a CPU alone.
 
     Source: Gehring et al. 2017, section 3.1; beside the sinusoids in Vaswani et al. 2017, table 3,
     row E.

@@ -11,6 +11,7 @@ import torch
 from ...kernels.fused import fused_attention, has_fused_kernel
 from ...kernels.precision import finest_dtype, wide_product
 from ...kernels.streaming import BlockKernel
+from ...kernels.visible import Visible
 from ...validate import check_integer, may_look, require
 from ..attention.soft_attention import STORED_WEIGHTS
 from ..scores.base import Score
@@ -118,22 +119,20 @@ class ALiBi(Score):
         )
 
     def fused_attention(
-        self,
-        query: torch.Tensor,
-        projected: torch.Tensor,
-        value: torch.Tensor,
-        mask: torch.Tensor | None,
+        self, query: torch.Tensor, projected: torch.Tensor, value: torch.Tensor, visible: Visible
     ) -> torch.Tensor | None:
         m, n = query.shape[-2], projected.shape[-2]
         size = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2]).numel() * m * n
         if not self.causal or not has_fused_kernel(value) or m == 1 or size <= STORED_WEIGHTS:
             return None
-        if not _may_be_causal(mask, m, n):  # then the distance would need its absolute value
+        if visible.reach is None and not _may_be_causal(
+            visible.mask, m, n
+        ):  # then the distance would need its absolute value
             return None
         self._check_heads(query, n)
         root = math.sqrt(query.shape[-1])
         query = self._with_slopes(query, root * _FINE, root)  # the kernel divides by the root
-        return fused_attention(query, projected, value, mask, 1 / root)
+        return fused_attention(query, projected, value, visible, 1 / root)
 
 
 def _may_be_causal(mask: torch.Tensor | None, m: int, n: int) -> bool:

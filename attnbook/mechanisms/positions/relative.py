@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import nn
 
 from ...kernels.precision import wide_dtype, wide_product
+from ...kernels.visible import Visible
 from ...validate import check_integer, require
 from ..attention.masks import softmax_over_allowed
 from ..attention.multi_head import MultiHeadAttention
@@ -56,7 +57,7 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
     the weights of each distance, ``(m, 2K + 1)``. Memory is that of the weights, m×n.
 
     Args:
-        d_model, num_heads, d_head, d_head_value, bias, dropout, normalise: as in
+        d_model, num_heads, d_head, d_head_value, bias, dropout: as in
             :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
         max_distance: K; with 0 there are no positions.
 
@@ -73,35 +74,22 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
         d_head_value: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
-        normalise: Callable[[int], nn.Module] | None = None,
     ) -> None:
         super().__init__(
-            d_model,
-            num_heads,
-            d_head=d_head,
-            d_head_value=d_head_value,
-            bias=bias,
-            dropout=dropout,
-            normalise=normalise,
+            d_model, num_heads, d_head=d_head, d_head_value=d_head_value, bias=bias, dropout=dropout
         )
         self.max_distance = check_integer("max_distance", max_distance, 0)
         self.key_distance = relation_table(2 * max_distance + 1, self.d_head)  # a^K
         self.value_distance = relation_table(2 * max_distance + 1, self.d_head_value)  # a^V
 
     def attend_heads(
-        self,
-        query: torch.Tensor,
-        source: ProjectedSource,
-        mask: torch.Tensor | None,
-        need_weights: bool,
+        self, query: torch.Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
     ) -> Attended:
-        # (m, n)
-        index = relative_index(
-            query.shape[-2], source.key.shape[-2], self.max_distance, query.device
-        )
+        m, n = query.shape[-2], source.key.shape[-2]
+        index = relative_index(m, n, self.max_distance, query.device)
         relations = [(index, self.key_distance, self.value_distance)]
         return attend_with_relations(
-            query * self.d_head**-0.5, source, relations, mask, self.dropout, need_weights
+            query * self.d_head**-0.5, source, relations, visible, self.dropout, need_weights
         )
 
 
@@ -109,7 +97,7 @@ def attend_with_relations(
     query: torch.Tensor,
     source: ProjectedSource,
     relations: Sequence[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
-    mask: torch.Tensor | None,
+    visible: Visible,
     dropout: nn.Module | None,
     need_weights: bool,
 ) -> Attended:
@@ -130,6 +118,7 @@ def attend_with_relations(
         # Its gradient is such a sum.
         picked = by_relation.to(wide).gather(-1, index.expand(scores.shape))
         scores = scores + picked.to(scores.dtype)
+    mask = visible.matrix(query.shape[-2], source.key.shape[-2], query.device)
     weights = softmax_over_allowed(scores, mask).to(source.value.dtype)
     used = weights if dropout is None else dropout(weights)
     context = used @ source.value  # (…, h, m, d_head_value)

@@ -21,6 +21,7 @@ from .rotary_scaling import RotaryScaling
 __all__ = ["RotaryPositions", "convert_rotary_layout"]
 
 LAYOUTS = ("half", "interleaved")
+_STRETCH = 256  # so many positions are computed together, at least
 
 
 class RotaryPositions(nn.Module):
@@ -85,7 +86,7 @@ class RotaryPositions(nn.Module):
         # ω in float64: no buffer, which .half() would round
         self.frequencies, self.magnitude = by.frequencies(self.d_rotary, base), by.magnitude
         self._limit = by.limit  # of the length for which these are the frequencies
-        self._table: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._table: tuple[int, torch.Tensor, torch.Tensor] | None = None  # of which first position
 
     def forward(self, x: torch.Tensor, position: int | torch.Tensor = 0) -> torch.Tensor:
         check_tensor("x", x, width=self.d_head)
@@ -124,18 +125,22 @@ class RotaryPositions(nn.Module):
         table = self._table
         if (
             table is None
-            or table[0].shape[0] < position + n
-            or table[0].dtype != dtype
-            or table[0].device != device
+            or not table[0] <= position <= position + n <= table[0] + len(table[1])
+            or table[1].dtype != dtype
+            or table[1].device != device
         ):
-            length = max(64, 1 << (position + n - 1).bit_length())
+            # a stretch of text with these positions, so that a step in it finds its own
+            size = max(_STRETCH, 1 << (n - 1).bit_length())
+            first = position - position % size
+            length = size if position + n <= first + size else 2 * size
             with torch.inference_mode(False):  # a training may read it next
-                every = torch.arange(length, device="cpu")
+                every = torch.arange(first, first + length, device="cpu")
                 made = self._compute(every, dtype, self.frequencies)
-                table = made[0].to(device), made[1].to(device)
-            if type(table[0]) is torch.Tensor:  # and not one without values, of a tracer
+                table = first, made[0].to(device), made[1].to(device)
+            if type(table[1]) is torch.Tensor:  # and not one without values, of a tracer
                 self._table = table
-        return table[0][position : position + n], table[1][position : position + n]
+        rows = slice(position - table[0], position - table[0] + n)
+        return table[1][rows], table[2][rows]
 
     def _frequencies_of(self, position: torch.Tensor) -> torch.Tensor:
         """ω_k for positions ``(…, n)``, by the length up to the last of them where the scaling asks

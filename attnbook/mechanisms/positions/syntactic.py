@@ -4,11 +4,13 @@ branches.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import nn
 
-from ...kernels.hidden import attend_despite
 from ...kernels.precision import without_autocast
+from ...kernels.visible import Visible, finish, set_aside
 from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
 from ..attention.masks import check_reading
 from ..attention.soft_attention import Attended
@@ -96,11 +98,9 @@ def _distance(above: torch.Tensor) -> torch.Tensor:
     with without_autocast(above):  # counts: half precision would round them
         # common ancestors: depth of the lowest one + 1
         common = above.float() @ above.float().transpose(-1, -2)
-    depth = above.sum(-1)
-    real = above.any(-1)
-    return (depth[..., None] + depth[..., None, :] - 2 * common.long()) * (
-        real[..., None] & real[..., None, :]
-    )
+    depth, real = above.sum(-1), above.any(-1)
+    distance = depth[..., None] + depth[..., None, :] - 2 * common.long()
+    return distance * (real[..., None] & real[..., None, :])
 
 
 def _above(heads: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
@@ -137,9 +137,7 @@ def _above(heads: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
             f"{heads[real & ~inside & ~root].tolist()} in sentences of lengths {lengths.tolist()}",
         )
     child = real & ~root
-    above = (heads.where(child, place)[..., None] == place) | torch.eye(
-        n, dtype=torch.bool, device=heads.device
-    )
+    above = (heads.where(child, place)[..., None] == place) | (place[:, None] == place)
     with without_autocast(heads):
         for _ in range((n - 1).bit_length()):  # 1, 2, 4, … branches up
             above = (above.float() @ above.float()) > 0
@@ -180,9 +178,7 @@ class StructuralPositions(nn.Module):
             f"depth must be {tuple(x.shape[:-1])}, one per word, got {tuple(depth.shape)}",
         )
         place = torch.arange(x.shape[-2], device=x.device).expand(depth.shape)
-        both = torch.cat(
-            [wave_vectors(p, self.d_model) for p in (place, depth.to(x.device))], dim=-1
-        )
+        both = torch.cat([wave_vectors(p, self.d_model) for p in (place, depth.to(x.device))], -1)
         return x + torch.tanh(self.mix(both.to(self.mix.weight.dtype)))
 
 
@@ -200,7 +196,7 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
     ``z_i = Σ_j α_ij (v_j + a^V_{clip(j − i)} + b^V_{clip(offset_ij)})``
 
     Args:
-        d_model, num_heads, max_distance, d_head, d_head_value, bias, dropout: as in
+        d_model, num_heads, max_distance, d_head, d_head_value: as in
             :class:`~attnbook.mechanisms.positions.relative.RelativeMultiHeadAttention`.
         max_tree_distance: offsets in the tree are clipped to so many branches, up and down.
 
@@ -217,17 +213,9 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         max_tree_distance: int,
         d_head: int | None = None,
         d_head_value: int | None = None,
-        bias: bool = True,
-        dropout: float = 0.0,
     ) -> None:
         super().__init__(
-            d_model,
-            num_heads,
-            max_distance=max_distance,
-            d_head=d_head,
-            d_head_value=d_head_value,
-            bias=bias,
-            dropout=dropout,
+            d_model, num_heads, max_distance=max_distance, d_head=d_head, d_head_value=d_head_value
         )
         rows = 2 * check_integer("max_tree_distance", max_tree_distance) + 1
         self.max_tree_distance = max_tree_distance
@@ -240,10 +228,12 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         offset: torch.Tensor,
         mask: torch.Tensor | None = None,
         *,
+        key_mask: torch.Tensor | None = None,
+        is_causal: bool = False,
         need_weights: bool = True,
     ) -> Attended:
         """Attend within sentences ``(…, n, d_model)``; offset ``(…, n, n)`` of :func:`tree_offset`,
-        mask as in the base class.
+        masks as in the base class.
         """
         check_tensor("x", x, width=self.query_width)
         check_whole("offset", offset)
@@ -252,33 +242,32 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
             tuple(offset.shape) == expected,
             f"offset must be {expected}, one per pair of words, got {tuple(offset.shape)}",
         )
-        mask, _ = check_reading(x, x.shape[:-2], x.shape[-2], mask, self.num_heads)
-
-        def run(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
-            source = _SourceWithTree(*self.project_heads(key, value, 0))
-            source.offset = offset.to(x.device, torch.int64)
-            return super(SyntacticMultiHeadAttention, self).forward(
-                query, mask=mask, projected=source, need_weights=need_weights
-            )
-
-        return run(x, x, x) if mask is None else attend_despite(run, x, x, x, mask)
+        n = x.shape[-2]
+        visible = check_reading(x, x.shape[:-2], n, mask, key_mask, is_causal, self.num_heads)
+        clean, _, _, spoiled = set_aside(x, x, x)
+        source = _SourceWithTree(*self.project_heads(clean, clean, 0))
+        source.offset = offset.to(x.device, torch.int64)
+        found = super().forward(
+            clean,
+            mask=mask,
+            key_mask=key_mask,
+            is_causal=is_causal,
+            projected=source,
+            need_weights=need_weights,
+        )
+        sees = partial(self.rows_that_see, visible, n, n)
+        return Attended(*finish(*found, spoiled, sees, heads=True))
 
     def attend_heads(
-        self,
-        query: torch.Tensor,
-        source: _SourceWithTree,
-        mask: torch.Tensor | None,
-        need_weights: bool,
+        self, query: torch.Tensor, source: _SourceWithTree, visible: Visible, need_weights: bool
     ) -> Attended:
         n, k = source.key.shape[-2], self.max_tree_distance
+        distance = relative_index(n, n, self.max_distance, query.device)
+        offset = (source.offset.clamp(-k, k) + k).unsqueeze(-3)
         relations = [
-            (
-                relative_index(n, n, self.max_distance, query.device),
-                self.key_distance,
-                self.value_distance,
-            ),
-            ((source.offset.clamp(-k, k) + k).unsqueeze(-3), self.key_offset, self.value_offset),
+            (distance, self.key_distance, self.value_distance),
+            (offset, self.key_offset, self.value_offset),
         ]
         return attend_with_relations(
-            query * self.d_head**-0.5, source, relations, mask, self.dropout, need_weights
+            query * self.d_head**-0.5, source, relations, visible, self.dropout, need_weights
         )

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from ...kernels.precision import wide_dtype, without_autocast
+from ...kernels.visible import finish_recurrent, set_aside, set_aside_state
 from ...validate import (
     check_choice,
     check_dtypes,
@@ -117,11 +118,9 @@ def linear_attention(
     """
     check_choice("form", form, FORMS)
     length = check_integer("chunk_length", chunk_length)
-    query, key, value = (
-        check_tensor("query", query),
-        check_tensor("key", key),
-        check_value(value, key),
-    )
+    check_tensor("query", query)
+    check_tensor("key", key)
+    check_value(value, key)
     require(
         query.shape[-2:] == key.shape[-2:] and key.shape[-2] >= 1,
         "query and key must have the same positions and widths (…, n, d_k) with n ≥ 1, got shapes "
@@ -156,26 +155,30 @@ def linear_attention(
         state = key.new_zeros(shape) if state is None else state.to(wide)
         if normalise:
             value = F.pad(value, (0, 1), value=1.0)
-        if mask is not None:
-            there = mask.expand(*mask.shape[:-1], n).unsqueeze(-1)
-            query, key, value = (t.where(there, 0.0) for t in (query, key, value))
-            log_decay = None if log_decay is None else log_decay.where(there, 0.0)
-            strength = None if strength is None else strength.where(there, 0.0)
+        there = None if mask is None else mask.expand(*mask.shape[:-1], n)
+        query, key, value, spoiled = set_aside(query, key, value)  # what is not finite
+        memory, lost = set_aside_state(query, state, heads=False)
+        if there is not None:
+            kept = there.unsqueeze(-1)
+            query, key, value = (t.where(kept, 0.0) for t in (query, key, value))
+            log_decay = None if log_decay is None else log_decay.where(kept, 0.0)
+            strength = None if strength is None else strength.where(kept, 0.0)
         decay = None
         if log_decay is not None:
             decay = log_decay.exp().expand(*log_decay.shape[:-2], n, -1)
         if strength is not None:
             strength = strength.expand(*strength.shape[:-2], n, 1)
-        arguments = query, key, value, decay, strength, state
+        arguments = query, key, value, decay, strength, memory
         if form == "recurrent":
-            context, state = by_steps(*arguments)
+            context, after = by_steps(*arguments)
         else:
-            context, state = by_chunks(*arguments, n if form == "parallel" else length)
+            context, after = by_chunks(*arguments, n if form == "parallel" else length)
         if normalise:
             context, total = context.split([columns - 1, 1], -1)
             # before the first position that is there all is 0
             context = context / total.where(total != 0, 1.0)
-    return RecurrentOutput(context.to(dtype), state)
+        context, after = finish_recurrent(context, after, spoiled, lost, there, heads=False)
+    return RecurrentOutput(context.to(dtype), after)
 
 
 def _check_gate(

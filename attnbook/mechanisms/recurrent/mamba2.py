@@ -7,10 +7,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...kernels.layers import Linear
-from ...validate import check_integer, check_tensor, require
-from .linear import RecurrentOutput, linear_attention
+from ...validate import check_integer, require
+from .linear import linear_attention
 from .multi_head import HeadDecay, RecurrentAttention, RecurrentState
-from .short_convolution import ShortConvolution, positions_there
+from .short_convolution import ShortConvolution
 
 __all__ = ["Mamba2Mixer"]
 
@@ -31,7 +31,7 @@ class Mamba2Mixer(RecurrentAttention):
     one key.
 
     Args:
-        d_model: width of u and of the result.
+        d_model: width of u, the input, and of the result.
         d_state: width of queries and keys, N in the paper.
         d_head: width of values in a head, P in the paper.
         expand: ``expand · d_model`` is the width of x, that of all heads together.
@@ -79,19 +79,7 @@ class Mamba2Mixer(RecurrentAttention):
         self.norm_weight = nn.Parameter(torch.ones(self.width))
         self.output_projection = Linear(self.width, d_model, bias=False)
 
-    def forward(
-        self,
-        x: torch.Tensor,
-        mask: torch.Tensor | None = None,
-        *,
-        state: RecurrentState | None = None,
-    ) -> RecurrentOutput:
-        """Run over the positions x (u in the formulas), which come after those of the state."""
-        check_tensor("x", x, width=self.d_model)
-        there = positions_there(mask, x)
-        if there is not None:
-            x = x.where(there.unsqueeze(-1), 0.0)
-        memory, recent = (None, None) if state is None else state
+    def run(self, x, there, memory, recent) -> tuple[torch.Tensor, RecurrentState]:
         groups, heads = self.num_groups, (self.num_groups, self.num_heads // self.num_groups)
         if memory is not None:
             memory = memory.unflatten(-3, heads)
@@ -115,9 +103,7 @@ class Mamba2Mixer(RecurrentAttention):
         )
         context = context + self.skip.view(*heads, 1, 1) * values
         context = context.movedim(-2, -4).flatten(-3) * F.silu(gate)  # heads side by side
-        # each group is normalised for itself
-        context = F.rms_norm(
-            context.unflatten(-1, (groups, -1)), (self.width // groups,), eps=_EPS
-        ).flatten(-2)
+        context = context.unflatten(-1, (groups, -1))  # each group is normalised for itself
+        context = F.rms_norm(context, context.shape[-1:], eps=_EPS).flatten(-2)
         output = self.output_projection(context * self.norm_weight)
-        return RecurrentOutput(output, RecurrentState(memory.flatten(-4, -3), recent))
+        return output, RecurrentState(memory.flatten(-4, -3), recent)

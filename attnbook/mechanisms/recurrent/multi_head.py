@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...kernels.layers import Linear
+from ...kernels.visible import finish_recurrent, set_aside, set_aside_state
 from ...validate import check_choice, check_integer, check_tensor, require
 from ..caches.key_value import Read
 from ..layers.norms import RMSNorm
@@ -68,21 +69,47 @@ class HeadDecay(nn.Module):
 
 
 class RecurrentAttention(nn.Module):
-    """A layer whose past is a state: ``forward(x, mask, state=)`` gives a
-    :class:`RecurrentOutput`.
-    """
+    """A layer whose past is a state: a subclass says by :meth:`run` what becomes of both."""
+
+    d_model: int
+
+    def run(self, x, there, memory, recent) -> tuple[torch.Tensor, RecurrentState]:
+        """The context of positions x, zeros where none is ``there (…, m)``, and the state behind
+        them; memory and recent are those of the state before, None at the beginning.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define run")
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        *,
+        state: RecurrentState | None = None,
+    ) -> RecurrentOutput:
+        """Run over the positions x, which come after those of the state."""
+        check_tensor("x", x, width=self.d_model)
+        there = positions_there(mask, x)
+        if there is not None:
+            x = x.where(there.unsqueeze(-1), 0.0)
+        x, _, _, spoiled = set_aside(x, x, x)  # what is not finite
+        memory, recent = (None, None) if state is None else state
+        memory, lost = set_aside_state(x, memory)
+        context, (memory, recent) = self.run(x, there, memory, recent)
+        context, memory = finish_recurrent(context, memory, spoiled, lost, there)
+        return RecurrentOutput(context, RecurrentState(memory, recent))
 
     def read(
         self,
         x: torch.Tensor,
         *,
         mask: torch.Tensor | None = None,
+        is_causal: bool = True,
         cache: RecurrentState | None = None,
         position: int | torch.Tensor = 0,
         need_weights: bool = False,
     ) -> Read:
-        """As :meth:`attnbook.MultiHeadAttention.read`; the state is the cache, which knows how far
-        the text has come, and there are no weights.
+        """As :meth:`attnbook.MultiHeadAttention.read`; always causal, the state is the cache, which
+        knows how far the text has come, and there are no weights.
         """
         context, state = self(x, mask, state=cache)
         return Read(context, state, None)
@@ -176,19 +203,7 @@ class LinearAttention(RecurrentAttention):
         nn.init.xavier_uniform_(layer.weight)
         return layer
 
-    def forward(
-        self,
-        x: torch.Tensor,
-        mask: torch.Tensor | None = None,
-        *,
-        state: RecurrentState | None = None,
-    ) -> RecurrentOutput:
-        """Run all heads over the positions x, which come after those of the state."""
-        check_tensor("x", x, width=self.d_model)
-        there = positions_there(mask, x)
-        if there is not None:
-            x = x.where(there.unsqueeze(-1), 0.0)
-        memory, recent = (None, None) if state is None else state
+    def run(self, x, there, memory, recent) -> tuple[torch.Tensor, RecurrentState]:
         projected = self.input_projection(x)
         if self.convolution is not None:
             projected, recent = self.convolution(projected, recent, there)
@@ -214,7 +229,7 @@ class LinearAttention(RecurrentAttention):
         context = context.transpose(-3, -2).flatten(-2)  # heads side by side
         if self.gate_projection is not None:
             context = context * F.silu(self.gate_projection(x))
-        return RecurrentOutput(self.output_projection(context), RecurrentState(memory, recent))
+        return self.output_projection(context), RecurrentState(memory, recent)
 
     def _log_decay(self, x: torch.Tensor) -> torch.Tensor | None:
         """``log α`` of the positions x: ``(h, 1, 1)``, ``(…, h, m, 1)``, ``(…, h, m, d_head)``, or
@@ -235,19 +250,13 @@ class LinearAttention(RecurrentAttention):
         return projected.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
 
 
+_DELTA = {"feature_map": unit_features, "normalise": False, "delta": True, "convolution": 4}
 LINEAR_ATTENTIONS: dict[str, dict[str, Any]] = {
     "linear": {},
     "retention": {"feature_map": None, "normalise": False, "decay": "constant", "gate": True},
     "gated": {"feature_map": None, "normalise": False, "decay": "vector", "gate": True},
-    "delta": {"feature_map": unit_features, "normalise": False, "delta": True, "convolution": 4},
-    "gated_delta": {
-        "feature_map": unit_features,
-        "normalise": False,
-        "decay": "scalar",
-        "delta": True,
-        "gate": True,
-        "convolution": 4,
-    },
+    "delta": _DELTA,
+    "gated_delta": {**_DELTA, "decay": "scalar", "gate": True},
 }
 """The arguments of :class:`LinearAttention` by the name of a paper's layer: linear attention,
 retention, gated linear attention, DeltaNet, gated DeltaNet. The state-space duality is

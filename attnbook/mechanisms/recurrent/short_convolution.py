@@ -57,10 +57,8 @@ class ShortConvolution(nn.Module):
         if mask is None:
             last = padded[..., m:, :]
         else:  # as many positions as there are up to the last one that is there
-            places = torch.arange(1, m + 1, device=x.device)
-            first = places.where(mask, 0).amax(-1, keepdim=True)
+            first = torch.arange(1, m + 1, device=x.device).where(mask, 0).amax(-1, keepdim=True)
             places = first + torch.arange(reach, device=x.device)
-            places = places.expand(*x.shape[:-2], reach)
             last = padded.gather(-2, places.unsqueeze(-1).expand(shape))
         return F.silu(y if self.bias is None else y + self.bias), last
 

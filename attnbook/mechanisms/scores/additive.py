@@ -8,6 +8,7 @@ from torch import nn
 from ...kernels.additive import AdditiveKernel, additive_scores
 from ...kernels.streaming import BlockKernel, check_projected_width
 from ...kernels.triton_kernels import use_triton
+from ...kernels.visible import Visible
 from ...validate import check_integer
 from .base import Score
 
@@ -55,11 +56,7 @@ class AdditiveScore(Score):
         return compute(self.query_projection(query), projected, self.vector.weight[0])
 
     def fused_attention(
-        self,
-        query: torch.Tensor,
-        projected: torch.Tensor,
-        value: torch.Tensor,
-        mask: torch.Tensor | None,
+        self, query: torch.Tensor, projected: torch.Tensor, value: torch.Tensor, visible: Visible
     ) -> torch.Tensor | None:
         if not use_triton(query, projected, value):
             return None
@@ -67,6 +64,7 @@ class AdditiveScore(Score):
 
         check_projected_width(self.vector.in_features, projected)
         query = self.query_projection(query)
+        mask = visible.matrix(query.shape[-2], projected.shape[-2], query.device)
         return additive_attention(query, projected, value, self.vector.weight[0], mask)
 
     def block_kernel(self, query: torch.Tensor) -> BlockKernel:

@@ -16,6 +16,7 @@ from torch import nn
 
 from ...kernels.precision import wide_product
 from ...kernels.streaming import BlockKernel, check_projected_width
+from ...kernels.visible import Visible
 from ...validate import check_choice, check_number, check_tensor, describe, require
 
 __all__ = ["SCORES", "ScaledDotScore", "Score", "check_score", "make_score"]
@@ -107,11 +108,7 @@ class Score(nn.Module):
         return BlockKernel(self.compare, query, tuple(self.parameters()))
 
     def fused_attention(
-        self,
-        query: torch.Tensor,
-        projected: torch.Tensor,
-        value: torch.Tensor,
-        mask: torch.Tensor | None,
+        self, query: torch.Tensor, projected: torch.Tensor, value: torch.Tensor, visible: Visible
     ) -> torch.Tensor | None:
         """Return the context ``(…, m, d_v)`` of attention without weights from a kernel of this
         score's own, or None where there is none for these tensors.

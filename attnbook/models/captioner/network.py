@@ -13,16 +13,8 @@ from ...decoding.step import Step, TokenIds, check_target, check_token_ids
 from ...mechanisms import AdditiveScore, attend, masked_softmax
 from ...validate import check_choice, check_integer, describe, require
 
-__all__ = [
-    "Captioner",
-    "Captions",
-    "Glimpse",
-    "HardAttention",
-    "MeanContext",
-    "PictureEncoder",
-    "Regions",
-    "SoftAttention",
-]
+__all__ = ["Captioner", "Captions", "Glimpse", "PictureEncoder", "Regions"]
+__all__ += ["HardAttention", "MeanContext", "SoftAttention"]
 
 
 class Regions(NamedTuple):

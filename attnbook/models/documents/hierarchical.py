@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...mechanisms import DotScore, attend
+from ...mechanisms import DotScore, attend, padding_mask
 from ...validate import (
     check_choice,
     check_ids,
@@ -64,11 +64,9 @@ class AttentionPooling(nn.Module):
         self.key = nn.Linear(
             check_integer("d_value", d_value), check_integer("d_attention", d_attention)
         )
-        # Small, so that the first weights are nearly equal.
-        # u
-        self.query = (
-            nn.Parameter(0.1 * torch.randn(d_attention)) if pooling == "attention" else None
-        )
+        self.query = None
+        if pooling == "attention":  # u, small, so that the first weights are nearly equal
+            self.query = nn.Parameter(0.1 * torch.randn(d_attention))
         self.score = DotScore()
 
     def forward(self, value: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -145,14 +143,9 @@ class HierarchicalAttention(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Sentences ``(count, words)`` of true ``lengths (count,)``, at least 1, to vectors
         ``(count, 2·hidden)`` and word weights ``(count, words)``."""
-        # h_it
-        annotations, _ = run_packed(
-            self.word_encoder, self.dropout(self.embedding(sentences)), lengths
-        )
-        mask = (
-            torch.arange(sentences.shape[1], device=sentences.device)
-            < lengths.to(sentences.device)[:, None]
-        )
+        embedded = self.dropout(self.embedding(sentences))
+        annotations, _ = run_packed(self.word_encoder, embedded, lengths)  # h_it
+        mask = padding_mask(lengths.to(sentences.device), sentences.shape[1])
         return self.word_pooling(annotations, mask)
 
     def forward(self, documents: torch.Tensor, lengths: torch.Tensor) -> Classified:

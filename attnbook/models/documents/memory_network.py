@@ -59,7 +59,8 @@ class MemoryNetwork(nn.Module):
     ``c_i = Σ_j l_j ⊙ C_k[x_ij] + θ_{k+1,n−i}``, ``p = softmax_i(u_k·m_i)``, ``o_k = Σ_i p_i c_i``,
     ``u_{k+1} = u_k + o_k``, from ``u_1 = Σ_j l_j ⊙ B[q_j]`` to ``â = softmax(W u_{K+1})``. Weights
     are tied between neighbours: ``A_1 = B``, ``A_{k+1} = C_k``, and the rows of W are the columns
-    of C_K, so K hops have K + 1 embedding matrices, and as many θ.
+    of C_K, so K hops have K + 1 embedding matrices, and as many θ. The index n − i of θ counts back
+    from the last sentence, which is 0.
 
     A hop is :func:`attnbook.attend` with the dot score: query u_k, keys m_i, values c_i.
 
@@ -69,7 +70,6 @@ class MemoryNetwork(nn.Module):
         hops: K.
         max_memories: the most sentences of a story.
         encoding: ``"position"`` for l_j as in :func:`position_encoding`, ``"bag"`` for l_j = 1.
-        temporal: with θ; its index n − i counts back from the last sentence, which is 0.
         init_std: every matrix starts from a normal distribution of this deviation. The paper's 0.1
             makes all first scores nearly equal, and there the paper begins without the softmax
             (linear start), which is not done here: about 0.4 lets a question find its own words
@@ -90,7 +90,6 @@ class MemoryNetwork(nn.Module):
         hops: int = 3,
         max_memories: int = 50,
         encoding: str = "position",
-        temporal: bool = True,
         init_std: float = 0.1,
     ) -> None:
         super().__init__()
@@ -103,9 +102,8 @@ class MemoryNetwork(nn.Module):
             for _ in range(hops + 1)
         ]
         self.embeddings = nn.ModuleList(embeddings)
-        self.times = nn.ParameterList(
-            nn.Parameter(torch.zeros(max_memories, d_embed))
-            for _ in range(hops + 1 if temporal else 0)
+        self.times = nn.ParameterList(  # θ
+            nn.Parameter(torch.zeros(max_memories, d_embed)) for _ in range(hops + 1)
         )
         self.score = DotScore()
         for matrix in [*(embedding.weight for embedding in embeddings), *self.times]:
@@ -138,8 +136,7 @@ class MemoryNetwork(nn.Module):
         age = (real.flip(-1).cumsum(-1).flip(-1) - 1).clamp_min(0)
 
         def memory(layer: int) -> torch.Tensor:
-            m = self.embed(story, layer)  # (batch, n, d)
-            return m + self.times[layer][age] if len(self.times) else m
+            return self.embed(story, layer) + self.times[layer][age]  # (batch, n, d)
 
         u, keys, weights = self.embed(question, 0), memory(0), []  # (batch, d), (batch, n, d)
         for k in range(self.hops):

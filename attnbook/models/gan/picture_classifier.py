@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_integer, describe, require
+from ...validate import check_integer, require
+from ..vision.vision_transformer import check_pictures
 
 __all__ = ["PictureClassifier", "classifier_loss"]
 
@@ -46,14 +47,7 @@ class PictureClassifier(nn.Module):
 
     def features(self, pictures: torch.Tensor) -> torch.Tensor:
         """f: ``(batch, colors, size, size)`` → ``(batch, d_feature)``."""
-        shape = (self.colors, self.size, self.size)
-        require(
-            isinstance(pictures, torch.Tensor)
-            and pictures.is_floating_point()
-            and tuple(pictures.shape[1:]) == shape,
-            f"pictures must be floats (batch, {', '.join(map(str, shape))}), got "
-            f"{describe(pictures)}",
-        )
+        check_pictures(pictures, self.colors, self.size, self.size)
         return self.feature(self.convolutions(pictures)).relu()
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:

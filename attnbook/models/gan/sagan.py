@@ -32,14 +32,8 @@ from .blocks import (
     widths_at,
 )
 
-__all__ = [
-    "PictureDiscriminator",
-    "PictureGenerator",
-    "PicturePair",
-    "attention_scales",
-    "dcgan_pair",
-    "sagan_pair",
-]
+__all__ = ["PictureDiscriminator", "PictureGenerator", "PicturePair"]
+__all__ += ["attention_scales", "dcgan_pair", "sagan_pair"]
 
 
 class PictureGenerator(nn.Module):

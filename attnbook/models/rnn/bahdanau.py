@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token_ids
+from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target
 from ...mechanisms import attend, make_score, padding_mask
-from ...validate import check_integer, check_number
-from .common import make_cell, make_recurrent, run_packed
+from ...validate import check_integer
+from .common import Translator, as_tuple, make_cell, make_recurrent, of_unit, run_packed
 
 __all__ = ["Annotations", "Bahdanau"]
 
@@ -23,7 +23,7 @@ class Annotations(NamedTuple):
     mask: torch.Tensor  # True where there is a token, (batch, 1, n)
 
 
-class Bahdanau(nn.Module):
+class Bahdanau(Translator):
     """Encoder-decoder with additive attention over a bidirectional encoder ("RNNsearch").
 
     ``h_i = [h→_i ; h←_i]``, ``s_0 = tanh(W_0 h←_1)``;
@@ -32,15 +32,12 @@ class Bahdanau(nn.Module):
     ``p(y_t | y_{<t}, x) = softmax(W_o max-pairs(U s_t + V E y_{t−1} + C c_t))``.
 
     Args:
-        source_size, target_size: sizes of the vocabularies.
-        d_embed: width of the embeddings.
+        source_size, target_size, d_embed, token_ids: as in :class:`attnbook.Seq2Seq`.
         hidden_size: width of a decoder state and of each direction of the encoder.
         d_attention: hidden width of the alignment model; ``hidden_size`` when not given.
         unit: ``"gru"`` as in the paper, ``"lstm"`` or ``"tanh"``.
         score: a name in :data:`attnbook.SCORES` that takes queries and keys of two widths.
         dropout: on embeddings and before the output (the paper has none).
-        token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
-            Without it every id is a word.
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
     ``(batch, m, target_size)``, weights ``(batch, m, n)``; padding has weight exactly 0.
@@ -61,16 +58,7 @@ class Bahdanau(nn.Module):
         dropout: float = 0.0,
         token_ids: TokenIds | None = None,
     ) -> None:
-        super().__init__()
-        self.source_size = check_integer("source_size", source_size)
-        self.target_size = check_integer("target_size", target_size)
-        self.token_ids = check_token_ids(token_ids, target_size)
-        self.source_embedding = nn.Embedding(
-            source_size, check_integer("d_embed", d_embed), padding_idx=self.token_ids.padding
-        )
-        self.target_embedding = nn.Embedding(
-            target_size, d_embed, padding_idx=self.token_ids.padding
-        )
+        super().__init__(source_size, target_size, d_embed, dropout, token_ids)
         self.encoder = make_recurrent(unit, d_embed, hidden_size, bidirectional=True)
         self.bridge = nn.Linear(hidden_size, hidden_size)  # W_0
         d_attention = check_integer(
@@ -79,7 +67,6 @@ class Bahdanau(nn.Module):
         self.score = make_score(score, hidden_size, 2 * hidden_size, d_hidden=d_attention)
         self.cell = make_cell(unit, d_embed + 2 * hidden_size, hidden_size)
         self.readout = _Maxout(3 * hidden_size + d_embed, hidden_size, target_size)
-        self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Annotations:
         """Annotate sources ``(batch, n)`` of true ``lengths (batch,)``."""
@@ -118,11 +105,8 @@ class Bahdanau(nn.Module):
             projected_keys=memory.projected,
         )
         context = context[:, 0]  # (batch, 2·hidden)
-        moved = self.cell(
-            torch.cat([embedded, context], dim=-1), state if len(state) == 2 else state[0]
-        )
-        state = moved if isinstance(moved, tuple) else (moved,)
-        return state, context, None if weights is None else weights[:, 0]
+        moved = self.cell(torch.cat([embedded, context], dim=-1), of_unit(state))
+        return as_tuple(moved), context, None if weights is None else weights[:, 0]
 
     def step(
         self,

@@ -1,5 +1,5 @@
-"""What the recurrent models share: units by name, padded sources, and the shapes that decoding
-relies on.
+"""What the recurrent models share: units by name, embeddings of both vocabularies, padded sources,
+and the shapes that decoding relies on.
 """
 
 from __future__ import annotations
@@ -7,7 +7,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ...validate import check_choice, check_integer
+from ...decoding.step import TokenIds, check_token_ids
+from ...validate import check_choice, check_integer, check_number
 
 __all__ = ["UNITS", "make_cell", "make_recurrent", "reverse_padded", "run_packed"]
 
@@ -95,6 +96,31 @@ def make_cell(unit: str, input_size: int, hidden_size: int) -> nn.RNNCellBase:
     return kind(check_integer("input_size", input_size), check_integer("hidden_size", hidden_size))
 
 
+class Translator(nn.Module):
+    """A source and a target, their embeddings and dropout: what each recurrent sequence-to-sequence
+    model begins with.
+    """
+
+    def __init__(
+        self,
+        source_size: int,
+        target_size: int,
+        d_embed: int,
+        dropout: float,
+        token_ids: TokenIds | None,
+    ) -> None:
+        super().__init__()
+        self.source_size = check_integer("source_size", source_size)
+        self.target_size = check_integer("target_size", target_size)
+        self.token_ids = check_token_ids(token_ids, target_size)
+        check_integer("d_embed", d_embed)
+        self.source_embedding, self.target_embedding = (
+            nn.Embedding(size, d_embed, padding_idx=self.token_ids.padding)
+            for size in (source_size, target_size)
+        )
+        self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
+
+
 def reverse_padded(source: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """Reverse every row within its length; the padding stays where it is.
 
@@ -125,7 +151,25 @@ def run_packed(network: nn.RNNBase, inputs: torch.Tensor, lengths: torch.Tensor)
     outputs, _ = nn.utils.rnn.pad_packed_sequence(
         outputs, batch_first=True, total_length=inputs.shape[1]
     )
-    last = last if isinstance(last, tuple) else (last,)
     return outputs.index_select(0, back), tuple(
-        part.index_select(1, back).transpose(0, 1) for part in last
+        part.index_select(1, back).transpose(0, 1) for part in as_tuple(last)
     )
+
+
+def run_from(network: nn.RNNBase, inputs: torch.Tensor, state: tuple[torch.Tensor, ...]):
+    """Run a recurrent network on from a state, with outputs and states as :func:`run_packed` has
+    them.
+    """
+    layers_first = tuple(part.transpose(0, 1).contiguous() for part in state)  # as PyTorch wants it
+    outputs, last = network(inputs, of_unit(layers_first))
+    return outputs, tuple(part.transpose(0, 1) for part in as_tuple(last))
+
+
+def of_unit(state: tuple[torch.Tensor, ...]):
+    """A state (h,) or (h, c) as PyTorch's units take it: h or (h, c)."""
+    return state if len(state) == 2 else state[0]
+
+
+def as_tuple(state) -> tuple[torch.Tensor, ...]:
+    """The inverse of :func:`of_unit`."""
+    return state if isinstance(state, tuple) else (state,)

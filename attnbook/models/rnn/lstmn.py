@@ -165,13 +165,9 @@ class LSTMN(nn.Module):
     ``x_t = E w_t``, ``h = LSTMNLayer(x)``, ``p(w_{t+1} | w_{≤t}) = softmax(W_o h_t + b_o)``
 
     Args:
-        vocabulary_size: number of tokens.
-        d_embed: width of the embeddings.
+        vocabulary_size, d_embed, dropout, token_ids: as in :class:`attnbook.LSTMLanguageModel`.
         hidden_size: width of the hidden and of the memory tape.
         d_attention: width of the hidden layer of the score; ``hidden_size`` when not given.
-        dropout: on the embeddings and before the output.
-        token_ids: the ids that are no words, as a rule ``vocabulary.token_ids``; the vector of the
-            padding is zero. Without it every id is a word.
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)`` → logits ``(batch, n, vocabulary_size)``;
     weights ``(batch, n, n)``, row t over the tokens before t, so that the first row is 0. Logits at

@@ -4,13 +4,13 @@ to a window of it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token_ids
+from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target
 from ...mechanisms import (
     Attended,
     PredictedPosition,
@@ -20,8 +20,8 @@ from ...mechanisms import (
     monotonic_position,
     padding_mask,
 )
-from ...validate import check_choice, check_integer, check_number, require
-from .common import make_recurrent, run_packed
+from ...validate import check_choice, check_integer, require
+from .common import Translator, as_tuple, make_recurrent, of_unit, run_from, run_packed
 
 __all__ = ["ATTENTIONS", "DecoderState", "Luong", "Source"]
 
@@ -54,7 +54,7 @@ class DecoderState(NamedTuple):
     t: torch.Tensor  # (batch,), from 0
 
 
-class Luong(nn.Module):
+class Luong(Translator):
     """Encoder-decoder with global or local attention.
 
     ``s_t = f([E y_{t−1}; h̃_{t−1}], s_{t−1})`` with input feeding, ``f(E y_{t−1}, s_{t−1})``
@@ -66,8 +66,7 @@ class Luong(nn.Module):
     the recurrent network and one attention.
 
     Args:
-        source_size, target_size: sizes of the vocabularies.
-        d_embed: width of the embeddings.
+        source_size, target_size, d_embed, token_ids: as in :class:`attnbook.Seq2Seq`.
         hidden_size: width of the states of encoder and decoder, and of h̃.
         num_layers: layers of encoder and decoder (4 in the paper).
         unit: ``"lstm"`` as in the paper, ``"gru"`` or ``"tanh"``.
@@ -79,8 +78,6 @@ class Luong(nn.Module):
         input_feeding: whether a step reads h̃ of the step before, zeros at the first (which the
             paper does not say).
         dropout: on embeddings, between layers, and before the output.
-        token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
-            Without it every id is a word.
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
     ``(batch, m, target_size)``, weights ``(batch, m, n)``; padding has weight exactly 0. What the
@@ -107,23 +104,14 @@ class Luong(nn.Module):
         dropout: float = 0.0,
         token_ids: TokenIds | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(source_size, target_size, d_embed, dropout, token_ids)
         check_choice("attention", attention, ATTENTIONS)
-        self.source_size = check_integer("source_size", source_size)
-        self.target_size = check_integer("target_size", target_size)
-        self.token_ids = check_token_ids(token_ids, target_size)
         self.attention, self.half_width = attention, check_integer("half_width", half_width)
         self.input_feeding = input_feeding
-        self.source_embedding = nn.Embedding(
-            source_size, check_integer("d_embed", d_embed), padding_idx=self.token_ids.padding
-        )
-        self.target_embedding = nn.Embedding(
-            target_size, d_embed, padding_idx=self.token_ids.padding
-        )
-        layers: dict[str, Any] = dict(num_layers=num_layers, dropout=dropout)
-        self.encoder = make_recurrent(unit, d_embed, hidden_size, **layers)
-        self.decoder = make_recurrent(
-            unit, d_embed + (hidden_size if input_feeding else 0), hidden_size, **layers
+        d_fed = hidden_size if input_feeding else 0
+        self.encoder, self.decoder = (
+            make_recurrent(unit, width, hidden_size, num_layers=num_layers, dropout=dropout)
+            for width in (d_embed, d_embed + d_fed)
         )
         self.score = make_score(
             score, hidden_size, hidden_size, max_length=check_integer("max_source", max_source)
@@ -131,7 +119,6 @@ class Luong(nn.Module):
         self.position = PredictedPosition(hidden_size) if attention == "local-p" else None
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
         self.output = nn.Linear(hidden_size, target_size)  # W_o
-        self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Source:
         """Read sources ``(batch, n)`` of true ``lengths (batch,)``."""
@@ -205,13 +192,6 @@ class Luong(nn.Module):
     def _attention_vector(self, states: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
         return self.combine(torch.cat([context, states], dim=-1)).tanh()  # h̃: (…, hidden)
 
-    def _run(self, inputs: torch.Tensor, state: tuple[torch.Tensor, ...]):
-        # PyTorch wants layers first
-        layered = tuple(part.transpose(0, 1).contiguous() for part in state)
-        outputs, last = self.decoder(inputs, layered if len(layered) == 2 else layered[0])
-        last = last if isinstance(last, tuple) else (last,)
-        return outputs, tuple(part.transpose(0, 1) for part in last)
-
     def step(
         self,
         token: torch.Tensor,
@@ -225,7 +205,7 @@ class Luong(nn.Module):
         if self.input_feeding:
             assert state.fed is not None
             inputs = torch.cat([inputs, state.fed[:, None]], dim=-1)
-        s, recurrent = self._run(inputs, state.recurrent)  # (batch, 1, hidden)
+        s, recurrent = run_from(self.decoder, inputs, state.recurrent)  # (batch, 1, hidden)
         context, weights = self.attend(s, memory, state.t[:, None], need_weights=need_weights)
         vector = self._attention_vector(s, context)[:, 0]  # (batch, hidden)
         moved = DecoderState(recurrent, vector if self.input_feeding else None, state.t + 1)
@@ -249,7 +229,7 @@ class Luong(nn.Module):
         if self.input_feeding:
             vectors, weights = self._feed(embedded, start, memory, need_weights)
         else:
-            states, _ = self._run(embedded, start.recurrent)  # (batch, m, hidden)
+            states, _ = run_from(self.decoder, embedded, start.recurrent)  # (batch, m, hidden)
             context, weights = self.attend(
                 states, memory, torch.arange(m, device=source.device), need_weights=need_weights
             )
@@ -274,10 +254,7 @@ class Luong(nn.Module):
             for layer, weights in enumerate(layers):
                 if layer and between:
                     x = F.dropout(x, between)
-                moved = cell(
-                    x, states[layer] if len(states[layer]) == 2 else states[layer][0], *weights
-                )
-                states[layer] = moved if isinstance(moved, tuple) else (moved,)
+                states[layer] = as_tuple(cell(x, of_unit(states[layer]), *weights))
                 x = states[layer][0]
             context, step_weights = self.attend(
                 x[:, None], memory, t, need_weights=keep, windows=windows

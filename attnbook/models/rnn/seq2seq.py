@@ -8,9 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token_ids
-from ...validate import check_integer, check_number
-from .common import make_recurrent, reverse_padded, run_packed
+from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target
+from .common import Translator, make_recurrent, reverse_padded, run_from, run_packed
 
 __all__ = ["Seq2Seq", "Summary"]
 
@@ -22,7 +21,7 @@ class Summary(NamedTuple):
     context: torch.Tensor  # c, the last h of the top layer: (batch, hidden)
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(Translator):
     """An encoder that reads the source into its last state, and a decoder that starts from it.
 
     ``h_t = f(x_t, h_{t−1})``, ``c = h_n``, ``s_0 = h_n``, ``s_t = f(y_{t−1}, s_{t−1})`` or, with
@@ -63,26 +62,14 @@ class Seq2Seq(nn.Module):
         dropout: float = 0.0,
         token_ids: TokenIds | None = None,
     ) -> None:
-        super().__init__()
-        self.source_size = check_integer("source_size", source_size)
-        self.target_size = check_integer("target_size", target_size)
-        self.token_ids = check_token_ids(token_ids, target_size)
+        super().__init__(source_size, target_size, d_embed, dropout, token_ids)
         self.context_every_step, self.reverse_source = context_every_step, reverse_source
         d_context = hidden_size if context_every_step else 0
-        self.source_embedding = nn.Embedding(
-            source_size, check_integer("d_embed", d_embed), padding_idx=self.token_ids.padding
-        )
-        self.target_embedding = nn.Embedding(
-            target_size, d_embed, padding_idx=self.token_ids.padding
-        )
-        self.encoder = make_recurrent(
-            unit, d_embed, hidden_size, num_layers=num_layers, dropout=dropout
-        )
-        self.decoder = make_recurrent(
-            unit, d_embed + d_context, hidden_size, num_layers=num_layers, dropout=dropout
+        self.encoder, self.decoder = (
+            make_recurrent(unit, width, hidden_size, num_layers=num_layers, dropout=dropout)
+            for width in (d_embed, d_embed + d_context)
         )
         self.output = nn.Linear(hidden_size + d_context, target_size)
-        self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Summary:
         """Read sources ``(batch, n)`` of true ``lengths (batch,)``; padding leaves no trace."""
@@ -102,13 +89,10 @@ class Seq2Seq(nn.Module):
         context = memory.context[:, None].expand(-1, tokens.shape[1], -1)  # (batch, m, hidden)
         if self.context_every_step:
             inputs = torch.cat([inputs, context], dim=-1)
-        # PyTorch wants layers first
-        layered = tuple(part.transpose(0, 1).contiguous() for part in state)
-        outputs, last = self.decoder(inputs, layered if len(layered) == 2 else layered[0])
+        outputs, last = run_from(self.decoder, inputs, state)
         if self.context_every_step:
             outputs = torch.cat([outputs, context], dim=-1)
-        last = last if isinstance(last, tuple) else (last,)
-        return self.output(self.dropout(outputs)), tuple(part.transpose(0, 1) for part in last)
+        return self.output(self.dropout(outputs)), last
 
     def step(
         self,

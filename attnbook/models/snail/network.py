@@ -11,15 +11,8 @@ from torch import nn
 from ...mechanisms.layers.temporal import AttentionBlock, PastKeys, TCBlock
 from ...validate import check_integer, check_tensor, require
 
-__all__ = [
-    "ATTENTION_ONLY",
-    "PAPER_PARTS",
-    "SNAIL",
-    "TC_ONLY",
-    "AttentionPart",
-    "Experience",
-    "TCPart",
-]
+__all__ = ["ATTENTION_ONLY", "PAPER_PARTS", "TC_ONLY"]
+__all__ += ["SNAIL", "AttentionPart", "Experience", "TCPart"]
 
 
 class AttentionPart(NamedTuple):

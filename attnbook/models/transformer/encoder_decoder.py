@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token_ids
-from ...mechanisms import causal_mask, padding_mask
+from ...mechanisms import padding_mask
 from ...mechanisms.layers.embeddings import set_padding
 from ...validate import check_choice, check_integer, require
 from .layers import Stacked
@@ -141,7 +141,7 @@ class Transformer(nn.Module):
         tokens: torch.Tensor,
         state: DecoderState,
         memory: ReadSource,
-        mask: torch.Tensor | None,
+        is_causal: bool,
         need_weights: bool,
     ) -> tuple[torch.Tensor, Stacked]:
         # (batch, m, d_model)
@@ -149,8 +149,8 @@ class Transformer(nn.Module):
         decoded = self.decoder(
             x,
             memory.projected,
-            mask,
-            memory.mask,
+            source_mask=memory.mask,
+            is_causal=is_causal,
             caches=state.caches,
             need_weights=need_weights,
             position=state.position,
@@ -170,7 +170,7 @@ class Transformer(nn.Module):
         The weights ``(batch, n)``, where they are asked for, are those over the source in the last
         block, the mean of its heads; None if it has none.
         """
-        logits, decoded = self._decode(token[:, None], state, memory, None, need_weights)
+        logits, decoded = self._decode(token[:, None], state, memory, False, need_weights)
         heads = decoded.weights[-1][1] if decoded.weights else None  # (batch, h, 1, n)
         weights = None if heads is None else heads.mean(1)[:, 0]
         return Step(logits[:, 0], DecoderState(decoded.caches, state.position + 1), weights)
@@ -188,8 +188,7 @@ class Transformer(nn.Module):
         """
         memory, source_weights = self._encode(source, lengths, need_weights)
         check_target(target_in, source.shape[0], self.target_size)
-        causal = causal_mask(target_in.shape[1], device=target_in.device)
-        logits, decoded = self._decode(target_in, self.start(memory), memory, causal, need_weights)
+        logits, decoded = self._decode(target_in, self.start(memory), memory, True, need_weights)
         if source_weights is None or decoded.weights is None:
             return Decoded(logits, None)
         return Decoded(logits, HeadWeights(source_weights, *map(tuple, zip(*decoded.weights))))

@@ -22,13 +22,8 @@ from ...validate import check_integer
 from .layers import Attention, LayerOutput
 from .parts import Parts
 
-__all__ = [
-    "EvolvedCache",
-    "EvolvedDecoderLayer",
-    "EvolvedEncoderLayer",
-    "SequenceConvolution",
-    "evolved",
-]
+__all__ = ["EvolvedCache", "EvolvedDecoderLayer", "EvolvedEncoderLayer"]
+__all__ += ["SequenceConvolution", "evolved"]
 
 
 class SequenceConvolution(nn.Module):
@@ -111,6 +106,7 @@ class EvolvedEncoderLayer(nn.Module):
         x: torch.Tensor,
         mask: torch.Tensor | None = None,
         *,
+        is_causal: bool = False,
         cache: Any = None,
         need_weights: bool = False,
         position: int | torch.Tensor = 0,
@@ -118,7 +114,7 @@ class EvolvedEncoderLayer(nn.Module):
         """As :meth:`attnbook.models.transformer.layers.EncoderLayer.forward`, with a mask of
         padding ``(batch, 1, n)`` and no cache.
         """
-        if cache is not None or (mask is not None and mask.shape[-2] != 1):
+        if is_causal or cache is not None or (mask is not None and mask.shape[-2] != 1):
             raise ValueError(
                 "this block reads a whole source at once: it takes no cache, and mask must be "
                 "one of padding, (batch, 1, n)"
@@ -203,6 +199,7 @@ class EvolvedDecoderLayer(nn.Module):
         mask: torch.Tensor | None = None,
         source_mask: torch.Tensor | None = None,
         *,
+        is_causal: bool = False,
         cache: EvolvedCache | None = None,
         need_weights: bool = False,
         position: int | torch.Tensor = 0,
@@ -213,7 +210,9 @@ class EvolvedDecoderLayer(nn.Module):
         old = EvolvedCache(None, None, None, None) if cache is None else cache
 
         h = self.around_both.sublayer_input(x)
-        context, wide, _ = self.wide_attention.read(h, cache=old.wide, mask=mask, position=position)
+        context, wide, _ = self.wide_attention.read(
+            h, cache=old.wide, mask=mask, is_causal=is_causal, position=position
+        )
         cross, _ = self.first_cross_attention(
             h, mask=source_mask, projected=source[0], need_weights=False, position=position
         )
@@ -223,7 +222,12 @@ class EvolvedDecoderLayer(nn.Module):
         x = self.around_convolutions.combine(x, convolved)
         h = self.around_attention.sublayer_input(x)
         context, narrow, target_weights = self.attention.read(
-            h, cache=old.narrow, mask=mask, position=position, need_weights=need_weights
+            h,
+            cache=old.narrow,
+            mask=mask,
+            is_causal=is_causal,
+            position=position,
+            need_weights=need_weights,
         )
         x = self.around_attention.combine(x, context)
         h = self.around_cross_attention.sublayer_input(x)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ...decoding.step import Decoded, Step, TokenIds, check_text, check_token_ids
-from ...mechanisms import causal_mask, padding_mask
+from ...mechanisms import padding_mask
 from ...mechanisms.layers.embeddings import set_padding
 from ...validate import check_ids, check_integer, check_lengths, describe, may_look
 from .parts import Parts, check_parts, paper_parts, tie_weights
@@ -89,8 +89,7 @@ class TransformerLM(_OneStack):
     ) -> Decoded:
         """Score the token after each token, all positions at once."""
         check_text(tokens, lengths, self.vocabulary_size)
-        causal = causal_mask(tokens.shape[1], device=tokens.device)
-        stacked = self.stack(self._embed(tokens), causal, need_weights=need_weights)
+        stacked = self.stack(self._embed(tokens), is_causal=True, need_weights=need_weights)
         return Decoded(self.output(stacked.x), stacked.weights)
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> TextState:
@@ -103,14 +102,14 @@ class TransformerLM(_OneStack):
         check_text(source, None, self.vocabulary_size)
         check_lengths(lengths, len(source), "source", 0, source.shape[1])
         n, lengths = source.shape[1], lengths.to(source.device)
-        x, causal = self._embed(source), causal_mask(n, device=source.device)
+        x = self._embed(source)
         if may_look(lengths) and bool((lengths == n).all()):
-            return TextState(self.stack(x, causal).caches, None, n)
+            return TextState(self.stack(x, is_causal=True).caches, None, n)
         padding = n - lengths
         place = torch.arange(n, device=source.device) - padding[:, None]  # (batch, n)
         x = x.gather(1, place.clamp(min=0)[:, :, None].expand_as(x))
         mask = (place >= 0)[:, None]
-        stacked = self.stack(x, causal & mask, position=-padding)
+        stacked = self.stack(x, mask, is_causal=True, position=-padding)
         return TextState(stacked.caches, mask, lengths)
 
     def start(self, memory: TextState) -> TextState:
@@ -173,13 +172,8 @@ class TransformerLM(_OneStack):
         m, mask = tokens.shape[1], state.mask
         if mask is not None:  # (batch, 1, t + m)
             mask = torch.cat([mask, mask.new_ones(len(tokens), 1, m)], dim=-1)
-        allowed = mask
-        if m > 1:
-            n = int(state.position) + m if mask is None else mask.shape[-1]
-            allowed = causal_mask(m, n, device=tokens.device)
-            allowed = allowed if mask is None else allowed & mask
         x = self._embed(tokens, state.position)
-        stacked = self.stack(x, allowed, caches=state.caches, position=state.position)
+        stacked = self.stack(x, mask, is_causal=m > 1, caches=state.caches, position=state.position)
         state = TextState(stacked.caches, mask, state.position + m)
         return Step(self.output(stacked.x), state, None)
 

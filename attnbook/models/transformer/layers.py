@@ -3,11 +3,11 @@ the residual connections around them.
 
 What a block expects of its modules:
 
-- attention: ``attention.read(x, cache=, mask=, position=, need_weights=)`` attends from positions x
-  to those of the cache and to x itself; :class:`attnbook.MultiHeadAttention` has it, and
-  :class:`attnbook.LinearAttention`, whose cache is a state of fixed size. Attention over a source
-  is ``attention(x, mask=, projected=, need_weights=, position=)`` with what ``project(memory)``
-  made of it.
+- attention: ``attention.read(x, cache=, mask=, is_causal=, position=, need_weights=)`` attends from
+  positions x to those of the cache and to x itself; :class:`attnbook.MultiHeadAttention` has it,
+  and :class:`attnbook.LinearAttention`, whose cache is a state of fixed size. Attention over a
+  source is ``attention(x, mask=, projected=, need_weights=, position=)`` with what
+  ``project(memory)`` made of it.
 - feed-forward: ``(batch, n, d)`` → the same, such as a mixture of experts.
 - residual: makes a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`, one per
   sublayer.
@@ -22,20 +22,12 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import nn
 
-from ...kernels.hidden import without_hidden
+from ...kernels.visible import without_hidden
 from ...mechanisms.caches.key_value import Read
 from ...mechanisms.layers.residual import ResidualConnection
 
-__all__ = [
-    "Attention",
-    "Decoder",
-    "DecoderLayer",
-    "Encoder",
-    "EncoderLayer",
-    "LayerOutput",
-    "Stack",
-    "Stacked",
-]
+__all__ = ["Attention", "LayerOutput", "Stacked"]
+__all__ += ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "Stack"]
 
 
 Position = int | torch.Tensor  # of the first row of x: an integer, or one for each text
@@ -110,6 +102,7 @@ class EncoderLayer(nn.Module):
         x: torch.Tensor,
         mask: torch.Tensor | None = None,
         *,
+        is_causal: bool = False,
         cache: Any = None,
         need_weights: bool = False,
         position: Position = 0,
@@ -118,14 +111,16 @@ class EncoderLayer(nn.Module):
 
         Args:
             mask: boolean, True = may attend, over the positions of the cache and those of x.
+            is_causal: whether no position of x attends to a later one; needs no mask.
             cache: what the block returned for the positions before, or None where there are none.
             need_weights: whether the weights are returned; if not, no m×n matrix is stored.
             position: of the first of x, an integer or one for each text, ``(batch,)``; for an
                 attention that asks for it.
         """
+        given = {"need_weights": need_weights, "position": position}
         h = self.around_attention.sublayer_input(x)  # with pre-norm: norm(x)
         context, cache, weights = self.attention.read(
-            h, mask=mask, cache=cache, position=position, need_weights=need_weights
+            h, mask=mask, is_causal=is_causal, cache=cache, **given
         )
         x = self.around_attention.combine(x, context)  # with pre-norm: x + dropout(context)
         if self.feed_forward is not None:
@@ -177,6 +172,7 @@ class DecoderLayer(nn.Module):
         mask: torch.Tensor | None = None,
         source_mask: torch.Tensor | None = None,
         *,
+        is_causal: bool = False,
         cache: Any = None,
         need_weights: bool = False,
         position: Position = 0,
@@ -187,16 +183,17 @@ class DecoderLayer(nn.Module):
             source: ``project(memory)``.
             mask, source_mask: boolean, True = may attend, over the target (cache first) and over
                 the source.
-            cache, need_weights, position: as in :class:`EncoderLayer`.
+            is_causal, cache, need_weights, position: as in :class:`EncoderLayer`.
         """
+        given = {"need_weights": need_weights, "position": position}
         h = self.around_attention.sublayer_input(x)
         context, cache, weights = self.attention.read(
-            h, mask=mask, cache=cache, position=position, need_weights=need_weights
+            h, mask=mask, is_causal=is_causal, cache=cache, **given
         )
         x = self.around_attention.combine(x, context)
         h = self.around_cross_attention.sublayer_input(x)
         context, source_weights = self.cross_attention(
-            h, mask=source_mask, projected=source, need_weights=need_weights, position=position
+            h, mask=source_mask, projected=source, **given
         )
         x = self.around_cross_attention.combine(x, context)
         if self.feed_forward is not None:
@@ -225,15 +222,13 @@ class Stack(nn.Module):
         given: Iterable[tuple],
         caches: Sequence | None,
         need_weights: bool,
-        position: Position,
+        **options: Any,
     ) -> Stacked:
         """Run all blocks, each with what it is ``given`` beside x."""
         outputs, new_caches, weights = [x], [], []
         caches = caches or [None] * len(self.layers)
         for layer, arguments, cache in zip(self.layers, given, caches, strict=True):
-            x, cache, w = layer(
-                x, *arguments, cache=cache, need_weights=need_weights, position=position
-            )
+            x, cache, w = layer(x, *arguments, cache=cache, need_weights=need_weights, **options)
             outputs.append(x)
             new_caches.append(cache)
             weights.append(w)
@@ -259,16 +254,18 @@ class Encoder(Stack):
         x: torch.Tensor,
         mask: torch.Tensor | None = None,
         *,
+        is_causal: bool = False,
         caches: Sequence | None = None,
         need_weights: bool = False,
         position: Position = 0,
     ) -> Stacked:
         """Run all blocks; ``caches`` holds what each returned for the positions before, or None;
-        ``position`` as in :class:`EncoderLayer`.
+        ``is_causal`` and ``position`` as in :class:`EncoderLayer`.
         """
         if mask is not None and caches is None:
             x = without_hidden(x, mask)
-        return self.run(x, [(mask,)] * len(self.layers), caches, need_weights, position)
+        options = {"is_causal": is_causal, "position": position}
+        return self.run(x, [(mask,)] * len(self.layers), caches, need_weights, **options)
 
 
 class Decoder(Stack):
@@ -291,10 +288,12 @@ class Decoder(Stack):
         mask: torch.Tensor | None = None,
         source_mask: torch.Tensor | None = None,
         *,
+        is_causal: bool = False,
         caches: Sequence | None = None,
         need_weights: bool = False,
         position: Position = 0,
     ) -> Stacked:
         """Run all blocks; ``sources`` is ``project(memory)``, the rest as in :class:`Encoder`."""
         given = [(source, mask, source_mask) for source in sources]
-        return self.run(x, given, caches, need_weights, position)
+        options = {"is_causal": is_causal, "position": position}
+        return self.run(x, given, caches, need_weights, **options)

@@ -4,7 +4,7 @@ replaced."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 from torch import nn
@@ -17,9 +17,9 @@ from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import PostNorm, ResidualConnection
 from ...mechanisms.positions.absolute import SinusoidalPositions
 from ...validate import check_integer, check_maker, check_number, describe, require
-from .layers import Decoder, DecoderLayer, Encoder, EncoderLayer
+from .layers import Attention, Decoder, DecoderLayer, Encoder, EncoderLayer
 
-__all__ = ["Parts", "alternating", "check_parts", "paper_parts", "tie_weights"]
+__all__ = ["Parts", "alternating", "attention_only", "check_parts", "paper_parts", "tie_weights"]
 
 Make = Callable[[], nn.Module]
 
@@ -124,6 +124,22 @@ def alternating(*parts: Parts) -> Callable[[Make, int], list[nn.Module]]:
     """
     require(len(parts) > 0, "parts must hold at least one Parts, got none")
     return lambda make, number: [parts[k % len(parts)].make_encoder_block() for k in range(number)]
+
+
+def attention_only(parts: Parts) -> Parts:
+    """The same parts without feed-forward networks, for a
+    :class:`~attnbook.models.transformer.language_model.TransformerLM`: ``x ← residual(x,
+    attention)``, and nothing else.
+
+    Source: Elhage et al. 2021, "A mathematical framework for Transformer circuits".
+    """
+
+    def layer(
+        attention: Attention, feed_forward: nn.Module, residual: Callable[[], ResidualConnection]
+    ) -> EncoderLayer:
+        return EncoderLayer(attention, None, residual)
+
+    return replace(parts, encoder_layer=layer, feed_forward=nn.Identity)
 
 
 def paper_parts(

@@ -14,14 +14,8 @@ from ...mechanisms.positions.absolute import sinusoids
 from ...validate import check_integer, require
 from .layers import Decoder, Encoder, EncoderLayer, LayerOutput, Position, Stacked
 
-__all__ = [
-    "FunnelEncoder",
-    "TransparentDecoder",
-    "TransparentEncoder",
-    "TimeStep",
-    "shared",
-    "universal",
-]
+__all__ = ["FunnelEncoder", "TransparentDecoder", "TransparentEncoder"]
+__all__ += ["TimeStep", "shared", "universal"]
 
 Make = Callable[[], nn.Module]
 
@@ -91,30 +85,20 @@ class TransparentDecoder(Decoder):
     ``memory_j = Σ_i softmax_i(W_·j)_i h_i`` over the N + 1 levels of a :class:`TransparentEncoder`;
     W begins at zero, the mean.
 
-    Args:
-        layers, norm: as in :class:`~attnbook.models.transformer.layers.Decoder`.
-        levels: N + 1, when the encoder has another number of blocks than the decoder.
+    The encoder has as many blocks as the decoder.
 
     Source: Bapna et al. 2018, section 4.
     """
 
-    def __init__(
-        self, layers: Sequence[nn.Module], norm: nn.Module, levels: int | None = None
-    ) -> None:
+    def __init__(self, layers: Sequence[nn.Module], norm: nn.Module) -> None:
         super().__init__(layers, norm)
-        self.mixture = nn.Parameter(
-            torch.zeros(
-                len(self.layers),
-                check_integer("levels", len(self.layers) + 1 if levels is None else levels),
-            )
-        )
+        self.mixture = nn.Parameter(torch.zeros(len(self.layers), len(self.layers) + 1))
 
     def project(self, memory: torch.Tensor) -> tuple:
         require(
             memory.shape[-2] == self.mixture.shape[1],
             f"memory must have the {self.mixture.shape[1]} levels of this decoder "
-            f"(blocks of the encoder and its embeddings), got shape {tuple(memory.shape)}: give "
-            f"levels",
+            f"(blocks of the encoder and its embeddings), got shape {tuple(memory.shape)}",
         )
         mixed = torch.einsum("...id,ji->j...d", memory, self.mixture.softmax(-1))
         return tuple(layer.project(x) for layer, x in zip(self.layers, mixed))
@@ -168,13 +152,14 @@ class FunnelEncoder(Encoder):
         x: torch.Tensor,
         mask: torch.Tensor | None = None,
         *,
+        is_causal: bool = False,
         caches: Sequence | None = None,
         need_weights: bool = False,
         position: Position = 0,
     ) -> Stacked:
         require(caches is None, "a funnel reads its whole source at once: it takes no caches")
         require(
-            mask is None or mask.shape[-2] == 1,
+            not is_causal and (mask is None or mask.shape[-2] == 1),
             f"mask must be one of padding, (batch, 1, n), got shape "
             f"{None if mask is None else tuple(mask.shape)}",
         )

@@ -11,8 +11,6 @@ import torch
 from ...validate import check_choice, check_integer
 from ..endless_batches import GeneratedBatches
 
-__all__ = ["KINDS", "TOLERANCE", "LongMemoryBatches", "MarkedNumbers", "draw"]
-
 TOLERANCE = 0.04
 """An answer is right when it is off by less (Hochreiter and Schmidhuber 1997, section 5.4)."""
 

@@ -22,19 +22,6 @@ from ...validate import check_choice, check_integer
 from ..endless_batches import GeneratedBatches
 from ..sequences.vocabulary import PAD, UNK
 
-__all__ = [
-    "FIRST",
-    "GapBatches",
-    "Gaps",
-    "KINDS",
-    "SYMBOLS",
-    "VALUES",
-    "best_loss",
-    "draw",
-    "frequencies",
-    "vocabulary_size",
-]
-
 KINDS = ("look-up", "topic")
 VALUES, SYMBOLS, TOPICS, SHARE = 8, 16, 8, 0.15
 FIRST = UNK + 1

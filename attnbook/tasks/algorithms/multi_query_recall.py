@@ -11,8 +11,6 @@ from ...validate import check_integer, require
 from ..endless_batches import GeneratedBatches
 from ..sequences.vocabulary import PAD, UNK
 
-__all__ = ["FIRST", "KEYS", "VALUES", "VOCABULARY_SIZE", "Recall", "RecallBatches", "draw"]
-
 KEYS, VALUES = 64, 64
 FIRST = UNK + 1
 VOCABULARY_SIZE = FIRST + KEYS + VALUES

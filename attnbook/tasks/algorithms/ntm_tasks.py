@@ -12,20 +12,6 @@ import torch
 from ...validate import check_choice, check_integer, check_range, describe, require
 from ..endless_batches import GeneratedBatches, torch_generator
 
-__all__ = [
-    "KINDS",
-    "AlgorithmBatch",
-    "AlgorithmBatches",
-    "draw",
-    "draw_associative_recall",
-    "draw_copy",
-    "draw_n_grams",
-    "draw_priority_sort",
-    "draw_repeat_copy",
-    "optimal_n_grams",
-    "widths",
-]
-
 
 class AlgorithmBatch(NamedTuple):
     """B sequences, padded with zeros at the end.

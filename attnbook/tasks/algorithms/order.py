@@ -10,18 +10,13 @@ from ...validate import check_choice, check_integer, check_range
 from ..endless_batches import GeneratedBatches
 from ..sequences.vocabulary import PAD
 
-__all__ = ["ORDERS", "OrderBatch", "OrderBatches", "order_answers"]
-
 BACK = 3
 ORDERS = ("before", "reverse")
 
 
 class OrderBatch(NamedTuple):
-    """B texts of n letters as CPU tensors of int64, letters numbered from 1.
-
-    Attributes:
-        tokens: (B, n) the letters
-        target: (B, n) the answer at each letter, PAD = 0 where there is none
+    """tokens ``(B, n)``, letters numbered from 1, and target ``(B, n)``: the answer at each letter,
+    PAD = 0 where there is none.
     """
 
     tokens: torch.Tensor
@@ -49,7 +44,6 @@ class OrderBatches(GeneratedBatches[OrderBatch]):
     Args:
         order: one of :data:`ORDERS`.
         length: (least, most) letters, both included, drawn anew for each batch; or one number.
-        batch_size: texts per batch.
         letters: how many different letters.
     """
 

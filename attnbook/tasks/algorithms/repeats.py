@@ -10,8 +10,6 @@ from ...validate import check_integer, check_range, require
 from ..endless_batches import GeneratedBatches
 from ..sequences.vocabulary import SPECIAL
 
-__all__ = ["FIRST", "RepeatBatches", "Repeats"]
-
 FIRST = len(SPECIAL)  # the id of the first symbol
 
 
@@ -39,7 +37,6 @@ class RepeatBatches(GeneratedBatches[Repeats]):
         length: n, symbols that are read.
         period: (shortest, longest) stretch.
         symbols: how many there are; their ids begin at :data:`FIRST`.
-        batch_size, seed: as everywhere.
 
     Source: Olsson et al. 2022, "In-context learning and induction heads", repeated random tokens.
     """

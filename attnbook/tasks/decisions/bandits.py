@@ -7,8 +7,6 @@ import torch
 from ...validate import check_integer, check_number, check_seed, describe, require
 from .environments import Environments, Step, check_actions, select_rows
 
-__all__ = ["Bandits", "EpsilonGreedy", "Indexed", "BestArm", "RandomPolicy", "Thompson", "UCB1"]
-
 
 class Bandits:
     """A batch of bandits with ``arms`` arms and ``pulls`` pulls each.

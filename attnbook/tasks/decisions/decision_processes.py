@@ -9,8 +9,6 @@ import torch
 from ...validate import check_integer, check_seed, require
 from .environments import Step, check_actions, select_rows
 
-__all__ = ["DecisionProcesses", "OptimalPlanner", "Plan", "value_iteration"]
-
 
 class DecisionProcesses:
     """A batch of random Markov decision processes with S states and A actions, lived in for N
@@ -25,7 +23,6 @@ class DecisionProcesses:
 
     Args:
         episodes, states, actions, horizon: N, S, A, H.
-        alike: whether all worlds of a batch are copies of one, each with luck of its own.
         device: of all tensors.
 
     Source: Mishra et al. 2018, section 5.2.2; Duan et al. 2016.
@@ -38,14 +35,13 @@ class DecisionProcesses:
         states: int = 10,
         actions: int = 5,
         horizon: int = 10,
-        alike: bool = False,
         device: torch.device | str = "cpu",
     ):
         self.episodes = check_integer("episodes", episodes)
         self.states = check_integer("states", states)
         self.num_actions = check_integer("actions", actions, 2)
         self.horizon = check_integer("horizon", horizon)
-        self.alike, self.device = alike, torch.device(device)
+        self.device = torch.device(device)
         self.length, self.d_input = episodes * horizon, actions + states + 2
         # none before the first reset
         self.means, self.taken = torch.empty(0, states, actions), self.length
@@ -53,14 +49,12 @@ class DecisionProcesses:
     def reset(self, seed: int, worlds: int = 1) -> torch.Tensor:
         """New worlds from the seed; returns the first inputs ``(worlds, A + S + 2)``."""
         generator = self._generator = torch.Generator(self.device).manual_seed(check_seed(seed))
-        table = (1 if self.alike else worlds, self.states, self.num_actions)
+        table = (worlds, self.states, self.num_actions)
         # Exponentials divided by their sum are a flat Dirichlet.
         waits = torch.empty(*table, self.states, device=self.device)
         waits.exponential_(generator=generator)
-        means = 1 + torch.randn(table, generator=generator, device=self.device)
-        self.means = means.expand(worlds, -1, -1)  # μ, (B, S, A)
-        # P, (B, S, A, S)
-        self.transitions = (waits / waits.sum(-1, keepdim=True)).expand(worlds, -1, -1, -1)
+        self.means = 1 + torch.randn(table, generator=generator, device=self.device)  # μ, (B, S, A)
+        self.transitions = waits / waits.sum(-1, keepdim=True)  # P, (B, S, A, S)
         self._ladder = self.transitions.cumsum(-1)
         self.state = torch.zeros(worlds, dtype=torch.int64, device=self.device)
         self.taken = 0

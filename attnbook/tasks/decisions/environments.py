@@ -18,17 +18,6 @@ from ...validate import check_seed, check_values, describe, require
 # chances. The CPU's generator takes the last 32 bits alone.
 _POLICY_SEED_OFFSET = 1_000_000_007
 
-__all__ = [
-    "Environments",
-    "Estimate",
-    "Policy",
-    "Step",
-    "Trajectories",
-    "estimate",
-    "play",
-    "select_rows",
-]
-
 
 class Step(NamedTuple):
     """The answer of a batch of B environments to a batch of actions.
@@ -47,12 +36,8 @@ class Step(NamedTuple):
 
 
 class Trajectories(NamedTuple):
-    """T steps in each of B environments; ``inputs[:, t]`` is the observation before action t.
-
-    Args:
-        inputs: ``(B, T, d_input)``.
-        actions: ``(B, T)`` int64.
-        rewards: ``(B, T)``.
+    """T steps in each of B environments: inputs ``(B, T, d_input)``, actions ``(B, T)``, int64, and
+    rewards ``(B, T)``; ``inputs[:, t]`` is the observation before action t.
     """
 
     inputs: torch.Tensor
@@ -99,8 +84,6 @@ def play(
     Args:
         worlds: the environments; they are reset.
         policy: chooses the actions; it is reset.
-        seed: of the environments and of the policy.
-        count: how many environments.
         keep_inputs: whether to record the inputs; else ``inputs`` has no steps.
     """
     generator = torch.Generator(worlds.device).manual_seed(check_seed(seed) + _POLICY_SEED_OFFSET)

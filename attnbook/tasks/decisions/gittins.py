@@ -9,8 +9,6 @@ import torch
 
 from ...validate import check_integer
 
-__all__ = ["bayes_value", "finite_horizon_index"]
-
 RENTS = 200  # that are tried: for ten pulls the index errs by less than 0.0005
 
 

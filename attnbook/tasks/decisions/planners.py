@@ -8,8 +8,6 @@ from ...validate import check_number
 from .decision_processes import DecisionProcesses, value_iteration
 from .environments import select_rows
 
-__all__ = ["PSRL", "EpsilonGreedyPlanner"]
-
 
 class _PosteriorPlanner:
     """Tracks the posterior over the environment, plans from it at the start of each episode, and

@@ -10,8 +10,6 @@ import torch
 
 from ...validate import check_lengths, describe, require
 
-__all__ = ["HullReport", "convex_hulls", "is_simple", "polygon_area", "report", "same_polygon"]
-
 
 def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
     """The corners of the convex hull of each row's points, counter-clockwise, from the corner with

@@ -13,18 +13,6 @@ from .hulls import convex_hulls
 from .tours import MOST, taught_tours
 from .triangulations import delaunay
 
-__all__ = [
-    "KINDS",
-    "PointBatch",
-    "PointBatches",
-    "answers",
-    "draw",
-    "draw_delaunay",
-    "draw_hulls",
-    "draw_sorting",
-    "draw_tours",
-]
-
 
 class PointBatch(NamedTuple):
     """B sets of numbers or points with the positions that answer them.

@@ -14,21 +14,6 @@ import torch
 from ...validate import check_choice, check_values, check_whole, describe, require
 from .hulls import check_points, check_shape
 
-__all__ = [
-    "MOST",
-    "TEACHERS",
-    "canonical",
-    "distances",
-    "farthest_insertion",
-    "held_karp",
-    "is_tour",
-    "nearest_neighbour",
-    "taught_tours",
-    "tour_length",
-    "two_opt",
-    "two_opt_best",
-]
-
 MOST = 16
 """Cities of an exact tour: the table of one instance has 2ⁿ⁻¹ (n − 1) entries."""
 

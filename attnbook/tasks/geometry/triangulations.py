@@ -14,8 +14,6 @@ from ...extras import extra
 from ...validate import require
 from .hulls import check_shape, lengths_of
 
-__all__ = ["TriangulationReport", "delaunay", "incentres", "report", "triangles_of"]
-
 
 def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
     """The Delaunay triangulation of each row, flat: three ascending indices per triangle.
@@ -170,11 +168,8 @@ def triangles_of(answer: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 class TriangulationReport(NamedTuple):
-    """Shares over a batch of answers.
-
-    Attributes:
-        exact: the same set of triangles, in whatever order (the paper's accuracy)
-        coverage: mean share of the true triangles that the answer names
+    """exact: the share of answers that are the right set of triangles, in whatever order (the
+    paper's accuracy); coverage: the mean share of the true triangles that an answer names.
     """
 
     exact: float

@@ -11,8 +11,6 @@ from ...validate import check_choice, require
 from .. import datasets
 from .tours import is_tour
 
-__all__ = ["KINDS", "Instance", "best_lengths", "lengths_of", "load", "names", "unit_square"]
-
 KINDS = ("EUC_2D", "ATT", "GEO")
 """Distances: rounded Euclidean, pseudo-Euclidean rounded up, great circles in kilometres."""
 

@@ -13,8 +13,6 @@ from ..sequences.batches import SequenceBatches
 from ..sequences.pairs import Pair
 from ..sequences.vocabulary import Vocabulary
 
-__all__ = ["Box", "Captioned", "PictureBatch", "PictureBatches", "regions_of"]
-
 
 class Box(NamedTuple):
     """A rectangle in pixels, x to the right and y down, without its right and lower edge."""

@@ -16,17 +16,6 @@ import torch
 from ...validate import check_integer, check_seed, check_values, describe, require
 from .labelled import Labelled, check_pictures
 
-__all__ = [
-    "COLOURS",
-    "SHAPES",
-    "Agreement",
-    "FarParts",
-    "agreement",
-    "draw",
-    "far_parts",
-    "read_colours",
-]
-
 SHAPES = ("bar", "oval", "wedge", "cross")
 COLOURS = tuple(
     tuple(round(255 * c) for c in colorsys.hsv_to_rgb(k / 8, 0.9, 0.95)) for k in range(8)
@@ -44,11 +33,8 @@ LEAST_PIXELS = 1 / 64  # share of coloured pixels in a side where a figure is fo
 
 
 class FarParts(NamedTuple):
-    """Drawn pictures and what they were drawn from.
-
-    Attributes:
-        data: the pictures; the class is the shape
-        colours: long (N, 2), places in COLOURS, left and right
+    """Drawn pictures, whose class is the shape, and the places of their colours in COLOURS, left
+    and right: long (N, 2).
     """
 
     data: Labelled
@@ -132,13 +118,9 @@ def draw(
 
 
 def far_parts(count: int, *, seed: int, agree: bool = True) -> FarParts:
-    """Pictures drawn by chance: shape, colour and both heights are independent of one another.
-
-    Args:
-        count: how many.
-        seed: of everything that is drawn by chance.
-        agree: False: the colour of each side is drawn for itself, so that one in eight agrees by
-            chance. For comparison only.
+    """``count`` pictures drawn by chance: shape, colour and both heights are independent of one
+    another. Without ``agree``, for comparison only, the colour of each side is drawn for itself, so
+    that one in eight agrees by chance.
     """
     check_integer("count", count)
     generator = torch.Generator().manual_seed(check_seed(seed))

@@ -17,16 +17,6 @@ from torch.nn import functional as F
 from ...validate import check_integer, check_number, check_range, describe, require
 from ..endless_batches import GeneratedBatches, torch_generator
 
-__all__ = [
-    "Classes",
-    "EpisodeBatch",
-    "EpisodeBatches",
-    "bent",
-    "draw_episodes",
-    "with_mirrors",
-    "with_rotations",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Classes:
@@ -76,13 +66,8 @@ def with_rotations(classes: Classes) -> Classes:
 
     Source: Santoro et al. 2016, section 4.1.
     """
-    turned = [classes.pictures.rot90(k, (-2, -1)) for k in range(4)]
-    names = [
-        (alphabet, name if k == 0 else f"{name} turned by {90 * k}")
-        for k in range(4)
-        for alphabet, name in classes.names
-    ]
-    return Classes(torch.cat(turned), tuple(names))
+    ways = {f" turned by {90 * k}" if k else "": k for k in range(4)}
+    return _changed({way: classes.pictures.rot90(k, (-2, -1)) for way, k in ways.items()}, classes)
 
 
 def with_mirrors(classes: Classes) -> Classes:
@@ -90,10 +75,13 @@ def with_mirrors(classes: Classes) -> Classes:
 
     A symmetric letter is then in two equal classes.
     """
-    names = [
-        (alphabet, name + after) for after in ("", " mirrored") for alphabet, name in classes.names
-    ]
-    return Classes(torch.cat([classes.pictures, classes.pictures.flip(-1)]), tuple(names))
+    return _changed({"": classes.pictures, " mirrored": classes.pictures.flip(-1)}, classes)
+
+
+def _changed(pictures: dict[str, torch.Tensor], classes: Classes) -> Classes:
+    """The pictures of the classes in each of several ways, by what that adds to their names."""
+    names = [(alphabet, name + way) for way in pictures for alphabet, name in classes.names]
+    return Classes(torch.cat([*pictures.values()]), tuple(names))
 
 
 def draw_episodes(
@@ -181,8 +169,6 @@ class EpisodeBatches(GeneratedBatches[EpisodeBatch]):
         ways: N.
         shots: K, or (least, most): then drawn for each batch, every number as likely.
         queries: Q, pictures to name in each episode.
-        batch_size: B.
-        seed: of everything.
         bend: how far each picture is :func:`bent`, support and queries; 0: not at all.
     """
 

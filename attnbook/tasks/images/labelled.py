@@ -12,8 +12,6 @@ import torch
 from ...validate import check_integer, check_seed, check_tensor, check_values, describe, require
 from ..endless_batches import torch_generator
 
-__all__ = ["Labelled", "LabelledBatch", "LabelledBatches", "to_floats", "to_pixels"]
-
 
 def to_floats(pictures: torch.Tensor) -> torch.Tensor:
     """Pixels 0 … 255 as numbers from −1 to 1, the range of tanh: ``x / 127.5 − 1``."""
@@ -75,12 +73,7 @@ class Labelled:
 
 
 class LabelledBatch(NamedTuple):
-    """B pictures and their classes.
-
-    Attributes:
-        pictures: (B, C, H, W) floats from −1 to 1
-        labels: (B,) long
-    """
+    """pictures ``(B, C, H, W)``, floats from −1 to 1, and labels ``(B,)``, long."""
 
     pictures: torch.Tensor
     labels: torch.Tensor
@@ -93,7 +86,6 @@ class LabelledBatches:
         data: every picture comes once per epoch; the last ones of an epoch share a batch with the
             first of the next, so that all batches have one size.
         batch_size: B, at most the number of pictures.
-        seed: of the orders.
     """
 
     def __init__(self, data: Labelled, batch_size: int, seed: int = 0):

@@ -21,20 +21,6 @@ from .. import datasets
 from ..sequences.vocabulary import Vocabulary
 from .captioned_pictures import Box, Captioned
 
-__all__ = [
-    "FILES",
-    "GRID",
-    "Item",
-    "Statement",
-    "captioned",
-    "draw_box",
-    "named",
-    "place",
-    "read",
-    "split",
-    "words",
-]
-
 FILES = ("dev", "test", "hidden")
 SIDE = 48  # pixels of a box; 100 units of the corpus
 LEFT = (0, 72, 144)  # where the three boxes begin; 0, 150 and 300 in the corpus
@@ -76,19 +62,15 @@ def read(file: str) -> list[Statement]:
     check_choice("file", file, FILES)
     path = datasets.fetch("nlvr", f"nlvr/{file}/{file}.json")
     rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return [
-        Statement(
-            row["sentence"],
-            row["identifier"].split("-")[0],
-            tuple(tuple(map(_item, box)) for box in row["structured_rep"]),
-        )
-        for row in rows
-        if row["label"] == "true"
-    ]
+    return [_statement(row) for row in rows if row["label"] == "true"]
 
 
-def _item(o: dict) -> Item:
-    return Item(o["x_loc"], o["y_loc"], o["size"], o["type"], _NAMES[o["color"]])
+def _statement(row: dict) -> Statement:
+    boxes = tuple(
+        tuple(Item(o["x_loc"], o["y_loc"], o["size"], o["type"], _NAMES[o["color"]]) for o in box)
+        for box in row["structured_rep"]
+    )
+    return Statement(row["sentence"], row["identifier"].split("-")[0], boxes)
 
 
 def words(sentence: str) -> tuple[str, ...]:

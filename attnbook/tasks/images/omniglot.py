@@ -19,8 +19,6 @@ from ...validate import check_choice, require
 from .. import datasets
 from .few_shot_episodes import Classes
 
-__all__ = ["SETS", "SIZE", "SPLITS", "read", "split"]
-
 SETS = {
     "small1": "images_background_small1.zip",
     "small2": "images_background_small2.zip",

@@ -19,19 +19,6 @@ from ...validate import check_choice, check_integer, check_range, check_seed, re
 from ..sequences.vocabulary import Vocabulary
 from .captioned_pictures import Box, Captioned
 
-__all__ = [
-    "CELL",
-    "COLOURS",
-    "GRID",
-    "KINDS",
-    "SHAPES",
-    "caption",
-    "draw",
-    "held_out",
-    "scenes",
-    "vocabulary",
-]
-
 COLOURS = {
     "red": (214, 39, 40),
     "green": (34, 150, 60),
@@ -142,8 +129,6 @@ def scenes(
     """Pictures, captions, and the box of the object that each colour and shape word names.
 
     Args:
-        count: how many.
-        seed: of everything that is drawn by chance.
         part: "train": the named pairs are not in :func:`held_out`; "test": all of them are.
         small: (least, most) small objects, both included; or one number.
     """

@@ -14,8 +14,6 @@ from ...validate import check_integer, check_seed, describe, require
 from .labelled import Labelled, to_floats
 from .scenes import CELL, GRID, KINDS, LARGE, SMALL, caption, draw, pairs_of, vocabulary
 
-__all__ = ["Described", "SIDE", "one_large", "read_two", "two_objects"]
-
 SIDE = 2 * CELL
 """Pixels each way of a picture of two objects."""
 
@@ -28,8 +26,6 @@ def one_large(count: int, *, seed: int, small: int = 6, cells: int = 6) -> Label
     patches or windows is that of the cells in which the objects were drawn.
 
     Args:
-        count: how many.
-        seed: of everything that is drawn by chance.
         small: how many small objects.
         cells: of 8 × 8 pixels each way, at most 6.
     """
@@ -77,8 +73,6 @@ def two_objects(count: int, *, seed: int, part: str = "train") -> Described:
     left or right, and the words for them.
 
     Args:
-        count: how many.
-        seed: of everything that is drawn by chance.
         part: "train": the pairs are not in ``scenes.held_out()``; "test": all of them are.
     """
     pairs = pairs_of(part)

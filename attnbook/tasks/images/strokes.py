@@ -7,8 +7,6 @@ import torch
 from ...validate import check_integer, check_seed
 from .few_shot_episodes import Classes
 
-__all__ = ["SIZE", "alphabet", "alphabets", "render"]
-
 SIZE = 28  # pixels, each way
 STROKES = 3  # at most, a letter
 POINTS = 56  # of a stroke, at which its ink is laid down: little more than a pixel apart
@@ -66,11 +64,7 @@ def alphabet(letters: int, examples: int = 20, *, seed: int) -> Classes:
 
     A stroke is a cubic Bézier curve or a line with two corners. From example to example its control
     points move, and the letter is turned, sheared, stretched, shifted and written with a thinner or
-    thicker pen.
-
-    Args:
-        letters, examples: C and E.
-        seed: of everything; another seed is another alphabet.
+    thicker pen. Another seed is another alphabet.
     """
     check_integer("letters", letters)
     check_integer("examples", examples)

@@ -12,8 +12,6 @@ from ..endless_batches import EpochBatches
 from .pairs import Pair
 from .vocabulary import BOS, EOS, PAD, Vocabulary
 
-__all__ = ["Batch", "SequenceBatches", "collate"]
-
 
 class Batch(NamedTuple):
     """B pairs as CPU tensors of int64, batch first; what lies behind the lengths is padding, in the
@@ -69,10 +67,6 @@ class SequenceBatches(EpochBatches[Batch]):
     """Endless batches of pairs.
 
     Args:
-        pairs: what to learn from.
-        source_vocab, target_vocab: of the sources and the targets.
-        batch_size: pairs per batch.
-        seed: of the orders.
         bucket: put sources of like length together (less padding): each stretch of 64 batches of
             the shuffled pairs is sorted by length before it is cut into batches, which are then
             shuffled.

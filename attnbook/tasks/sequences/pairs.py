@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from ...validate import check_integer, check_seed
 
-__all__ = ["Pair"]
-
 NOTHING: frozenset[int] = frozenset()
 
 

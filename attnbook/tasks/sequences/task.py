@@ -15,8 +15,6 @@ from ...validate import require
 from .pairs import Pair, distinct, stream
 from .vocabulary import Vocabulary
 
-__all__ = ["Task", "corpus_task", "generated_task", "split_pairs"]
-
 Drawer = Callable[[random.Random], Pair]
 MAKERS: dict[str, Callable[..., Task]] = {}
 """Every task under its name: a function of ``train``, ``valid``, ``test``, ``seed`` and options."""
@@ -80,7 +78,7 @@ def generated_task(name: str, tokens: Callable[..., tuple], **fixed):
             parameters=[p for k, p in signature(drawer).parameters.items() if k not in fixed]
         )
         make.__module__ = drawer.__module__
-        _register(name, make)
+        corpus_task(name)(make)
         DRAWERS[name] = settled
         return drawer
 
@@ -89,17 +87,13 @@ def generated_task(name: str, tokens: Callable[..., tuple], **fixed):
 
 def corpus_task(name: str):
     """Register a function ``make(*, train, valid, test, seed, **options)`` that returns a Task."""
+    require(name not in MAKERS, f"name must be that of one task, got {name!r} a second time")
 
     def register(make: Callable[..., Task]) -> Callable[..., Task]:
-        _register(name, make)
+        MAKERS[name] = make
         return make
 
     return register
-
-
-def _register(name: str, make: Callable[..., Task]) -> None:
-    require(name not in MAKERS, f"name must be that of one task, got {name!r} a second time")
-    MAKERS[name] = make
 
 
 def split_pairs(

@@ -11,8 +11,6 @@ from pathlib import Path
 from ...decoding.step import TokenIds
 from ...validate import check_choice, require
 
-__all__ = ["BOS", "EOS", "PAD", "TOKEN_IDS", "UNK", "Vocabulary"]
-
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 TOKEN_IDS = TokenIds(start=BOS, end=(EOS,), padding=PAD, forbidden=(PAD, BOS), begin=BOS)

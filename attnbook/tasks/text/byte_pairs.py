@@ -16,8 +16,6 @@ from collections.abc import Iterable
 from ...validate import check_integer, require
 from ..sequences.vocabulary import SPECIAL
 
-__all__ = ["BytePairs", "split_words"]
-
 Pair = tuple[int, int]
 
 # GPT-2 numbers first the bytes that Latin-1 prints, then the others: that decides ties.

@@ -13,16 +13,6 @@ from .. import datasets
 from ..endless_batches import GeneratedBatches
 from ..sequences.vocabulary import SPECIAL, Vocabulary
 
-__all__ = [
-    "CharacterWindows",
-    "Window",
-    "character_vocabulary",
-    "encode_text",
-    "shakespeare",
-    "split_text",
-    "to_text",
-]
-
 
 class Window(NamedTuple):
     """For ``language_loss``: ``target_in (B, n)`` and, a position later, ``target_out (B, n)``."""
@@ -64,8 +54,6 @@ class CharacterWindows(GeneratedBatches[Window]):
         ids: ``(characters,)`` of :func:`encode_text`, or any other ids of a text, as a tensor, an
             array or a list.
         length: characters per window.
-        batch_size: windows per batch.
-        seed: of the places.
         cover: instead, one batch after the other, adjacent windows from the first
             character on, so that an epoch of ``len()`` batches scores each character but the first
             once (the rest that fills no window is left out).

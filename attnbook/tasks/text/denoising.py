@@ -12,8 +12,6 @@ from ..endless_batches import EpochBatches
 from ..sequences.batches import Batch, pad_pairs
 from ..sequences.vocabulary import Vocabulary
 
-__all__ = ["DenoisingBatches", "corrupt", "gaps_in", "numbered_vocabulary", "segments"]
-
 
 def gaps_in(length: int, share: float = 0.15, mean: float = 3.0) -> tuple[int, int]:
     """How many tokens of a text are cut out, and in how many spans: ``round(share · length)`` and
@@ -93,9 +91,7 @@ class DenoisingBatches:
 
     Args:
         texts: ``(pieces, length)`` of :func:`segments`.
-        batch_size: pieces per batch.
         marks: ids of the sentinels.
-        seed: of the order of the pieces and of the spans.
     """
 
     def __init__(

@@ -22,8 +22,6 @@ from ..endless_batches import GeneratedBatches, text_generator
 from ..sequences.vocabulary import Vocabulary
 from .reports import QUALITIES, THINGS
 
-__all__ = ["FactBatches", "Facts", "draw", "vocabulary"]
-
 
 class Facts(NamedTuple):
     """B texts of n words, a batch for ``language_loss``.

@@ -12,8 +12,6 @@ from ..endless_batches import GeneratedBatches
 from ..sequences.batches import pad_rows
 from ..sequences.vocabulary import UNK
 
-__all__ = ["MASK", "NOT_HIDDEN", "Masked", "MaskedBatches", "hide", "pad"]
-
 MASK = UNK
 """The id that hides a token. Where the vocabulary leaves no word unknown, that of <unk> is free."""
 NOT_HIDDEN = -100
@@ -65,13 +63,8 @@ def hide(
 
 
 class MaskedBatches(GeneratedBatches[Masked]):
-    """Endless batches of texts of about one length with some tokens masked (:func:`hide`).
-
-    Args:
-        texts: token ids.
-        vocabulary_size: of random tokens.
-        batch_size: texts per batch.
-        seed: of texts and masked places.
+    """Endless batches of texts, as token ids, of about one length with some tokens masked
+    (:func:`hide`).
     """
 
     def __init__(

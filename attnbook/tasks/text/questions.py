@@ -16,16 +16,6 @@ from ..endless_batches import EpochBatches, torch_generator
 from ..sequences.batches import pad_rows
 from ..sequences.vocabulary import Vocabulary
 
-__all__ = [
-    "KINDS",
-    "Story",
-    "QuestionBatch",
-    "QuestionBatches",
-    "collate_stories",
-    "draw",
-    "vocabulary",
-]
-
 ANIMALS = ("fox", "hen", "goat", "owl")
 PLACES = ("mill", "barn", "well", "gate", "pond", "hill")
 THINGS = ("key", "bell", "rope", "lamp")

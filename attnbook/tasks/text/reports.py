@@ -24,20 +24,6 @@ from ..endless_batches import GeneratedBatches, torch_generator
 from ..sequences.batches import Batch
 from ..sequences.vocabulary import BOS, EOS, Vocabulary
 
-__all__ = [
-    "FIELDS",
-    "ReportBatches",
-    "Reports",
-    "SENTENCE",
-    "as_batch",
-    "draw",
-    "facts_right",
-    "lead",
-    "oracle_extract",
-    "tokens",
-    "vocabulary",
-]
-
 FIELDS: dict[str, tuple[str, ...]] = {
     "ships": tuple(str(n) for n in range(16)),
     "wind": ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest"),

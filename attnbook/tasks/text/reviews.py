@@ -14,17 +14,6 @@ from .. import datasets
 from ..endless_batches import EpochBatches
 from ..sequences.vocabulary import PAD, Vocabulary
 
-__all__ = [
-    "Document",
-    "DocumentBatch",
-    "DocumentBatches",
-    "collate_documents",
-    "generate",
-    "movie_reviews",
-    "sentence_polarity",
-    "split",
-]
-
 CLASSES = ("negative", "positive")
 
 GOOD = ("wonderful", "brilliant", "charming", "gripping", "superb", "moving")

@@ -24,17 +24,6 @@ from ..sequences.pairs import NOTHING, Pair, span, take
 from ..sequences.task import Task, split_pairs
 from ..sequences.vocabulary import Vocabulary
 
-__all__ = [
-    "KINDS",
-    "agreement",
-    "drawer",
-    "generate",
-    "language_task",
-    "name",
-    "tokens",
-    "wikitext",
-]
-
 KINDS = ("agreement", "name")
 NOUNS = tuple("boy girl dog cat horse farmer doctor king sailor house tree boat".split())
 ANIMATE = NOUNS[:9]

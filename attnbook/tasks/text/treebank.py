@@ -21,8 +21,6 @@ from ..sequences.vocabulary import PAD, Vocabulary
 from ..translation import phrases
 from .sentences import ANIMATE, INTRANSITIVE, NOUNS, PLACES, TRANSITIVE
 
-__all__ = ["Tree", "TreeBatch", "TreeBatches", "collate_trees", "sentence", "tokens", "treebank"]
-
 ADJECTIVES = tuple(adjective.english for adjective in phrases.BEFORE + phrases.COLOURS)
 # both forms of a verb from either
 _FORMS = {form: pair for pair in INTRANSITIVE + TRANSITIVE for form in pair}

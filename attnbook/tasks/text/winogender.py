@@ -11,8 +11,6 @@ from ...validate import check_choice, require
 from .. import datasets
 from ..translation.corpora import words
 
-__all__ = ["GENDERS", "Schema", "schemas"]
-
 GENDERS = ("female", "male", "neutral")
 _FORMS = {
     "$NOM_PRONOUN": ("she", "he", "they"),

@@ -88,7 +88,7 @@ def alignment_error_rate(
 ) -> float:
     """Alignment error rate over a corpus: 0 is perfect, 1 is nothing right.
 
-    AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|), each count summed over all sentences.
+    ``AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)``, each count summed over all sentences.
 
     Args:
         predicted: one collection A of links (source, target) per sentence

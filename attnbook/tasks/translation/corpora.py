@@ -10,7 +10,7 @@ import zipfile
 from functools import partial
 from typing import NamedTuple
 
-from ...validate import check_choice, check_integer, check_seed, require
+from ...validate import check_choice, check_seed, require
 from .. import datasets
 from ..sequences.pairs import Pair
 from ..sequences.task import Task, corpus_task
@@ -32,6 +32,8 @@ ALIBI_TEXTS = (
     ("LaDerniereClasse", "TheLastLesson"),
     ("LaVision", "TheVision"),
 )
+MOST_WORDS = 10
+"""Of the sentences of the task "tatoeba"."""
 
 
 class Sentences(NamedTuple):
@@ -178,36 +180,22 @@ def words(text: str, language: str = "en") -> tuple[str, ...]:
 
 
 @corpus_task("tatoeba")
-def tatoeba_task(
-    *,
-    train: int,
-    valid: int = 1000,
-    test: int = 1000,
-    seed: int = 0,
-    source: str = "en",
-    target: str = "fr",
-    max_words: int = 10,
-    min_count: int = 2,
-) -> Task:
+def tatoeba_task(*, train: int, valid: int, test: int, seed: int) -> Task:
     """A small split of Tatoeba by words, for `make_task("tatoeba", …)`.
 
-    Args:
-        max_words: neither side is longer than this, punctuation included
-        min_count: rarer words of the training pairs become <unk>
-
-    The split goes by English sentence, compared without case and punctuation; training pairs with a
-    source or target that valid or test hold are dropped too, so no translation leaks. Valid and
-    test hold each sentence once.
+    No side of a pair has more than :data:`MOST_WORDS`, punctuation included; words that the
+    training pairs hold but once become <unk>. The split goes by English sentence, compared without
+    case and punctuation; training pairs with a source or target that valid or test hold are dropped
+    too, so no translation leaks. Valid and test hold each sentence once.
     """
-    check_integer("max_words", max_words)
     groups: dict[str, list[Pair]] = {}
-    for sentences in tatoeba(source, target):
+    for english, french in tatoeba():
         # reject long pairs before the slower tokenization
-        if max(side.count(" ") for side in sentences) >= max_words:
+        if max(english.count(" "), french.count(" ")) >= MOST_WORDS:
             continue
-        pair = Pair(words(sentences.source, source), words(sentences.target, target))
-        if 0 < len(pair.source) <= max_words and 0 < len(pair.target) <= max_words:
-            groups.setdefault(_key(pair.source if source == "en" else pair.target), []).append(pair)
+        pair = Pair(words(english), words(french, "fr"))
+        if 0 < len(pair.source) <= MOST_WORDS and 0 < len(pair.target) <= MOST_WORDS:
+            groups.setdefault(_key(pair.source), []).append(pair)
     keys = sorted(groups)
     random.Random(check_seed(seed)).shuffle(keys)
 
@@ -235,9 +223,9 @@ def tatoeba_task(
         there = len(kept[name])
         require(
             there >= size,
-            f"{name} asks for {size} pairs, but with max_words={max_words} there are {there}",
+            f"{name} asks for {size} pairs, but of up to {MOST_WORDS} words there are {there}",
         )
-    known = partial(Vocabulary.from_sequences, min_count=min_count, unknown="unk")
+    known = partial(Vocabulary.from_sequences, min_count=2, unknown="unk")
     ours, theirs = map(known, zip(*(pair[:2] for pair in kept["train"])))
     credit = datasets.attribution("tatoeba-fra-eng")
     return Task("tatoeba", **kept, source_vocab=ours, target_vocab=theirs, attribution=credit)

@@ -87,6 +87,7 @@ def _adjective(entry: str) -> Adjective:
 
 
 def adjectives_of(entries: str) -> tuple[Adjective, ...]:
+    """Adjectives from "English masculine feminine plural prevocalic", regular forms left out."""
     return tuple(_adjective(entry) for entry in entries.split(";"))
 
 
@@ -141,7 +142,7 @@ def phrase(
     """One noun phrase.
 
     Args:
-        determiner: "the", "the" + plural as "the *", or a key of `QUANTITIES`
+        determiner: "the", "the" + plural as ``"the *"``, or a key of `QUANTITIES`
         before: an adjective of `BEFORE`
         after: adjectives in their English order; French puts them after the noun in the reverse
             order

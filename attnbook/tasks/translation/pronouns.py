@@ -30,17 +30,6 @@ from ..sequences.pairs import Pair, shifted, span
 from ..sequences.task import MAKERS, Task, generated_task
 from . import phrases
 
-__all__ = [
-    "KINDS",
-    "PRONOUNS",
-    "PronounSentence",
-    "draw",
-    "minimal_pairs",
-    "pronoun_task",
-    "source_tokens",
-    "target_tokens",
-]
-
 KINDS = {
     "machine": (
         "car watch lamp machine train boat bus aeroplane",

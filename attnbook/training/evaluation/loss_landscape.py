@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from ...validate import check_seed
+from ...validate import check_seed, require
 
 __all__ = ["curvatures", "loss_surface", "random_directions"]
 
@@ -73,19 +73,19 @@ def loss_surface(
     Source: Li et al. 2018, section 4.
     """
     steps = [float(step) for step in grid]
-    if len(directions) != 2 or not steps:
-        raise ValueError(
-            f"directions must be two and grid at least one step, got {len(directions)} directions "
-            f"and {len(steps)} steps"
-        )
+    require(
+        len(directions) == 2 and bool(steps),
+        f"directions must be two and grid at least one step, got {len(directions)} directions "
+        f"and {len(steps)} steps",
+    )
     weights = dict(model.named_parameters())
     for k, direction in enumerate(directions):
         shapes = {name: tuple(value.shape) for name, value in direction.items()}
-        if shapes != {name: tuple(value.shape) for name, value in weights.items()}:
-            raise ValueError(
-                f"directions[{k}] must have the names and shapes of the model's parameters, got "
-                f"{shapes}"
-            )
+        require(
+            shapes == {name: tuple(value.shape) for name, value in weights.items()},
+            f"directions[{k}] must have the names and shapes of the model's parameters, got "
+            f"{shapes}",
+        )
     before = {name: value.clone() for name, value in model.state_dict().items()}
     start = {name: value.detach().clone() for name, value in weights.items()}
     surface = torch.empty(len(steps), len(steps), dtype=torch.float64)
@@ -120,16 +120,12 @@ def curvatures(surface: torch.Tensor, step: float) -> torch.Tensor:
         ``(n − 2, n − 2, 2)``. Where the smaller one is below 0 the surface bends down: it is not
         convex there.
     """
-    if (
-        surface.dim() != 2
-        or surface.shape[0] != surface.shape[1]
-        or len(surface) < 3
-        or not step > 0
-    ):
-        raise ValueError(
-            f"surface must be (n, n), n >= 3, and step above 0, got {tuple(surface.shape)} and "
-            f"{step!r}"
-        )
+    n = surface.shape[-1] if surface.dim() else 0
+    require(
+        surface.shape == (n, n) and n >= 3 and step > 0,
+        "surface must be (n, n), n >= 3, and step above 0, got "
+        f"{tuple(surface.shape)} and {step!r}",
+    )
     z = surface.double()
     inner = z[1:-1, 1:-1]
     aa, bb = z[2:, 1:-1] - 2 * inner + z[:-2, 1:-1], z[1:-1, 2:] - 2 * inner + z[1:-1, :-2]

@@ -32,24 +32,16 @@ class Bleu(NamedTuple):
 
 
 def exact_match(predictions: Sequence[Sequence], references: Sequence[Sequence]) -> float:
-    """The share of predictions equal to their reference, token by token: a number in [0, 1].
-
-    Raises:
-        ValueError: when the two lists are empty or differ in length.
-    """
+    """The share of predictions equal to their reference, token by token: a number in [0, 1]."""
     _check_pairs(predictions, references)
-    return sum(list(p) == list(r) for p, r in zip(predictions, references, strict=True)) / len(
-        references
-    )
+    equal = sum(list(p) == list(r) for p, r in zip(predictions, references, strict=True))
+    return equal / len(references)
 
 
 def token_accuracy(predictions: Sequence[Sequence], references: Sequence[Sequence]) -> float:
     """``Σ_i |{t : p_it = r_it}| / Σ_i max(|p_i|, |r_i|)``: equal tokens at equal places, in [0, 1].
 
     The denominator counts the longer of the two, so surplus tokens cost as much as missing ones.
-
-    Raises:
-        ValueError: when the lists are empty, differ in length, or hold no token at all.
     """
     _check_pairs(predictions, references)
     pairs = list(zip(predictions, references, strict=True))
@@ -73,11 +65,7 @@ def edit_distance(prediction: Sequence, reference: Sequence) -> int:
 
 
 def token_error_rate(predictions: Sequence[Sequence], references: Sequence[Sequence]) -> float:
-    """``Σ_i edit_distance(p_i, r_i) / Σ_i |r_i|``: 0 is perfect, above 1 is possible.
-
-    Raises:
-        ValueError: when the lists are empty, differ in length, or the references hold no token.
-    """
+    """``Σ_i edit_distance(p_i, r_i) / Σ_i |r_i|``: 0 is perfect, above 1 is possible."""
     _check_pairs(predictions, references)
     tokens = sum(len(reference) for reference in references)
     if tokens == 0:
@@ -97,7 +85,6 @@ def bleu(
             without which two scores cannot be compared.
 
     Raises:
-        ValueError: for token lists, empty or unequal lists.
         ImportError: naming the extra, without sacrebleu.
 
     Source: Papineni et al. 2002; Post 2018.
@@ -124,12 +111,10 @@ def cider(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequen
     n-gram that every reference has counts nothing.
 
     Args:
-        hypotheses: one string per picture.
+        hypotheses: one string per picture, at least 2: for one alone all weights are 0.
         references: one string, or several, per hypothesis.
 
     Raises:
-        ValueError: for token lists, empty or unequal lists, and fewer than 2 pictures, where all
-            weights are 0.
         ImportError: naming the extra, without pycocoevalcap.
 
     Source: Vedantam, Zitnick and Parikh 2015.

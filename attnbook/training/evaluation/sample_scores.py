@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...validate import describe
+from ...validate import describe, require
 
 __all__ = [
     "Statistics",
@@ -39,22 +39,15 @@ def statistics(features: torch.Tensor) -> Statistics:
     """Mean and covariance of features ``(n, d)``, n ≥ 2.
 
     ``μ = Σ_i f_i / n``,  ``Σ = Σ_i (f_i − μ)(f_i − μ)ᵀ / (n − 1)``
-
-    Raises ValueError for another shape, fewer than two rows, or features that are not finite.
     """
-    if (
-        not isinstance(features, torch.Tensor)
-        or features.dim() != 2
-        or len(features) < 2
-        or not features.is_floating_point()
-    ):
-        raise ValueError(
-            "features must be a tensor of floats (n, d) with two rows at least, got "
-            f"{describe(features)}"
-        )
+    matrix = isinstance(features, torch.Tensor) and features.dim() == 2
+    require(
+        matrix and len(features) >= 2 and features.is_floating_point(),
+        f"features must be a tensor of floats (n, d) with two rows at least, got "
+        f"{describe(features)}",
+    )
     wide = features.detach().double()
-    if not torch.isfinite(wide).all():
-        raise ValueError("features must be finite, got NaN or infinity")
+    require(bool(wide.isfinite().all()), "features must be finite, got NaN or infinity")
     mean = wide.mean(0)
     apart = wide - mean
     return Statistics(mean, apart.T @ apart / (len(wide) - 1), len(wide))
@@ -99,26 +92,22 @@ def intra_fid(
 ) -> float:
     """The mean over the classes of the FID within a class.
 
-    Shapes: features ``(n, d)``, ``(m, d)``, labels ``(n,)``, ``(m,)``. Raises ValueError for other
-    shapes, and unless both sets hold the same classes, two pictures each at least. Source: Miyato
-    and Koyama 2018, section 4.
+    Shapes: features ``(n, d)``, ``(m, d)``, labels ``(n,)``, ``(m,)``. Both sets hold the same
+    classes, two pictures each at least. Source: Miyato and Koyama 2018, section 4.
     """
-    for name, features, labels in (
-        ("one_labels", one, one_labels),
-        ("other_labels", other, other_labels),
-    ):
-        if labels.shape != features.shape[:1]:
-            raise ValueError(
-                f"{name} must have shape {tuple(features.shape[:1])}, a label for each row of "
-                f"features, "
-                f"got {tuple(labels.shape)}"
-            )
-    classes = [sorted(set(labels.tolist())) for labels in (one_labels, other_labels)]
-    if classes[0] != classes[1] or not classes[0]:
-        raise ValueError(
-            f"both sets must hold the same classes, at least one, got {classes[0]} and {classes[1]}"
+    sets = {"one_labels": (one, one_labels), "other_labels": (other, other_labels)}
+    for name, (features, labels) in sets.items():
+        require(
+            labels.shape == features.shape[:1],
+            f"{name} must have shape {tuple(features.shape[:1])}, a label for each row of "
+            f"features, got {tuple(labels.shape)}",
         )
-    each = [fid(one[one_labels == k], other[other_labels == k]) for k in classes[0]]
+    classes, others = (sorted(set(labels.tolist())) for labels in (one_labels, other_labels))
+    require(
+        classes == others and bool(classes),
+        f"both sets must hold the same classes, at least one, got {classes} and {others}",
+    )
+    each = [fid(one[one_labels == k], other[other_labels == k]) for k in classes]
     return sum(each) / len(each)
 
 
@@ -144,11 +133,8 @@ def fid_without_bias(one: torch.Tensor, real: torch.Tensor) -> float:
         )
         distances.append(sum(frechet_distance(statistics(part), target) for part in parts) / 8)
     design = torch.stack([torch.ones(8, dtype=torch.float64), 1 / counts.double()], 1)
-    return float(
-        torch.linalg.lstsq(design, torch.tensor(distances, dtype=torch.float64)[:, None]).solution[
-            0
-        ]
-    )
+    target = torch.tensor(distances, dtype=torch.float64)[:, None]
+    return float(torch.linalg.lstsq(design, target).solution[0])
 
 
 def inception_score(logits: torch.Tensor) -> float:
@@ -166,16 +152,12 @@ def inception_score(logits: torch.Tensor) -> float:
 
     Source: Salimans et al. 2016, section 4.
     """
-    if (
-        not isinstance(logits, torch.Tensor)
-        or logits.dim() != 2
-        or len(logits) == 0
-        or not torch.isfinite(logits).all()
-    ):
-        raise ValueError(
-            "logits must be finite, (n, K), with at least one row, got "
-            f"{tuple(getattr(logits, 'shape', ()))}"
-        )
+    matrix = isinstance(logits, torch.Tensor) and logits.dim() == 2 and len(logits) > 0
+    require(
+        matrix and bool(logits.isfinite().all()),
+        "logits must be finite, (n, K), with at least one row, got "
+        f"{tuple(getattr(logits, 'shape', ()))}",
+    )
     log_p = logits.detach().double().log_softmax(-1)
     count = torch.tensor(len(log_p), dtype=torch.float64, device=log_p.device)
     log_mean = log_p.logsumexp(0) - count.log()

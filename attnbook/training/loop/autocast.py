@@ -19,10 +19,7 @@ PRECISIONS = {"no": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 def usable_precision(precision: str, device: torch.device) -> str:
     """The precision that ``device`` can train in: ``precision``, or "fp16" for "bf16" on an NVIDIA
-    GPU without arithmetic for it, such as a T4, with a warning.
-
-    Raises:
-        ValueError: for a name that is not in :data:`PRECISIONS`, and for "fp16" on the CPU.
+    GPU without arithmetic for it, such as a T4, with a warning. The CPU has no "fp16".
     """
     check_choice("precision", precision, PRECISIONS)
     require(

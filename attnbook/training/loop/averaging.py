@@ -44,9 +44,7 @@ def average_checkpoints(
             of `fit` (with keep_checkpoints=K there are K at the end); or one such checkpoint_dir,
             which stands for all the folders in it.
 
-    Raises:
-        ValueError: when there is no path, and as `load_model_weights` for a checkpoint that is
-            damaged or of another model.
+    Raises as `load_model_weights` for a checkpoint that is damaged or of another model.
 
     Source: Vaswani et al. 2017, section 6.1: the last 5 checkpoints of the base models, 20 of the
     big ones.
@@ -74,9 +72,8 @@ def _has_mean(tensor: torch.Tensor) -> bool:
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.is_complex():
-        return tensor.to(torch.complex128)
-    return tensor.double() if tensor.is_floating_point() else tensor
+    wide = torch.promote_types(tensor.dtype, torch.float64)
+    return tensor.to(wide) if _has_mean(tensor) else tensor
 
 
 def _weights(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:

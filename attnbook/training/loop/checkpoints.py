@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -42,8 +43,7 @@ def save_model(
         The path.
 
     Raises:
-        ValueError: for metadata that is not text and for weights that are not finite or beyond the
-            range of float16.
+        ValueError: for weights that are not finite or beyond the range of float16.
         OSError: when there is no space; no temporary file remains.
     """
     from safetensors.torch import save
@@ -83,7 +83,7 @@ def load_model_weights(model: torch.nn.Module, path: str | os.PathLike) -> dict[
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
             tensor.copy_(tensors[name])
-    return {name: text for name, text in metadata.items() if not name.startswith(_RESERVED)}
+    return _given(metadata)
 
 
 def read_metadata(path: str | os.PathLike) -> dict[str, str]:
@@ -93,7 +93,10 @@ def read_metadata(path: str | os.PathLike) -> dict[str, str]:
         ValueError: when the file is damaged.
     """
     with _opened(path) as file:
-        metadata = file.metadata() or {}
+        return _given(file.metadata() or {})
+
+
+def _given(metadata: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in metadata.items() if not name.startswith(_RESERVED)}
 
 
@@ -173,29 +176,34 @@ def make_folder(name: str, folder: Path) -> None:
     """Make the folder given as an argument of this name, and write there: the OSError comes now,
     not after a training.
     """
-    try:
+    with writing(folder, f"{name} cannot be written"):
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise OSError(
-            error.errno, f"{name} cannot be written: {error.strerror}", str(folder)
-        ) from error
+
+
+@contextmanager
+def writing(path: Path, failed: str, temporary: Path | None = None) -> Iterator[None]:
+    """An error inside leaves no ``temporary`` file or folder; an OSError names the path and says
+    what failed.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+            with suppress(OSError):  # a read-only disk has none, and refuses all the same
+                temporary.unlink()
+        if isinstance(error, OSError):
+            raise OSError(error.errno, f"{failed}: {error.strerror}", str(path)) from error
+        raise
 
 
 def write_atomically(path: Path, data: bytes) -> Path:
     """Write a file under a temporary name, flush it to the disk, then rename it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with writing(path, f"{path.name} was not written", temporary):
         write_flushed(temporary, data)
         os.replace(temporary, path)
-    except BaseException as error:
-        with suppress(OSError):  # a read-only disk has none, and refuses all the same
-            temporary.unlink()
-        if isinstance(error, OSError):
-            raise OSError(
-                error.errno, f"{path.name} was not written: {error.strerror}", str(path)
-            ) from error
-        raise
     return path
 
 
@@ -214,13 +222,8 @@ def _tied(state: dict[str, torch.Tensor]) -> dict[str, str]:
     aliases: dict[str, str] = {}
     seen: dict[tuple, str] = {}
     for name, tensor in state.items():
-        view = (
-            tensor.device,
-            tensor.data_ptr(),
-            tensor.dtype,
-            tuple(tensor.shape),
-            tensor.stride(),
-        )
+        place = tensor.device, tensor.data_ptr(), tensor.dtype
+        view = *place, tuple(tensor.shape), tensor.stride()
         # Empty tensors may share an address.
         if tensor.numel() and view in seen:
             aliases[name] = seen[view]

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from .checkpoints import compare_shapes, make_folder, write_flushed
+from .checkpoints import compare_shapes, make_folder, write_flushed, writing
 
 _STATE, _MANIFEST = "state.pt", "manifest.json"
 _NAME = re.compile(r"step_(\d{6,})")
@@ -51,7 +51,8 @@ def write_checkpoint(
     """
     final = directory / f"step_{step:06d}"
     temporary = directory / f".step_{step:06d}.{os.getpid()}.tmp"
-    try:
+    failed = f"the checkpoint of step {step} was not written, earlier ones stay"
+    with writing(final, failed, temporary):
         directory.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
@@ -65,16 +66,6 @@ def write_checkpoint(
         shutil.rmtree(final, ignore_errors=True)
         os.replace(temporary, final)
         _flush_directory(directory)
-    except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise OSError(
-                error.errno,
-                f"the checkpoint of step {step} was not written, earlier ones stay: "
-                f"{error.strerror}",
-                str(final),
-            ) from error
-        raise
     # A damaged one of a later step is not newer: the run goes on from an earlier one.
     reached = [path for path in checkpoints_in(directory) if _step_of(path) <= step]
     for old in reached[:-keep]:
@@ -168,10 +159,9 @@ def check_settings(name: str, stored: dict[str, Any], current: dict[str, Any]) -
     """Raise a ValueError that names each setting in which a checkpoint and this call differ."""
     current = json.loads(json.dumps(current))
     parts = []
-    for key in [key for key in current if key in stored]:  # an earlier version wrote fewer
+    # an earlier version wrote fewer
+    for key in [key for key in current if stored.get(key, current[key]) != current[key]]:
         old, new = stored[key], current[key]
-        if old == new:
-            continue
         if key in _ONLY_WARN:
             warnings.warn(
                 f"checkpoint {name} was written with {key} {old}, this run has {new}: it goes on, "

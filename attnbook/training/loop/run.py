@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,53 +27,45 @@ from .processes import Processes
 from .settings import digest_of, modules_of, python_value
 
 
+@dataclass(eq=False)
 class Run(ABC):
     """The state of one training; a subclass says what an update is.
 
-    Args:
+    Attributes:
         processes: of this run, and their devices.
         networks: what is trained, by the prefix of its names in the settings. The first one is
             averaged.
         history: an empty one, to be filled.
-        The others are arguments of :func:`attnbook.fit`.
-
-    Attributes:
         parts: what a checkpoint holds, by name, each with ``state_dict`` and ``load_state_dict``.
+        The others are arguments of :func:`attnbook.fit`.
     """
 
-    def __init__(
-        self,
-        processes: Processes,
-        networks: Mapping[str, torch.nn.Module],
-        history: RunHistory,
-        *,
-        batches,
-        steps: int,
-        average: float | None,
-        seed: int,
-        precision: str,
-        checkpoint_dir: str | os.PathLike | None,
-        save_every: int | None,
-        progress: bool,
-        evaluate: Callable | None,
-        evaluate_every: int | None,
-        keep_checkpoints: int = 1,
-    ):
-        self.processes, self.device = processes, processes.device
-        self.networks, self.history, self.batches = networks, history, batches
-        self.steps, self.average, self.seed, self.precision = steps, average, seed, precision
-        self.directory = None if checkpoint_dir is None else Path(checkpoint_dir)
-        self.save_every, self.keep_checkpoints = save_every, keep_checkpoints
-        self.evaluate, self.evaluate_every, self.progress = evaluate, evaluate_every, progress
-        self.parts: dict[str, Any] = {}
-        for network in networks.values():
+    processes: Processes
+    networks: Mapping[str, torch.nn.Module]
+    history: RunHistory
+    batches: Any
+    steps: int
+    average: float | None
+    seed: int
+    precision: str
+    checkpoint_dir: str | os.PathLike | None
+    save_every: int | None
+    progress: bool
+    evaluate: Callable | None
+    evaluate_every: int | None
+    keep_checkpoints: int = 1
+    parts: dict[str, Any] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.device = self.processes.device
+        for network in self.networks.values():
             network.to(self.device)
             # The processes may have made their networks from different seeds: the main one's are
             # trained.
-            processes.copy_from_main([*network.parameters(), *network.buffers()])
-        if average is not None:
-            history.averaged = copy.deepcopy(self.first).requires_grad_(False).eval()
-            self.parts["averaged"] = history.averaged
+            self.processes.copy_from_main([*network.parameters(), *network.buffers()])
+        if self.average is not None:
+            averaged = copy.deepcopy(self.first).requires_grad_(False).eval()
+            self.history.averaged = self.parts["averaged"] = averaged
 
     @property
     def first(self) -> torch.nn.Module:
@@ -123,7 +116,8 @@ class Run(ABC):
     def train(self) -> None:
         """Go on from the newest checkpoint, if there is one, to the last step."""
         self.check_same_batches()
-        history, steps, directory, settings = self.history, self.steps, self.directory, {}
+        history, steps, settings = self.history, self.steps, {}
+        directory = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
         with ExitStack() as stack:
             if directory is not None:
                 settings = {key: python_value(value) for key, value in self.settings().items()}

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from ...modules import device_of, full_precision, temporary_mode
+from ...validate import require
 
 __all__ = ["bit_costs", "bit_errors", "bit_loss", "score_bits"]
 
@@ -23,17 +24,12 @@ def bit_costs(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) -
         logits and targets ``(B, T, d)``, mask ``(B, T)`` boolean, result ``(B, T, d)`` in float32
         or float64.
     """
-    if (
-        logits.shape != targets.shape
-        or logits.dim() != 3
-        or mask.shape != targets.shape[:2]
-        or mask.dtype != torch.bool
-    ):
-        raise ValueError(
-            f"logits and targets must be (batch, T, d) and mask (batch, T) of bool, got "
-            f"{tuple(logits.shape)}, "
-            f"{tuple(targets.shape)} and {tuple(mask.shape)} of {mask.dtype}"
-        )
+    one_shape = logits.shape == targets.shape and logits.dim() == 3
+    require(
+        one_shape and mask.shape == targets.shape[:2] and mask.dtype == torch.bool,
+        "logits and targets must be (batch, T, d) and mask (batch, T) of bool, got "
+        f"{tuple(logits.shape)}, {tuple(targets.shape)} and {tuple(mask.shape)} of {mask.dtype}",
+    )
     logits = full_precision(logits)
     nats = F.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype), reduction="none")
     return torch.where(mask[..., None], nats / math.log(2), 0.0)
@@ -64,8 +60,7 @@ def score_bits(model, batch) -> dict[str, float]:
     ``wrong``, the mean number of wrong bits per sequence.
     """
     device, count = device_of(model), int(batch.mask.sum()) * batch.targets.shape[2]
-    if count == 0:
-        raise ValueError("batch must have at least one bit that counts, got none")
+    require(count > 0, "batch must have at least one bit that counts, got none")
     cost = wrong = 0.0
     with temporary_mode(model, False):
         for part in zip(*(tensor.split(_ROWS) for tensor in batch)):
@@ -73,8 +68,5 @@ def score_bits(model, batch) -> dict[str, float]:
             logits = model(inputs).logits
             cost += float(bit_costs(logits, targets, mask).double().sum())
             wrong += float(bit_errors(logits, targets, mask).sum())
-    return {
-        "per_bit": cost / count,
-        "per_sequence": cost / len(batch.mask),
-        "wrong": wrong / len(batch.mask),
-    }
+    rows = len(batch.mask)
+    return {"per_bit": cost / count, "per_sequence": cost / rows, "wrong": wrong / rows}

@@ -40,8 +40,6 @@ def smoothed_cross_entropy(
         The sum, of shape (), in nats, in the dtype of the logits.
 
     Raises:
-        ValueError: when ε is out of range, the target holds no whole numbers, or the shapes do not
-            fit.
         IndexError: for a target outside the vocabulary.
 
     Source: Szegedy et al. 2016, section 7.

@@ -51,7 +51,7 @@ def perplexity(model, batches, *, ignore_index: int = IGNORED) -> float:
     `batches` has a length, the number of batches in an epoch, and ``batch(k)``, as
     :class:`~attnbook.tasks.CharacterWindows` and :class:`~attnbook.tasks.SequenceBatches` have, or
     is a ``DataLoader`` or a list of batches.
-    Infinite where exp is beyond a float. Raises ValueError for batches without a word.
+    Infinite where exp is beyond a float.
     """
     if hasattr(batches, "batch") and hasattr(batches, "__len__"):
         batches = map(batches.batch, range(len(batches)))

@@ -10,34 +10,28 @@ from .token_loss import IGNORED
 __all__ = ["hidden_logits", "masked_loss"]
 
 
-def hidden_logits(
-    model, batch, *, ignore_index: int = IGNORED
-) -> tuple[torch.Tensor, torch.Tensor]:
+def hidden_logits(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
     """Logits ``(hidden, V)`` of the masked tokens, and their ids ``(hidden,)``. No other logits are
     computed.
 
     Args:
         model: with `encode(tokens, lengths)` to states and `output` from states to logits.
-        batch: `tokens`, `lengths` and a `target` that is `ignore_index` at the tokens that are not
-            masked.
-        ignore_index: see there.
+        batch: `tokens`, `lengths` and a `target` that is −100 at the tokens that are not masked.
     """
     device = device_of(model)
     target = batch.target.to(device)
-    chosen = target != ignore_index
-    return full_precision(
-        model.output(model.encode(batch.tokens.to(device), batch.lengths.to(device))[chosen])
-    ), target[chosen]
+    chosen = target != IGNORED
+    states = model.encode(batch.tokens.to(device), batch.lengths.to(device))
+    return full_precision(model.output(states[chosen])), target[chosen]
 
 
-def masked_loss(model, batch, *, ignore_index: int = IGNORED) -> tuple[torch.Tensor, torch.Tensor]:
+def masked_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
     """Cross-entropy of the masked tokens given the others: the sum in nats, and their number.
 
     ``total = −Σ_{t masked} log p(w_t | the masked text)``
 
     Source: Devlin et al. 2019, section 3.1.
     """
-    logits, wanted = hidden_logits(model, batch, ignore_index=ignore_index)
-    return torch.nn.functional.cross_entropy(logits, wanted, reduction="sum"), torch.tensor(
-        len(wanted), device=wanted.device
-    )
+    logits, wanted = hidden_logits(model, batch)
+    total = torch.nn.functional.cross_entropy(logits, wanted, reduction="sum")
+    return total, torch.tensor(len(wanted), device=wanted.device)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch.nn import functional as F
 
-from ...modules import device_of, full_precision
+from ...modules import device_of
+from ...validate import require
+from .token_loss import summed_cross_entropy
 
 __all__ = ["pointing_loss"]
 
@@ -25,12 +26,11 @@ def pointing_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
     device = device_of(model)
     targets = batch.targets.to(device)
     logits = model(batch.inputs.to(device), batch.lengths, targets).logits
-    if logits.shape != (*targets.shape, batch.inputs.shape[1] + 1):
-        raise ValueError(
-            f"logits must have shape {(*targets.shape, batch.inputs.shape[1] + 1)}, got shape "
-            f"{tuple(logits.shape)} from {type(model).__name__}"
-        )
-    total = F.cross_entropy(
-        full_precision(logits).flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="sum"
+    shape = (*targets.shape, batch.inputs.shape[1] + 1)
+    require(
+        logits.shape == shape,
+        f"logits must have shape {shape}, got shape {tuple(logits.shape)} from "
+        f"{type(model).__name__}",
     )
-    return total, (targets >= 0).sum()
+    counted = targets != -1
+    return summed_cross_entropy(model, logits, targets, counted), counted.sum()

@@ -8,10 +8,9 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch.nn import functional as F
 
-from ...modules import counted_targets, device_of, full_precision
-from .token_loss import IGNORED
+from ...modules import counted_targets, device_of
+from .token_loss import summed_cross_entropy
 
 FILLING = 0  # behind the end of a text, where nothing looks and nothing counts
 
@@ -34,14 +33,14 @@ class OneText(NamedTuple):
     lengths: torch.Tensor
 
 
-def one_text(batch, *, ignore_index: int = IGNORED) -> OneText:
+def one_text(batch) -> OneText:
     """Concatenate source and target of each row of a batch: BOS, the first token of ``target_in``,
     separates them. What counts of a target is as for
     :func:`~attnbook.training.token_loss`.
     """
     source, lengths, target_in, target_out = batch[:4]
     n, m = source.shape[1], target_in.shape[1]
-    counted = counted_targets(batch, ignore_index).to(source.device)
+    counted = counted_targets(batch).to(source.device)
     target_lengths = getattr(batch, "target_lengths", None)
     if target_lengths is None:
         target_lengths = lengths.new_full(lengths.shape, m)
@@ -60,9 +59,7 @@ def one_text(batch, *, ignore_index: int = IGNORED) -> OneText:
     return OneText(input_ids, labels, loss_mask, (is_source | is_target).sum(1))
 
 
-def prompted_loss(
-    model, batch, everything: bool = False, *, ignore_index: int = IGNORED
-) -> tuple[torch.Tensor, torch.Tensor]:
+def prompted_loss(model, batch, everything: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     """Cross-entropy of the target given the source, by a model that reads both as one text.
 
     total = −Σ_{b,t counted} log p(y_bt | x_b, BOS, y_b,<t),   count = the number of its terms
@@ -71,7 +68,6 @@ def prompted_loss(
         model: maps tokens and their lengths to logits (B, n + m, V).
         batch: source, lengths, target_in and target_out, as for `token_loss`.
         everything: also predict, and count, the tokens of the source.
-        ignore_index: a target that does not count.
 
     Returns:
         (total, count), both of shape ().
@@ -79,22 +75,17 @@ def prompted_loss(
     Source: Liu et al. 2018, section 4.2.3, which trains on all of the text.
     """
     device = device_of(model)
-    text = one_text(batch, ignore_index=ignore_index)
+    text = one_text(batch)
     logits = model(text.input_ids.to(device), text.lengths).logits
     counted = text.loss_mask
     if everything:
         position = torch.arange(counted.shape[1], device=counted.device)
         counted = counted | (position < batch.lengths.to(counted.device)[:, None])
-    labels = text.labels.masked_fill(~counted, IGNORED)
+    counted, labels = counted.to(device), text.labels.to(device)
+    number = counted.sum()
     if not everything:  # only the rows that count
-        logits, labels = logits[counted.to(device)], labels[counted]
-    total = F.cross_entropy(
-        full_precision(logits).flatten(0, -2),
-        labels.flatten().to(device),
-        ignore_index=IGNORED,
-        reduction="sum",
-    )
-    return total, counted.sum().to(device)
+        logits, labels, counted = (part[counted][None] for part in (logits, labels, counted))
+    return summed_cross_entropy(model, logits, labels, counted), number
 
 
 whole_text_loss = partial(prompted_loss, everything=True)

@@ -30,15 +30,11 @@ def make_optimizer(
 
     Args:
         optimizer: "adam", "adamw", "sgd", "adadelta", in letters of any case, or a function from
-            the parameters to an optimizer, which sets its own learning rates.
+            the parameters to an optimizer, which sets its own learning rates. Not LBFGS, which
+            wants several losses in one step.
         parameters: what is trained.
         learning_rate: for the optimizers that have a name.
         weight_decay: for them, too; None for their own: 0.01 for "adamw", else 0.
-
-    Raises:
-        ValueError: for another name, a function that returns no optimizer or LBFGS, which wants
-            several losses in one step, a learning rate that is not positive, a weight decay that
-            is negative or comes with a function.
     """
     options: dict[str, Any] = {"lr": check_number("learning_rate", learning_rate, above=0)}
     if weight_decay is not None:
@@ -55,10 +51,10 @@ def make_optimizer(
             f"got {weight_decay}",
         )
         result = optimizer(parameters)
-        if not isinstance(result, torch.optim.Optimizer):
-            raise ValueError(
-                f"optimizer must return a torch Optimizer, got {type(result).__name__}"
-            )
+        require(
+            isinstance(result, torch.optim.Optimizer),
+            f"optimizer must return a torch Optimizer, got {type(result).__name__}",
+        )
         require(
             not isinstance(result, torch.optim.LBFGS),
             "optimizer must make its step without a closure, got LBFGS",

@@ -25,9 +25,7 @@ def linear_decay(steps: int, warmup_steps: int = 0) -> Schedule:
 
     Where ``warmup_steps`` is not below ``steps``, a run of ``steps`` steps is all warm-up.
     """
-    warmup_steps = check_integer("warmup_steps", warmup_steps, 0)
-    steps = check_integer("steps", steps)
-    return lambda step: _warmup(step, warmup_steps) * (1 - _progress(step, warmup_steps, steps))
+    return _decay(steps, warmup_steps, lambda progress: 1 - progress)
 
 
 def cosine_decay(steps: int, warmup_steps: int = 0) -> Schedule:
@@ -37,14 +35,7 @@ def cosine_decay(steps: int, warmup_steps: int = 0) -> Schedule:
 
     Source: Loshchilov and Hutter 2017.
     """
-    warmup_steps = check_integer("warmup_steps", warmup_steps, 0)
-    steps = check_integer("steps", steps)
-
-    def factor(step: int) -> float:
-        cosine = (1 + math.cos(math.pi * _progress(step, warmup_steps, steps))) / 2
-        return _warmup(step, warmup_steps) * cosine
-
-    return factor
+    return _decay(steps, warmup_steps, lambda progress: (1 + math.cos(math.pi * progress)) / 2)
 
 
 def inverse_sqrt(warmup_steps: int) -> Schedule:
@@ -70,11 +61,7 @@ def make_schedule(
 
     "constant" (None), "linear" and "cosine" begin with a warm-up of ``warmup_steps``, by default
     none; the last two end at 0. "inverse_sqrt" needs one, by default of a tenth of the steps. A
-    function from step to factor is used as it is.
-
-    Raises:
-        ValueError: for another name, a warm-up beside a function, or one that is negative; when
-            called, for a factor that is not finite or below 0.
+    function from step to factor is used as it is; its factors are checked when they are asked for.
     """
     if callable(schedule):
         require(
@@ -88,22 +75,27 @@ def make_schedule(
     warmup_steps = 0 if warmup_steps is None else warmup_steps
     if schedule is None or schedule == "constant":
         return constant(warmup_steps)
-    if schedule == "linear":
-        return linear_decay(steps, warmup_steps)
-    if schedule == "cosine":
-        return cosine_decay(steps, warmup_steps)
-    raise ValueError(
+    require(
+        schedule in SCHEDULES,
         f"schedule must be one of {', '.join(map(repr, SCHEDULES))} or a function of the step, got "
-        f"{schedule!r}"
+        f"{schedule!r}",
     )
+    return (linear_decay if schedule == "linear" else cosine_decay)(steps, warmup_steps)
 
 
 def _warmup(step: int, warmup_steps: int) -> float:
     return min(1.0, (step + 1) / warmup_steps) if warmup_steps else 1.0
 
 
-def _progress(step: int, warmup_steps: int, steps: int) -> float:
-    return min(1.0, max(0, step - warmup_steps) / max(1, steps - warmup_steps))
+def _decay(steps: int, warmup_steps: int, factor: Callable[[float], float]) -> Schedule:
+    """The warm-up, times a factor of how much of the rest is done."""
+    warmup_steps = check_integer("warmup_steps", warmup_steps, 0)
+    rest = max(1, check_integer("steps", steps) - warmup_steps)
+
+    def schedule(step: int) -> float:
+        return _warmup(step, warmup_steps) * factor(min(1.0, max(0, step - warmup_steps) / rest))
+
+    return schedule
 
 
 def _factor(value: float, step: int) -> float:

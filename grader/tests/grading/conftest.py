@@ -7,11 +7,14 @@ from patience import PATIENT
 from attnbook_grader.course.assignments import Course, from_sections
 from attnbook_grader.course.exercises import find_book, sections
 from attnbook_grader.course.synthetic_class import synthetic_class, write_class
+from attnbook_grader.grading import rounds
+from attnbook_grader.grading.judging import Job, judge_notebook
 from attnbook_grader.notebooks.hand_ins import find_hand_ins
-from attnbook_grader.notebooks.submissions import parse_submission, restore
+from attnbook_grader.notebooks.submissions import grade_id, parse_submission, restore
 from attnbook_grader.sandbox.launch import Limits
 
 IDS = ("00.weighted_sum", "00.temperature")
+EMPTY = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +47,24 @@ def quiet(*_):
     pass
 
 
+def write(folder, name, content):
+    """A file, and the folders that it lies in."""
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def grade_here(course, folder, out="out", **options):
+    """A round on the hand-ins of a folder, without a sandbox and without a word."""
+    options = {"trust": True, "say": quiet} | options
+    return rounds.grade(course, folder / "hand-ins", folder / out, **options)
+
+
+def judged(content, assignment, *ids, seed=7):
+    """What the checks say of exercises of a hand-in; without a seed, on visible inputs alone."""
+    seeds = {} if seed is None else dict.fromkeys(ids, seed)
+    return judge_notebook(Job(content, assignment, ids, seeds, Limits(**PATIENT), "none"))
+
+
 def marks_table(out):
     """The rows of marks.csv."""
     with (out / "marks.csv").open(newline="", encoding="utf-8") as file:
@@ -64,12 +85,18 @@ def restored(assignment, content):
     return restore(parse_submission(content), assignment)
 
 
+@pytest.fixture
+def right(hand_ins):
+    """A notebook with right answers, to be changed."""
+    return parse_submission(hand_ins["right"])
+
+
 def place_of(nb, name):
-    return next(
-        i
-        for i, cell in enumerate(nb.cells)
-        if cell.metadata.get("nbgrader", {}).get("grade_id") == name
-    )
+    return next(i for i, cell in enumerate(nb.cells) if grade_id(cell) == name)
+
+
+def cell_named(nb, name):
+    return nb.cells[place_of(nb, name)]
 
 
 def names(nb):

@@ -8,22 +8,22 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from click.testing import CliRunner
 from patience import PATIENT
 
 from attnbook.checks import exercises
 from attnbook.cli import main
 from attnbook_grader.commands import course, grade
+from attnbook_grader.course import course_file
 from attnbook_grader.course.assignments import Course
 from attnbook_grader.course.course_file import FILE, read_course
 from attnbook_grader.course.exercises import find_book, instructor_notebook, sections, solution_of
 from attnbook_grader.course.known_wrong_answers import wrong_answers
-from attnbook_grader.grading import rounds
+from attnbook_grader.grading import course_check, rounds
 from attnbook_grader.grading.course_check import check_course
 from attnbook_grader.sandbox import launch
 from attnbook_grader.sandbox.launch import Limits
 
-from .conftest import run
+from .conftest import run, write
 
 
 @pytest.mark.slow
@@ -33,15 +33,13 @@ def test_students_get_neither_solutions_nor_hidden_checks(tmp_path):
     nb = nbformat.read(tmp_path / "out" / "00_attention" / "soft_lookup.ipynb", 4)
     nbformat.validate(nb)
     text = nbformat.writes(nb)
-    assert "SOLUTION" not in text and "HIDDEN" not in text and "grade(" not in text
+    assert not any(secret in text for secret in ("SOLUTION", "HIDDEN", "grade("))
     stubs = [cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("solution")]
+    checks = [cell for cell in nb.cells if cell.cell_type == "code" and "check(" in cell.source]
     asked = [task for task in exercises().values() if task.notebook == "soft_lookup"]
-    assert len(stubs) == len(asked) > 2
+    assert len(stubs) == len(checks) == len(asked) > 2
     assert all("raise NotImplementedError  # YOUR CODE HERE" in cell.source for cell in stubs)
     assert all(cell.source.strip() for cell in nb.cells)
-    assert sum("check(" in cell.source for cell in nb.cells if cell.cell_type == "code") == len(
-        asked
-    )
 
 
 def test_instructors_get_everything(tmp_path):
@@ -52,8 +50,7 @@ def test_instructors_get_everything(tmp_path):
         assert f'grade(\\"{id}\\", ' in text
     assert "BEGIN SOLUTION" in text
     again = run(course, "instructor", "--out", tmp_path / "out")
-    assert again.exit_code == 1
-    assert "exists; choose another folder" in again.output
+    assert again.exit_code == 1 and "exists; choose another folder" in again.output
 
 
 def test_exercise_notebooks_hold_no_prose_of_the_chapter():
@@ -81,12 +78,10 @@ def test_folders_that_cannot_be_used(tmp_path, section):
     assert f"submissions: {tmp_path / 'nobody'} is not there, expected a folder" in nobody
     hand_ins.mkdir()
     assert "holds no student" in said(hand_ins, *one, tmp_path / "out")
-    (hand_ins / "ann").mkdir()
-    (hand_ins / "ann" / "x.ipynb").write_text("")
+    write(hand_ins, "ann/x.ipynb", "")
     nothing = said(hand_ins, *one, tmp_path / "out")
     assert "holds no notebook of an assignment" in nothing and "ann/x.ipynb" in nothing
-    precious.mkdir()
-    (precious / "thesis.tex").write_text("")
+    write(precious, "thesis.tex", "")
     assert "no round of grading wrote" in said(hand_ins, *one, precious)
     assert "is a file, expected a folder" in said(hand_ins, *one, precious / "thesis.tex")
     assert "there is no folder" in said(hand_ins, "--book", tmp_path)
@@ -96,8 +91,7 @@ def test_folders_that_cannot_be_used(tmp_path, section):
 
 
 def test_without_a_sandbox_nothing_is_graded(tmp_path, monkeypatch):
-    (tmp_path / "hand-ins" / "ann").mkdir(parents=True)
-    (tmp_path / "hand-ins" / "ann" / "soft_lookup.ipynb").write_text("")
+    write(tmp_path, "hand-ins/ann/soft_lookup.ipynb", "")
     monkeypatch.setattr(launch.shutil, "which", lambda name: None)
     result = run(grade, tmp_path / "hand-ins", "--out", tmp_path / "out")
     assert result.exit_code == 1
@@ -107,17 +101,14 @@ def test_without_a_sandbox_nothing_is_graded(tmp_path, monkeypatch):
 
 def test_a_section_alone_is_one_of_all(monkeypatch):
     seen = {}
-    monkeypatch.setattr(
-        rounds,
-        "grade",
-        lambda course, *_, **options: (
-            seen.update(options, course=course) or rounds.Round([], 0, {}, [])
-        ),
-    )
-    assert (
-        run(grade, "hand-ins", "--section", "soft_lookup", "--exercise", "00.temperature").exit_code
-        == 0
-    )
+
+    def graded(course, *_, **options):
+        seen.update(options, course=course)
+        return rounds.Round([], 0, {}, [])
+
+    monkeypatch.setattr(rounds, "grade", graded)
+    asked = ("--section", "soft_lookup", "--exercise", "00.temperature")
+    assert run(grade, "hand-ins", *asked).exit_code == 0
     assert (seen["only"], seen["tasks"]) == (["soft_lookup"], ("00.temperature",))
     assert {"soft_lookup", "scores"} < {one.name for one in seen["course"].assignments}
 
@@ -125,17 +116,8 @@ def test_a_section_alone_is_one_of_all(monkeypatch):
 @pytest.fixture(scope="module")
 def autumn(tmp_path_factory):
     folder = tmp_path_factory.mktemp("courses") / "autumn"
-    result = run(
-        course,
-        "new",
-        folder,
-        "--section",
-        "soft_lookup",
-        "--section",
-        "scores",
-        "--title",
-        'Att"ention',
-    )
+    parts = ("--section", "soft_lookup", "--section", "scores")
+    result = run(course, "new", folder, *parts, "--title", 'Att"ention')
     assert result.exit_code == 0, result.output
     asked = sum(one.notebook in ("soft_lookup", "scores") for one in exercises().values())
     assert f"2 assignments, {asked} exercises" in result.output
@@ -144,17 +126,11 @@ def autumn(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_course_is_laid_out(autumn):
-    assert {path.name for path in autumn.iterdir()} == {
-        "course.toml",
-        "student",
-        "instructor",
-        "submissions",
-    }
+    folders = {"student", "instructor", "submissions"}
+    assert {path.name for path in autumn.iterdir()} == {"course.toml", *folders}
     made = read_course(autumn)
-    assert made.title == 'Att"ention' and [one.name for one in made.assignments] == [
-        "soft_lookup",
-        "scores",
-    ]
+    assert made.title == 'Att"ention'
+    assert [one.name for one in made.assignments] == ["soft_lookup", "scores"]
     assert made.assignments[0].points == {
         "00.three_keys": (0, 2),
         "00.far_away": (0, 2),
@@ -163,14 +139,10 @@ def test_a_course_is_laid_out(autumn):
         "00.masked_softmax": (0, 6),
     }
     student = (autumn / "student" / "soft_lookup.ipynb").read_text(encoding="utf-8")
-    assert (
-        "SOLUTION" not in student
-        and "grade(" not in student
-        and student.count("YOUR CODE HERE") == 5
-    )
-    assert "BEGIN SOLUTION" in (autumn / "instructor" / "soft_lookup.ipynb").read_text(
-        encoding="utf-8"
-    )
+    assert "SOLUTION" not in student and "grade(" not in student
+    assert student.count("YOUR CODE HERE") == 5
+    instructor = (autumn / "instructor" / "soft_lookup.ipynb").read_text(encoding="utf-8")
+    assert "BEGIN SOLUTION" in instructor
     assert str(made.seed) not in student
     assert "\ntorch==" in (autumn / "student" / "environment.txt").read_text(encoding="utf-8")
     again = run(course, "new", autumn)
@@ -187,57 +159,24 @@ def test_no_two_courses_have_the_same_hidden_inputs(autumn, tmp_path):
     assert len(set(seeds)) == len(seeds) and 0 not in seeds
 
 
+POINTS, DUE = '"00.temperature" = [0, 4]', "# due = 2027-01-31T23:59:00+01:00"
+LIMITS = [  # of the file, a value, what was expected
+    ("memory = 2048", "-1", "a number above 0"),
+    ("memory = 2048", "1500.5", "a whole number"),
+    ("memory = 2048", "[1]", "a number"),
+    ("memory = 2048", "'much'", "a number"),
+    ("seconds = 15", "inf", "a number above 0, at most 1,000,000"),
+    ("seconds = 15", "nan", "a number above 0"),
+]
 CHANGES = {
     "unknown key": ('title = "', 'titel = "', "titel: not known; expected"),
     "no seed": ("seed = ", "# seed = ", "seed: got None, expected a whole number"),
-    "unknown exercise": (
-        '"00.temperature"',
-        '"00.temperatur"',
-        "points: the book has no exercise '00.temperatur'",
-    ),
-    "points": (
-        '"00.temperature" = [0, 4]',
-        '"00.temperature" = [2]',
-        "00.temperature: got [2], expected [visible, hidden]",
-    ),
-    "date without zone": (
-        "# due = 2027-01-31T23:59:00+01:00",
-        "due = 2027-01-31",
-        "due: got 2027-01-31, expected a date and time with a zone",
-    ),
-    "rule": (
-        'repeated = "last"',
-        'repeated = "worst"',
-        "rules.repeated: got 'worst', expected one of last, first, best",
-    ),
-    "limit": ("memory = 2048", "memory = -1", "memory: got -1, expected a number above 0"),
-    "part of a MB": (
-        "memory = 2048",
-        "memory = 1500.5",
-        "memory: got 1500.5, expected a whole number",
-    ),
-    "endless limit": (
-        "seconds = 15",
-        "seconds = inf",
-        "seconds: got inf, expected a number above 0, at most 1,000,000",
-    ),
-    "limit that is none": (
-        "seconds = 15",
-        "seconds = nan",
-        "seconds: got nan, expected a number above 0",
-    ),
-    "list as a limit": ("memory = 2048", "memory = [1]", "memory: got [1], expected a number"),
-    "endless points": (
-        '"00.temperature" = [0, 4]',
-        '"00.temperature" = [inf, 1]',
-        "00.temperature: got [inf, 1], expected [visible, hidden], two numbers",
-    ),
+    "exercise": ('"00.temperature"', '"00.x"', "points: the book has no exercise '00.x'"),
+    "points": (POINTS, '"00.temperature" = [2]', "got [2], expected [visible, hidden]"),
+    "endless points": (POINTS, '"00.temperature" = [inf, 1]', "got [inf, 1], expected [visible"),
+    "date without zone": (DUE, "due = 2027-01-31", "due: got 2027-01-31, expected a date and time"),
+    "rule": ('"last"', '"worst"', "rules.repeated: got 'worst', expected one of last, first, best"),
     "image": ('# image = "', 'image = 5  # "', "image: got 5, expected a word"),
-    "limit of words": (
-        "memory = 2048",
-        'memory = "much"',
-        "limits.memory: got 'much', expected a number",
-    ),
     "sandbox": (
         '# sandbox = "bubblewrap"',
         'sandbox = "chroot"',
@@ -246,6 +185,10 @@ CHANGES = {
     "name": ('name = "scores"', 'name = "../scores"', "name: expected letters, digits, - and _"),
     "twice": ('name = "scores"', 'name = "soft_lookup"', "two are named 'soft_lookup'"),
     "no TOML": ("[rules]", "[rules", "course.toml:"),
+    **{
+        f"limit {value}": (old, f"{old.split()[0]} = {value}", f"got {value}, expected {expected}")
+        for old, value, expected in LIMITS
+    },
 }
 
 
@@ -263,12 +206,7 @@ def test_a_course_file_with_a_mistake_says_which(autumn, tmp_path, name):
         assert result.exit_code == 1 and result.output.startswith("Error: ")
 
 
-@pytest.mark.slow
-def test_assignments_can_be_joined_and_divided(autumn, tmp_path):
-    text = (autumn / FILE).read_text(encoding="utf-8")
-    text = (
-        text[: text.index("[[assignment]]")]
-        + """
+WEEK = """
 [[assignment]]
 name = "week-1"
 due = 2027-01-31T23:59:00+01:00
@@ -276,38 +214,31 @@ due = 2027-01-31T23:59:00+01:00
 "03.content_weights" = [1.5, 3]
 "00.temperature" = [0, 2]
 """
-    )
-    (tmp_path / FILE).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_assignments_can_be_joined_and_divided(autumn, tmp_path):
+    head, _, _ = (autumn / FILE).read_text(encoding="utf-8").partition("[[assignment]]")
+    (tmp_path / FILE).write_text(head + WEEK, encoding="utf-8")
     result = run(course, "notebooks", tmp_path)
     assert result.exit_code == 0, result.output
     (one,) = read_course(tmp_path).assignments
-    assert [task.id for task in one.tasks] == [
-        "00.temperature",
-        "03.content_weights",
-    ] and one.most == 6.5
+    assert [task.id for task in one.tasks] == ["00.temperature", "03.content_weights"]
+    assert one.most == 6.5 and one.due.isoformat() == "2027-01-31T23:59:00+01:00"
     nb = nbformat.read(tmp_path / "student" / "week-1.ipynb", 4)
-    assert [
-        cell.metadata.nbgrader.points
-        for cell in nb.cells
-        if cell.metadata.get("nbgrader", {}).get("grade")
-    ] == [0, 1.5]
-    assert read_course(tmp_path).assignments[0].due.isoformat() == "2027-01-31T23:59:00+01:00"
+    meta = [cell.metadata.get("nbgrader", {}) for cell in nb.cells]
+    assert [one.points for one in meta if one.get("grade")] == [0, 1.5]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("bubblewrap")
 def test_a_course_is_proved_to_mark_rightly(autumn, tmp_path, monkeypatch):
     """With the first wrong answers to each exercise: tests/exercises has all of them."""
-    from attnbook_grader.grading import course_check
-
     patient = "\n".join(f"{name} = {seconds}" for name, seconds in PATIENT.items())
     limits = re.sub(rf"^({'|'.join(PATIENT)}) = .*\n", "", (autumn / FILE).read_text(), flags=re.M)
     (tmp_path / FILE).write_text(limits.replace("[limits]", f"[limits]\n{patient}\n"))
-    monkeypatch.setattr(
-        course_check,
-        "wrong_answers",
-        lambda *given: {id: answers[:3] for id, answers in wrong_answers(*given).items()},
-    )
+    few = lambda *given: {id: found[:3] for id, found in wrong_answers(*given).items()}  # noqa: E731
+    monkeypatch.setattr(course_check, "wrong_answers", few)
     result = run(course, "check", tmp_path, "--assignment", "soft_lookup")
     assert result.exit_code == 0, result.output
     assert re.search(r"soft_lookup: \d\d answers to 5 exercises, 0 faults", result.output)
@@ -319,15 +250,11 @@ def test_a_course_is_proved_to_mark_rightly(autumn, tmp_path, monkeypatch):
 @pytest.mark.usefixtures("bubblewrap")
 def test_a_course_that_marks_wrongly_is_found_out(assignment, monkeypatch):
     """A solution that is none, a wrong answer that is right, and one whose message is another."""
-    from attnbook_grader.grading import course_check
-
     first, other = assignment.tasks
     wrong = wrong_answers(find_book(), [first, other])
     one, two = wrong[first.id][:2]
-    wrong[first.id] = [
-        replace(one, code=solution_of(first)),
-        replace(two, words="nobody says this"),
-    ]
+    found_out = replace(one, code=solution_of(first)), replace(two, words="nobody says this")
+    wrong[first.id] = [*found_out]
     wrong[other.id] = wrong[other.id][:1]
     broken = solution_of(other).replace("return ", "return 2 * ")
     monkeypatch.setattr(course_check, "wrong_answers", lambda book, tasks: wrong)
@@ -354,27 +281,18 @@ def test_the_book_s_wrong_answers_become_cells():
     assert set(found) == set(exercises()) and min(map(len, found.values())) >= 3
     from tests.exercises.wrong_answers import WRONG
 
-    assert {id: [(one.name, one.words) for one in answers] for id, answers in found.items()} == {
-        id: [(one.name, one.words) for one in WRONG[id]] for id in found
-    }
+    for id, answers in found.items():
+        assert [(a.name, a.words) for a in answers] == [(a.name, a.words) for a in WRONG[id]]
 
 
-def test_every_command_has_help():
-    for command in (
-        ["--help"],
-        ["course", "--help"],
-        ["course", "new", "--help"],
-        ["course", "check", "--help"],
-        ["course", "grade", "--help"],
-        ["check", "--help"],
-    ):
-        assert CliRunner().invoke(main, command).exit_code == 0
+@pytest.mark.parametrize(
+    "command", ["", "course", "course new", "course check", "course grade", "check"]
+)
+def test_every_command_has_help(command):
+    assert run(main, *command.split(), "--help").exit_code == 0
 
 
 def test_the_check_of_a_course_says_where_it_is_without_a_terminal(tmp_path, monkeypatch):
-    from attnbook_grader.course import course_file
-    from attnbook_grader.grading import course_check
-
     def judged(*_, progress, **__):
         for _ in range(120):
             progress(SimpleNamespace(assignment="week"))

@@ -8,7 +8,7 @@ import pytest
 
 from attnbook_grader.course import nbgrader_bridge
 from attnbook_grader.course.assignments import Course
-from attnbook_grader.grading import class_page, feedback, judging, rounds
+from attnbook_grader.grading import class_page, feedback, judging, outputs, rounds
 from attnbook_grader.grading.judging import Outcome
 from attnbook_grader.grading.marks import Mark
 from attnbook_grader.notebooks.hand_ins import HandIn
@@ -25,6 +25,20 @@ def test_the_gradebook_has_the_student_s_own_name(tmp_path):
         assert [(one.id, one.last_name) for one in book.students] == [("student_1", "王")]
 
 
+def test_a_gradebook_that_fails_costs_nobody_the_marks(monkeypatch, tmp_path):
+    done = rounds.Round([], 0, {}, [])
+
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(nbgrader_bridge, "add_assignments", full)
+    outputs._gradebook(tmp_path, [], {}, done)
+    assert done.remarks == [
+        "nbgrader's gradebook.db could not be written, marks and feedback are: OSError: [Errno "
+        "28] No space left on device"
+    ]
+
+
 def test_pages_and_tables_take_any_text(tmp_path, assignment):
     outcome = Outcome("00.x", False, False, '<script>alert("x")</script>')
     one = Mark("=cmd()", "s", "00.x", "<b>", 0.0, 2.0, '<script>alert("x")</script>', None, outcome)
@@ -37,25 +51,11 @@ def test_pages_and_tables_take_any_text(tmp_path, assignment):
         [replace(assignment, name="s", title="<u>S</u>")],
     )
     page = (tmp_path / "feedback" / "ann" / "index.html").read_text()
-    assert (
-        "<script>" not in page and "<i>Ann" not in page and "<b>" not in page and "<u>" not in page
-    )
+    assert not any(tag in page for tag in ("<script>", "<i>Ann", "<b>", "<u>"))
 
 
-FORMULAS = [
-    "=A1",
-    " =A1",
-    "@A1",
-    "x;=A1",
-    "x; +A1",
-    'x;"=A1"',
-    'x;"" -A1',
-    "x\n=A1;y",
-    "x\r=A1",
-    "x\t;=A1",
-    "x,=A1",
-    "x;＝A1",
-]
+FORMULAS = ["=A1", " =A1", "@A1", "x;=A1", "x; +A1", 'x;"=A1"', 'x;"" -A1', "x\n=A1;y", "x\r=A1"]
+FORMULAS += ["x\t;=A1", "x,=A1", "x;＝A1"]
 
 
 @pytest.mark.parametrize("text", FORMULAS)
@@ -71,10 +71,7 @@ def test_no_cell_of_the_table_is_a_formula(tmp_path, text):
 
 
 def test_an_ordinary_message_stands_in_the_table_as_it_is(tmp_path):
-    said = (
-        "weights[0]: got [0.5, -1.25], expected [1, -2]; line 2: return x - y; 1 day late: 90 "
-        "% of the marks"
-    )
+    said = "weights[0]: got [0.5, -1.25]; line 2: return x - y; 1 day late: 90 % of the marks"
     feedback.write_csv(tmp_path / "marks.csv", [Mark("Jean-Luc", "s", "00.x", "X", 0.0, 2.0, said)])
     with (tmp_path / "marks.csv").open(newline="", encoding="utf-8") as file:
         (row,) = csv.DictReader(file)

@@ -8,12 +8,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from attnbook_grader.course.assignments import notebook_with
+from attnbook_grader.course.assignments import from_sections, notebook_with
+from attnbook_grader.course.exercises import find_book, sections
 from attnbook_grader.notebooks import hand_ins as hand_ins_module
 from attnbook_grader.notebooks import layouts, reading
 from attnbook_grader.notebooks.hand_ins import find_hand_ins, safe_names
 
-from .conftest import found
+from .conftest import EMPTY, found, write
+
+
+def assignments(*names):
+    return from_sections(sections(find_book(), names))
 
 
 def test_hand_ins_are_found_at_any_depth_and_under_any_name(tmp_path, assignment, hand_ins):
@@ -30,8 +35,7 @@ def test_hand_ins_are_found_at_any_depth_and_under_any_name(tmp_path, assignment
         "soft_lookup_dora (1).ipynb",
         "ed.ipynb",
     ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(right)
+        write(tmp_path, name, right)
     (tmp_path / "notes.txt").write_text("")
     got, students, remarks = found(tmp_path, assignment)
     assert students == sorted(["ann", "bob", "cy", "Zoë 李", "back\\slash", "dora", "ed"])
@@ -39,34 +43,21 @@ def test_hand_ins_are_found_at_any_depth_and_under_any_name(tmp_path, assignment
         "bob/soft_lookup.ipynb",
         "bob/deep/00_attention/Kopie von X (2).ipynb",
     ]
-    assert (
-        len(got) == 8
-        and {one[1] for one in got} == {"soft_lookup"}
-        and remarks
-        == [
-            "..dots: hidden, by the dot that it begins with, and left out",
-            "notes.txt: no notebook (.ipynb), left out",
-        ]
-    )
+    assert len(got) == 8 and {one[1] for one in got} == {"soft_lookup"}
+    assert remarks == [
+        "..dots: hidden, by the dot that it begins with, and left out",
+        "notes.txt: no notebook (.ipynb), left out",
+    ]
 
 
 def test_a_notebook_without_any_answer_belongs_to_nobody(tmp_path, assignment):
-    (tmp_path / "ann").mkdir()
-    (tmp_path / "ann" / "holiday.ipynb").write_text(
-        '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
-    )
-    got, students, remarks = found(tmp_path, assignment)
-    assert (
-        got == []
-        and students == ["ann"]
-        and len(remarks) == 1
-        and "belongs to no assignment" in remarks[0]
-    )
+    write(tmp_path, "ann/holiday.ipynb", EMPTY)
+    got, students, (remark,) = found(tmp_path, assignment)
+    assert got == [] and students == ["ann"] and "belongs to no assignment" in remark
 
 
 def test_links_are_not_followed(tmp_path, assignment, hand_ins):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "secret.ipynb").write_bytes(hand_ins["right"])
+    write(tmp_path, "elsewhere/secret.ipynb", hand_ins["right"])
     folder = tmp_path / "hand-ins"
     for student in ("ann", "bob"):
         (folder / student).mkdir(parents=True)
@@ -87,8 +78,7 @@ def test_what_is_no_notebook_is_left_out_with_a_word(tmp_path, assignment, hand_
         "Kim.IPYNB",
         *(f"Jo/{n}.png" for n in range(9)),
     ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(hand_ins["right"])
+        write(tmp_path, name, hand_ins["right"])
     os.mkfifo(tmp_path / "top.ipynb")
     os.mkfifo(tmp_path / "Jo" / "pipe.ipynb")
     got, students, remarks = found(tmp_path, assignment)
@@ -110,37 +100,26 @@ def test_names_are_shown_so_that_everything_takes_them(tmp_path, assignment, han
         "نرگس\u200cها/soft_lookup.ipynb".encode(),
         b"x\n.zip",
     ):
-        path = os.path.join(os.fsencode(tmp_path), name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(hand_ins["right"])
-    (tmp_path / "times.csv").write_text(
-        'file,time\n"a\nb/soft_lookup.ipynb",2027-01-31T12:00:00+01:00\n'
-    )
+        write(tmp_path, os.fsdecode(name), hand_ins["right"])
+    row = '"a\nb/soft_lookup.ipynb",2027-01-31T12:00:00+01:00'
+    write(tmp_path, "times.csv", f"file,time\n{row}\n")
     got, students, remarks = find_hand_ins(tmp_path, [assignment])
-    assert (
-        set(students)
-        == {r"Zo\xeb", r"a\nb", r"e\u202ev\u202d\x1b[2J", "نرگس\u200cها"}
-        == {one.student for one in got}
-    )
+    names = {r"Zo\xeb", r"a\nb", r"e\u202ev\u202d\x1b[2J", "نرگس\u200cها"}
+    assert set(students) == names == {one.student for one in got}
     assert [one.name for one in got if one.student == r"Zo\xeb"] == [r"soft_lookup\xff.ipynb"]
     assert [one.time.year for one in got if one.student == r"a\nb"] == [2027]
     assert remarks == [r"x\n.zip: no notebook (.ipynb), left out"]
 
 
 def test_a_name_within_a_longer_one_is_not_meant(tmp_path):
-    from attnbook_grader.course.assignments import from_sections
-    from attnbook_grader.course.exercises import find_book, sections
-
-    both = from_sections(sections(find_book(), ["documents_and_memory", "memory"]))
+    both = assignments("documents_and_memory", "memory")
     for folder, name in (
         ("ann", "documents_and_memory"),
         ("bob", "Memory (1)"),
         ("cid", "memory and documents_and_memory"),
         ("__MACOSX", "memory"),
     ):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / f"{name}.ipynb").write_bytes(b"{cut off")
+        write(tmp_path, f"{folder}/{name}.ipynb", "{cut off")
     found, students, _ = find_hand_ins(tmp_path, both)
     assert [(one.student, one.assignment) for one in found] == [
         ("ann", "documents_and_memory"),
@@ -151,15 +130,11 @@ def test_a_name_within_a_longer_one_is_not_meant(tmp_path):
 
 
 def test_a_hand_in_belongs_where_its_cells_belong(tmp_path, hand_ins):
-    from attnbook_grader.course.assignments import from_sections
-    from attnbook_grader.course.exercises import find_book, sections
-
-    first, second = from_sections(sections(find_book(), ["soft_lookup", "weights_as_explanation"]))
-    (tmp_path / "ann").mkdir()
-    (tmp_path / "ann" / "soft_lookup.ipynb").write_bytes(notebook_with(second, {}))
-    (tmp_path / "ann" / "any.ipynb").write_bytes(hand_ins["right without cell names"])
-    (tmp_path / "ann" / "weights_as_explanation (3).ipynb").write_bytes(b"no notebook")
-    (tmp_path / "ann" / "other.ipynb").write_bytes(b"no notebook")
+    first, second = assignments("soft_lookup", "weights_as_explanation")
+    write(tmp_path, "ann/soft_lookup.ipynb", notebook_with(second, {}))
+    write(tmp_path, "ann/any.ipynb", hand_ins["right without cell names"])
+    for name in ("weights_as_explanation (3)", "other"):
+        write(tmp_path, f"ann/{name}.ipynb", "no notebook")
     got, _, remarks = found(tmp_path, first, second)
     assert {(name, path) for _, name, path in got} == {
         ("weights_as_explanation", "ann/soft_lookup.ipynb"),
@@ -178,13 +153,11 @@ def test_a_notebook_of_two_assignments_is_shared_unless_its_name_says_which(
         replace(assignment, name=name, tasks=(task,))
         for name, task in zip(("week-1", "week-2"), assignment.tasks)
     ]
-    (tmp_path / "ann").mkdir()
     for name in ("soft_lookup", "week-2", "week-1 and week-2"):
-        (tmp_path / "ann" / f"{name}.ipynb").write_bytes(hand_ins["right"])
-    (tmp_path / "ann" / "other.ipynb").write_bytes(notebook_with(weeks[0], {}))
-    assert [
-        (one.path.stem, one.assignment, one.shared) for one in find_hand_ins(tmp_path, weeks)[0]
-    ] == [
+        write(tmp_path, f"ann/{name}.ipynb", hand_ins["right"])
+    write(tmp_path, "ann/other.ipynb", notebook_with(weeks[0], {}))
+    got, _, _ = find_hand_ins(tmp_path, weeks)
+    assert [(one.path.stem, one.assignment, one.shared) for one in got] == [
         ("other", "week-1", False),
         ("soft_lookup", "week-1", True),
         ("soft_lookup", "week-2", True),
@@ -195,40 +168,44 @@ def test_a_notebook_of_two_assignments_is_shared_unless_its_name_says_which(
 
 
 def test_times_come_from_the_file_or_the_table(tmp_path, assignment, hand_ins):
-    (tmp_path / "ann").mkdir()
-    (tmp_path / "ann" / "x.ipynb").write_bytes(hand_ins["right"])
+    write(tmp_path, "ann/x.ipynb", hand_ins["right"])
     os.utime(tmp_path / "ann" / "x.ipynb", (1_000_000_000, 1_000_000_000))
     ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
     assert one.time == datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC)
-    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,2027-01-31T12:00:00+01:00\n")
+    write(tmp_path, "times.csv", "file,time\nann/x.ipynb,2027-01-31T12:00:00+01:00\n")
     ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
     assert one.time == datetime(2027, 1, 31, 11, tzinfo=UTC)
-    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,2027-01-31T12:00:00\n")
-    with pytest.raises(
-        ValueError, match="line 2: expected the columns file and time, a time with its zone"
-    ):
-        find_hand_ins(tmp_path, [assignment])
-    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,yesterday\n")
-    with pytest.raises(ValueError, match="line 2: expected the columns file and time"):
-        find_hand_ins(tmp_path, [assignment])
-    (tmp_path / "times.csv").write_text("file,time\nann/y.ipynb,2027-01-31T12:00:00+01:00\n")
+    write(tmp_path, "times.csv", "file,time\nann/y.ipynb,2027-01-31T12:00:00+01:00\n")
     assert find_hand_ins(tmp_path, [assignment])[2] == [
         f"times.csv: ann/y.ipynb: there is no notebook of this name, expected its path in "
         f"{tmp_path}, as STUDENT/NOTEBOOK.ipynb"
     ]
-    (tmp_path / "times.csv").write_bytes(
-        "file,time\nZoë/x.ipynb,2027-01-31T12:00:00+01:00\n".encode("cp1252")
-    )
-    with pytest.raises(ValueError, match="times.csv: line 2: expected UTF-8, got the byte 0xeb"):
-        find_hand_ins(tmp_path, [assignment])
-    (tmp_path / "times.csv").write_text("file,time\n" + "x" * 200_000)
-    with pytest.raises(ValueError, match="times.csv: expected a table in CSV"):
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (
+            "ann/x.ipynb,2027-01-31T12:00:00\n",
+            "line 2: expected the columns file and time, a time with its zone",
+        ),
+        ("ann/x.ipynb,yesterday\n", "line 2: expected the columns file and time"),
+        (
+            "Zoë/x.ipynb,2027-01-31T12:00:00+01:00\n",
+            "times.csv: line 2: expected UTF-8, got the byte 0xeb",
+        ),
+        ("x" * 200_000, "times.csv: expected a table in CSV"),
+    ],
+    ids=["no zone", "no time", "cp1252", "no table"],
+)
+def test_a_table_of_times_with_a_mistake_says_which(tmp_path, assignment, rows, words):
+    write(tmp_path, "times.csv", f"file,time\n{rows}".encode("cp1252"))
+    with pytest.raises(ValueError, match=words):
         find_hand_ins(tmp_path, [assignment])
 
 
 def test_what_a_file_holds_is_read_once(tmp_path, assignment, hand_ins, monkeypatch):
-    (tmp_path / "ann").mkdir()
-    (tmp_path / "ann" / "x.ipynb").write_bytes(hand_ins["right"])
+    write(tmp_path, "ann/x.ipynb", hand_ins["right"])
     with open(tmp_path / "ann" / "soft_lookup.ipynb", "wb") as file:
         file.truncate(200 * 2**20)
     notebooks = {}
@@ -246,8 +223,7 @@ def test_outputs_do_not_count(tmp_path, assignment, hand_ins):
     nb["cells"][1]["outputs"] = [
         {"output_type": "stream", "name": "stdout", "text": "x" * 50_000_000}
     ]
-    (tmp_path / "ann").mkdir()
-    (tmp_path / "ann" / "x.ipynb").write_text(json.dumps(nb))
+    write(tmp_path, "ann/x.ipynb", json.dumps(nb))
     notebooks = {}
     ((one,), _, _) = find_hand_ins(tmp_path, [assignment], None, notebooks)
     assert one.assignment == "soft_lookup" and len(notebooks[one.sha]) < 100_000
@@ -302,8 +278,7 @@ def test_a_file_that_goes_while_the_folder_is_looked_through_is_left_out(
     tmp_path, assignment, hand_ins, monkeypatch
 ):
     for student in ("ann", "bob"):
-        (tmp_path / student).mkdir()
-        (tmp_path / student / "x.ipynb").write_bytes(hand_ins["right"])
+        write(tmp_path, f"{student}/x.ipynb", hand_ins["right"])
     monkeypatch.setattr(
         layouts.os, "walk", lambda folder, **_: [(str(folder), [], ["gone.ipynb", "x.ipynb"])]
     )
@@ -324,8 +299,7 @@ def test_a_time_that_is_no_date_costs_one_file(
     tmp_path, assignment, hand_ins, monkeypatch, seconds
 ):
     for student in ("ann", "bob"):
-        (tmp_path / student).mkdir()
-        (tmp_path / student / "x.ipynb").write_bytes(hand_ins["right"])
+        write(tmp_path, f"{student}/x.ipynb", hand_ins["right"])
     true = os.fstat  # not every file system takes such a time
 
     def odd(number):
@@ -337,27 +311,20 @@ def test_a_time_that_is_no_date_costs_one_file(
     monkeypatch.setattr(hand_ins_module.os, "fstat", odd)
     got, students, remarks = found(tmp_path, assignment)
     assert [one[0] for one in got] == ["bob"] and students == ["ann", "bob"]
-    assert (
-        len(remarks) == 1
-        and remarks[0].startswith("ann/x.ipynb: its time is no date")
-        and "times.csv" in remarks[0]
-    )
-    (tmp_path / "times.csv").write_text("file,time\nann/x.ipynb,2027-01-31T12:00:00+01:00\n")
+    (remark,) = remarks
+    assert remark.startswith("ann/x.ipynb: its time is no date") and "times.csv" in remark
+    write(tmp_path, "times.csv", "file,time\nann/x.ipynb,2027-01-31T12:00:00+01:00\n")
     assert [one[0] for one in found(tmp_path, assignment)[0]] == ["ann", "bob"]
 
 
 def test_names_for_nbgrader_are_plain_and_different():
     names = safe_names(["Ann Lee", "Ann_Lee", "ann-lee", "Zoë", "../x", "?", "x" * 90])
-    assert names["Ann_Lee"] == "Ann_Lee" and names["ann-lee"] == "ann-lee", (
-        "a name that is safe stays as it is"
-    )
-    assert re.fullmatch("Ann_Lee_[0-9a-f]{10}", names["Ann Lee"]) and re.fullmatch(
-        "x_[0-9a-f]{10}", names["../x"]
-    )
-    assert (
-        len({name.lower() for name in names.values()}) == len(names)
-        and max(map(len, names.values())) < 100
-    )
+    for safe in ("Ann_Lee", "ann-lee"):
+        assert names[safe] == safe
+    for other, pattern in (("Ann Lee", "Ann_Lee_[0-9a-f]{10}"), ("../x", "x_[0-9a-f]{10}")):
+        assert re.fullmatch(pattern, names[other])
+    assert len({name.lower() for name in names.values()}) == len(names)
+    assert max(map(len, names.values())) < 100
 
 
 def test_the_name_of_one_student_is_never_another_s_in_the_next_round():

@@ -21,13 +21,10 @@ from attnbook_grader.sandbox import session
 from attnbook_grader.sandbox.launch import Limits
 from attnbook_grader.sandbox.session import SandboxEnded, Session
 
-from .conftest import IDS
+from .conftest import IDS, judged
 
-TRAINS = (
-    "import time\nSTEPS = 3\ndef helper(weights, values):\n    return weights @ "
-    "values\ntime.sleep(60)\n"
-)
-KEPT = "import time\n\nSTEPS = 3\n\ndef helper(weights, values):\n    return weights @ values"
+PARTS = "import time", "STEPS = 3", "def helper(weights, values):\n    return weights @ values"
+KEPT, TRAINS = "\n\n".join(PARTS), "\n".join([*PARTS, "time.sleep(60)\n"])
 
 
 class Recorder:
@@ -86,40 +83,19 @@ def test_the_time_for_all_cells_beside_the_answers_has_an_end():
         others.run(TRAINS)
     assert recorder.said == [TRAINS, KEPT]
     assert others.explain(Outcome("x", True, True, "")).remark == ""
-    assert others.explain(Outcome("x", True, False, "", remark="long")).remark.startswith(
-        "long; cells beside your answers took too long"
-    )
+    said = others.explain(Outcome("x", True, False, "", remark="long")).remark
+    assert said.startswith("long; cells beside your answers took too long")
 
 
 def test_the_cells_beside_the_answers_are_the_other_cells(assignment, monkeypatch):
     recorder = Recorder(error=SandboxEnded("too long", late=True))
     monkeypatch.setattr(judging, "Session", lambda *_: recorder)
-    nb = parse_submission(
-        notebook_with(assignment, {"00.weighted_sum": TRAINS, "00.temperature": "x = 2"})
-    )
+    nb = parse_submission(notebook_with(assignment, dict(zip(IDS, (TRAINS, "x = 2")))))
     nb.cells.insert(2, {"cell_type": "code", "source": TRAINS + "# mine", "metadata": {}})
-    outcomes = judge_notebook(
-        Job(
-            json.dumps(nb).encode(),
-            assignment,
-            ("00.weighted_sum", "00.temperature"),
-            {},
-            Limits(),
-            "none",
-        )
-    )
-    assert recorder.said[1:] == [
-        TRAINS + "# mine",
-        "pardoned",
-        KEPT,
-        TRAINS,
-        "00.weighted_sum",
-        "x = 2",
-        "00.temperature",
-    ]
-    assert outcomes[0].visible and outcomes[0].remark.startswith(
-        "cells beside your answers took too long"
-    )
+    (one, _) = judged(json.dumps(nb).encode(), assignment, *IDS, seed=None)
+    mine = [TRAINS + "# mine", "pardoned", KEPT]
+    assert recorder.said[1:] == [*mine, TRAINS, IDS[0], "x = 2", IDS[1]]
+    assert one.visible and one.remark.startswith("cells beside your answers took too long")
 
 
 def test_a_pardoned_restart_does_not_count(monkeypatch):
@@ -181,7 +157,7 @@ def test_what_an_answer_uses_is_said_and_what_cannot_be_seen_is_shown(assignment
     for does in ("attnbook.padding_mask(torch.tensor([1]), 2)", "sys.settrace(None)"):
         code = f"import sys, torch, attnbook\n{used}{does}\n    return own(*given)"
         content = notebook_with(assignment, {task.id: code})
-        found += judge_notebook(Job(content, assignment, (task.id,), {}, Limits(**PATIENT), "none"))
+        found += judged(content, assignment, task.id)
     mask = "attnbook.mechanisms.attention.masks.padding_mask"
     assert [(one.visible, one.library) for one in found] == [(True, mask), (True, "")]
     assert [one.attention for one in found] == ["", OUT_OF_SIGHT]

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from attnbook_grader.commands import grade
 from attnbook_grader.course.assignments import Rules, notebook_with
 from attnbook_grader.grading.marks import Mark, _share
 from attnbook_grader.grading.wide import write_wide
 from attnbook_grader.notebooks.hand_ins import HandIn, find_hand_ins
 from attnbook_grader.notebooks.roster import read_roster
 
-from .conftest import run
+from .conftest import run, write
 
 CANVAS = "Student,ID,SIS User ID,SIS Login ID,Section,Soft lookup (77)\n"
 ROSTERS = {
@@ -25,119 +26,93 @@ ROSTERS = {
     '11,alee,1,Ann Lee\n12,bo,2,"Müller, Bo"\n',
     "one's own": "name,id,username\nAnn Lee,11,alee\nBo Müller,12,bo\n",
 }
-# Where the files of two students lie, what they are called without a roster, and whether the
-# platform says that the second one is late.
+# Where the files of two students lie; of the platform Canvas they say that the second is late.
+MOODLE = "assignsubmission_file"
 LAYOUTS = {
-    "a folder each": (["Ann Lee/x.ipynb", "Bo Müller/deep/y.ipynb"], "Ann Lee, Bo Müller", None),
-    "a file each": (
-        ["soft_lookup_Ann Lee (1).ipynb", "Bo Müller-soft-lookup.ipynb"],
-        "Ann Lee, Bo Müller",
-        None,
-    ),
-    "a folder for the assignment": (
-        ["soft_lookup/Ann Lee.ipynb", "soft_lookup/Bo Müller.ipynb"],
-        "Ann Lee, Bo Müller",
-        None,
-    ),
-    "and folders in it": (
-        ["Soft-Lookup/Ann Lee/x.ipynb", "Soft-Lookup/Bo Müller/y.ipynb"],
-        "Ann Lee, Bo Müller",
-        None,
-    ),
-    "Canvas": (
-        ["leeann_11_901_soft_lookup-1.ipynb", "muller_bo_LATE_12_902_answers.ipynb"],
-        "leeann (11), muller_bo (12)",
-        True,
-    ),
-    "Canvas in a folder": (
-        ["submissions (3)/leeann_11_901_x.ipynb", "submissions (3)/mullerbo_LATE_12_902_x.ipynb"],
-        "leeann (11), mullerbo (12)",
-        True,
-    ),
-    "Moodle": (
-        [
-            "Ann Lee_4711_assignsubmission_file/x.ipynb",
-            "Bo Müller_4712_assignsubmission_file/deep/y.ipynb",
-        ],
-        "Ann Lee, Bo Müller",
-        None,
-    ),
-    "Moodle without folders": (
-        [
-            "week 1/Ann Lee_4711_assignsubmission_file_x.ipynb",
-            "week 1/Bo Müller_4712_assignsubmission_file_y.ipynb",
-        ],
-        "Ann Lee, Bo Müller",
-        None,
-    ),
-    "GitHub Classroom": (
-        [
-            "soft-lookup-submissions/soft-lookup-alee/a/x.ipynb",
-            "soft-lookup-submissions/soft-lookup-bo/y.ipynb",
-        ],
-        "alee, bo",
-        None,
-    ),
+    "a folder each": ["Ann Lee/x.ipynb", "Bo Müller/deep/y.ipynb"],
+    "a file each": ["soft_lookup_Ann Lee (1).ipynb", "Bo Müller-soft-lookup.ipynb"],
+    "a folder for the assignment": ["soft_lookup/Ann Lee.ipynb", "soft_lookup/Bo Müller.ipynb"],
+    "and folders in it": ["Soft-Lookup/Ann Lee/x.ipynb", "Soft-Lookup/Bo Müller/y.ipynb"],
+    "Canvas": ["leeann_11_901_soft_lookup-1.ipynb", "muller_bo_LATE_12_902_answers.ipynb"],
+    "Canvas in a folder": [
+        f"submissions (3)/{name}_x.ipynb" for name in ("leeann_11_901", "mullerbo_LATE_12_902")
+    ],
+    "Moodle": [f"Ann Lee_4711_{MOODLE}/x.ipynb", f"Bo Müller_4712_{MOODLE}/deep/y.ipynb"],
+    "Moodle without folders": [
+        f"week 1/{name}_{MOODLE}_x.ipynb" for name in ("Ann Lee_4711", "Bo Müller_4712")
+    ],
+    "GitHub Classroom": [
+        f"soft-lookup-submissions/soft-lookup-{name}.ipynb" for name in ("alee/a/x", "bo/y")
+    ],
+}
+# What the students are called without a roster, where not by their names.
+CALLED = {
+    "Canvas": "leeann (11), muller_bo (12)",
+    "Canvas in a folder": "leeann (11), mullerbo (12)",
+    "GitHub Classroom": "alee, bo",
 }
 
 
-def write(folder, name, content):
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_bytes(content)
+@pytest.fixture
+def roster(tmp_path):
+    """Of Ann and Bo, as somebody writes one."""
+    return read(tmp_path, ROSTERS["one's own"])
+
+
+def handed_in(folder, assignment, *names, roster=None):
+    """What is found of notebooks of these names."""
+    for name in names:
+        write(folder / "hand-ins", name, notebook_with(assignment, {}))
+    return find_hand_ins(folder / "hand-ins", [assignment], roster)
+
+
+def read(folder, text):
+    write(folder, "roster.csv", text)
+    return read_roster(folder / "roster.csv")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_whose_a_file_is(tmp_path, assignment, layout):
-    names, students, late = LAYOUTS[layout]
-    for name in names:
-        write(tmp_path / "hand-ins", name, notebook_with(assignment, {}))
-    found, seen, remarks = find_hand_ins(tmp_path / "hand-ins", [assignment])
+    students = CALLED.get(layout, "Ann Lee, Bo Müller")
+    found, seen, remarks = handed_in(tmp_path, assignment, *LAYOUTS[layout])
     assert (", ".join(seen), remarks) == (students, [])
-    assert [one.late for one in found] == [None if late is None else False, late]
+    assert [one.late for one in found] == ([False, True] if "Canvas" in layout else [None, None])
     for kind, text in ROSTERS.items():
-        (tmp_path / "roster.csv").write_text(text, encoding="utf-8")
-        roster = read_roster(tmp_path / "roster.csv")
+        roster = read(tmp_path, text)
         if layout == "GitHub Classroom" and kind == "Moodle":  # has no names of GitHub's
             continue
-        _, seen, remarks = find_hand_ins(tmp_path / "hand-ins", [assignment], roster)
+        _, seen, remarks = handed_in(tmp_path, assignment, roster=roster)
         assert (seen, remarks) == (["Ann Lee", "Bo Müller"], []), kind
-        assert {roster.label(student) for student in students.split(", ")} == set(seen), (
-            "names of rounds without the roster"
-        )
+        # names of rounds without the roster
+        assert {roster.label(student) for student in students.split(", ")} == set(seen)
 
 
 def test_students_without_names_are_not_one(tmp_path, assignment):
     """As Moodle packs an assignment that is marked blindly."""
-    for number in (4711, 4712):
-        name = f"week/Participant_{number}_assignsubmission_file/x.ipynb"
-        write(tmp_path, name, notebook_with(assignment, {}))
-    found, students, remarks = find_hand_ins(tmp_path, [assignment])
+    names = [f"week/Participant_{number}_{MOODLE}/x.ipynb" for number in (4711, 4712)]
+    found, students, remarks = handed_in(tmp_path, assignment, *names)
     assert students == ["Participant (4711)", "Participant (4712)"] and len(found) == 2
     assert remarks[0].startswith("Participant: 2 students of this name")
 
 
 def test_files_of_students_in_a_folder_of_any_name(tmp_path, assignment):
     """The roster tells them from the files of one student."""
-    for name in ("Tuesday/Ann Lee.ipynb", "Tuesday/müller bo.ipynb", "Ann Lee/bo.ipynb"):
-        write(tmp_path / "hand-ins", name, notebook_with(assignment, {}))
-    (tmp_path / "roster.csv").write_text(ROSTERS["one's own"] + "Cy,13,cy\n", encoding="utf-8")
-    roster = read_roster(tmp_path / "roster.csv")
-    found, students, remarks = find_hand_ins(tmp_path / "hand-ins", [assignment], roster)
+    roster = read(tmp_path, ROSTERS["one's own"] + "Cy,13,cy\n")
+    names = ("Tuesday/Ann Lee.ipynb", "Tuesday/müller bo.ipynb", "Ann Lee/bo.ipynb")
+    found, students, remarks = handed_in(tmp_path, assignment, *names, roster=roster)
     assert students == ["Ann Lee", "Bo Müller", "Cy"]
     assert [one.student for one in found] == ["Ann Lee", "Ann Lee", "Bo Müller"]
     asked = "Tuesday: taken for a folder that holds the work of Ann Lee"
     assert [remark.startswith(asked) for remark in remarks] == [True]
-    write(tmp_path / "hand-ins", "Zed/x.ipynb", notebook_with(assignment, {}))
-    _, students, remarks = find_hand_ins(tmp_path / "hand-ins", [assignment], roster)
+    _, students, remarks = handed_in(tmp_path, assignment, "Zed/x.ipynb", roster=roster)
     assert "Zed" in students
     assert remarks[0] == "Zed: nobody in the roster, or more than one, is this"
 
 
 def test_files_named_after_others_are_the_work_of_their_folder(tmp_path, assignment):
-    platform = "mallory/{}_7_assignsubmission_file_soft_lookup.ipynb"
-    for name in ("Ann Lee/x.ipynb", "Bo/x.ipynb", *map(platform.format, ("Ann Lee", "Bo"))):
-        write(tmp_path, name, notebook_with(assignment, {}))
-    found, students, remarks = find_hand_ins(tmp_path, [assignment])
+    forged = [f"mallory/{name}_7_{MOODLE}_soft_lookup.ipynb" for name in ("Ann Lee", "Bo")]
+    names = ("Ann Lee/x.ipynb", "Bo/x.ipynb", *forged)
+    found, students, remarks = handed_in(tmp_path, assignment, *names)
     assert students == ["Ann Lee", "Bo", "mallory"]
     assert [one.student for one in found if "mallory" not in str(one.path)] == ["Ann Lee", "Bo"]
     assert {one.student for one in found if "mallory" in str(one.path)} == {"mallory"}
@@ -146,52 +121,42 @@ def test_files_named_after_others_are_the_work_of_their_folder(tmp_path, assignm
 
 @pytest.mark.parametrize("two", [("Zo\u00eb", "Zoe\u0308"), ("Ann", "Ann ")])
 def test_folders_that_look_the_same_are_said(tmp_path, assignment, two):
-    for name in two:
-        write(tmp_path, f"{name}/x.ipynb", notebook_with(assignment, {}))
-    _, students, remarks = find_hand_ins(tmp_path, [assignment])
+    _, students, remarks = handed_in(tmp_path, assignment, *(f"{name}/x.ipynb" for name in two))
     assert students == [two[0]] and "another one that looks the same" in remarks[0]
 
 
 @pytest.mark.parametrize(
     "place",
     [
-        "Ann Lee_4711_assignsubmission_file/bo.ipynb",
-        "Ann Lee_4711_assignsubmission_file/Bo Müller_4712_assignsubmission_file.ipynb",
+        f"Ann Lee_4711_{MOODLE}/bo.ipynb",
+        f"Ann Lee_4711_{MOODLE}/Bo Müller_4712_{MOODLE}.ipynb",
         "soft-lookup-submissions/soft-lookup-ann/bo.ipynb",
         "Ann Lee/bo_12_13_x/soft_lookup.ipynb",
     ],
 )
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_name_in_a_students_folder_is_nobody_elses(tmp_path, assignment, place, listed):
-    write(tmp_path / "hand-ins", place, notebook_with(assignment, {}))
-    (tmp_path / "roster.csv").write_text(ROSTERS["one's own"], encoding="utf-8")
-    roster = read_roster(tmp_path / "roster.csv") if listed else None
-    found, students, _ = find_hand_ins(tmp_path / "hand-ins", [assignment], roster)
+def test_a_name_in_a_students_folder_is_nobody_elses(tmp_path, assignment, roster, place, listed):
+    found, students, _ = handed_in(tmp_path, assignment, place, roster=roster if listed else None)
     (owner,) = {one.student for one in found}
     assert owner.casefold().startswith("ann") and owner in students
 
 
 def test_dates_in_names_make_nobody(tmp_path, assignment):
-    for name in ("Cy/soft_lookup_2026_11_28.ipynb", "Dee/soft_lookup_2026_11_27.ipynb"):
-        write(tmp_path, name, notebook_with(assignment, {}))
-    found, students, remarks = find_hand_ins(tmp_path, [assignment])
+    names = ("Cy/soft_lookup_2026_11_28.ipynb", "Dee/soft_lookup_2026_11_27.ipynb")
+    found, students, remarks = handed_in(tmp_path, assignment, *names)
     assert students == ["Cy", "Dee"] and len(found) == 2 and remarks == []
 
 
-def test_a_folder_that_holds_one_known_student_is_asked_about(tmp_path, assignment):
-    (tmp_path / "roster.csv").write_text(ROSTERS["one's own"], encoding="utf-8")
-    roster = read_roster(tmp_path / "roster.csv")
-    for name in ("bo.ipynb", "Annie/bo.ipynb"):
-        write(tmp_path / "hand-ins", name, notebook_with(assignment, {}))
-    _, students, remarks = find_hand_ins(tmp_path / "hand-ins", [assignment], roster)
+def test_a_folder_that_holds_one_known_student_is_asked_about(tmp_path, assignment, roster):
+    names = ("bo.ipynb", "Annie/bo.ipynb")
+    _, students, remarks = handed_in(tmp_path, assignment, *names, roster=roster)
     assert "Bo Müller" in students
     assert any(r.startswith("Annie: taken for a folder that holds the work of Bo") for r in remarks)
 
 
 def test_a_file_of_nobody_is_left_out(tmp_path, assignment):
-    write(tmp_path, "soft_lookup/soft_lookup.ipynb", notebook_with(assignment, {}))
-    write(tmp_path, "ann/soft_lookup.ipynb", notebook_with(assignment, {}))
-    found, students, remarks = find_hand_ins(tmp_path, [assignment])
+    names = ("soft_lookup/soft_lookup.ipynb", "ann/soft_lookup.ipynb")
+    found, students, remarks = handed_in(tmp_path, assignment, *names)
     assert students == ["ann"] and len(found) == 1
     assert remarks[0].startswith("soft_lookup/soft_lookup.ipynb: whose is it?")
 
@@ -208,14 +173,12 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_roster_with_a_mistake_says_which(tmp_path, name):
     content, words = WRONG[name]
-    (tmp_path / "roster.csv").write_bytes(content)
     with pytest.raises(ValueError, match=words):
-        read_roster(tmp_path / "roster.csv")
+        read(tmp_path, content)
 
 
 def test_two_students_of_one_name_are_told_apart_by_id(tmp_path):
-    (tmp_path / "roster.csv").write_text("name,id\nAnn Lee,1\nAnn Lee,2\n")
-    roster = read_roster(tmp_path / "roster.csv")
+    roster = read(tmp_path, "name,id\nAnn Lee,1\nAnn Lee,2\n")
     assert [one.label for one in roster.people] == ["Ann Lee (1)", "Ann Lee (2)"]
     assert roster.find("Ann Lee") is None and roster.label("leeann (2)") == "Ann Lee (2)"
 
@@ -234,9 +197,8 @@ def test_what_a_platform_says_goes_before_the_time_of_its_file(assignment, late,
 
 def test_times_csv_says_more_than_the_name(tmp_path, assignment):
     name = "leeann_LATE_11_901_x.ipynb"
-    write(tmp_path, name, notebook_with(assignment, {}))
-    (tmp_path / "times.csv").write_text(f"file,time\n{name},2027-01-31T12:00:00+01:00\n")
-    ((one,), _, _) = find_hand_ins(tmp_path, [assignment])
+    write(tmp_path, "hand-ins/times.csv", f"file,time\n{name},2027-01-31T12:00:00+01:00\n")
+    ((one,), _, _) = handed_in(tmp_path, assignment, name)
     assert one.late is None and one.time.day == 31
 
 
@@ -254,10 +216,7 @@ def test_the_wide_table_has_the_platform_s_columns(tmp_path, assignment):
     ]
     students, out = ["Ann Lee", "Bo Müller", "Zed"], tmp_path / "wide.csv"
     lost = ["wide.csv: without Zed: not in the roster"]
-    rosters = {}
-    for kind, text in ROSTERS.items():
-        (tmp_path / "roster.csv").write_text(text, encoding="utf-8")
-        rosters[kind] = read_roster(tmp_path / "roster.csv")
+    rosters = {kind: read(tmp_path, text) for kind, text in ROSTERS.items()}
     assert write_wide(out, students, [made], marks, rosters["Canvas"]) == lost
     assert table(out) == [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Soft lookup (77)"],
@@ -276,9 +235,7 @@ def test_the_wide_table_has_the_platform_s_columns(tmp_path, assignment):
 
 
 def test_a_roster_that_cannot_be_read_stops_the_command(tmp_path):
-    from attnbook_grader.commands import grade
-
-    (tmp_path / "roster.csv").write_text("points\n")
+    write(tmp_path, "roster.csv", "points\n")
     os.mkdir(tmp_path / "hand-ins")
     said = run(grade, tmp_path / "hand-ins", "--roster", tmp_path / "roster.csv")
     assert said.exit_code == 1 and "expected a column for names" in said.output

@@ -9,20 +9,20 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell
-from patience import PATIENT
 
 from attnbook_exercises.checks.verdict import Verdict
 from attnbook_grader.course.assignments import Rules, notebook_with
 from attnbook_grader.course.exercises import solution_of
 from attnbook_grader.grading import judging
 from attnbook_grader.grading.equal import equal_answers
-from attnbook_grader.grading.judging import Job, Outcome, _outcome, judge_notebook, printable
+from attnbook_grader.grading.judging import Outcome, _outcome, printable
 from attnbook_grader.grading.marks import marks_of
 from attnbook_grader.notebooks.hand_ins import HandIn
 from attnbook_grader.notebooks.similarity import binding, nameless, plain
 from attnbook_grader.notebooks.submissions import restore
-from attnbook_grader.sandbox.launch import Limits
 from attnbook_grader.sandbox.session import Session
+
+from .conftest import judged, place_of
 
 DUE = datetime(2027, 1, 31, 23, 59, tzinfo=UTC)
 
@@ -33,16 +33,15 @@ def due(assignment):
 
 
 def outcomes(assignment, right, half=(), **more):
-    return {
-        task.id: Outcome(
-            task.id,
-            task.id in right or task.id in half,
-            task.id in right,
-            "" if task.id in right else "wrong",
-            **more,
-        )
-        for task in assignment.tasks
-    }
+    found = {}
+    for id in (task.id for task in assignment.tasks):
+        whole = id in right
+        found[id] = Outcome(id, whole or id in half, whole, "" if whole else "wrong", **more)
+    return found
+
+
+def all_right(assignment, **more):
+    return {"a": outcomes(assignment, [task.id for task in assignment.tasks], **more)}
 
 
 def points(assignment, hand_ins, found, rules=None):
@@ -76,19 +75,14 @@ def test_each_check_has_its_points(assignment):
     ids=str,
 )
 def test_late_days_cost_what_the_rule_says(due, late, share):
-    (got, note), _ = points(
-        due, [hand_in("a", late)], {"a": outcomes(due, right=[task.id for task in due.tasks])}
-    )
+    (got, note), _ = points(due, [hand_in("a", late)], all_right(due))
     assert got == pytest.approx(2 * share)
     assert ("late" in note) == (share < 1)
 
 
 def test_without_a_due_date_nothing_is_late(assignment):
-    assert points(
-        assignment,
-        [hand_in("a", timedelta(days=400))],
-        {"a": outcomes(assignment, [task.id for task in assignment.tasks])},
-    )[0] == (2.0, "")
+    late = hand_in("a", timedelta(days=400))
+    assert points(assignment, [late], all_right(assignment))[0] == (2.0, "")
 
 
 def test_of_several_hand_ins_the_one_of_the_rule_counts(due):
@@ -98,19 +92,15 @@ def test_of_several_hand_ins_the_one_of_the_rule_counts(due):
         "best": outcomes(due, right=both),
         "last": outcomes(due, right=[]),
     }
-    hand_ins = [
-        hand_in("last", timedelta(days=2)),
-        hand_in("early", -timedelta(days=1)),
-        hand_in("best", timedelta(days=1)),
-    ]
-    for rule, total in (("first", 2.0), ("last", 0.0), ("best", 0.9 * 6)):
-        assert sum(
-            got for got, _ in points(due, hand_ins, found, Rules(repeated=rule))
-        ) == pytest.approx(total), rule
-    costly = Rules(repeated="best", late_per_day=0.9)
-    assert sum(got for got, _ in points(due, hand_ins, found, costly)) == 2.0, (
-        "lateness counts before the best is chosen"
-    )
+    days = {"last": 2, "early": -1, "best": 1}
+    hand_ins = [hand_in(name, timedelta(days=number)) for name, number in days.items()]
+
+    def total(**rules):
+        return sum(got for got, _ in points(due, hand_ins, found, Rules(**rules)))
+
+    for rule, most in (("first", 2.0), ("last", 0.0), ("best", 0.9 * 6)):
+        assert total(repeated=rule) == pytest.approx(most), rule
+    assert total(repeated="best", late_per_day=0.9) == 2.0, "lateness counts before the choice"
 
 
 def test_a_notebook_for_another_assignment_costs_nothing_in_this_one(due):
@@ -125,10 +115,8 @@ def test_a_notebook_for_another_assignment_costs_nothing_in_this_one(due):
         "better": outcomes(due, right=both, print="a"),
         "weak": outcomes(due, right=both[:1], print="b"),
     }
-    early, own = (
-        replace(hand_in("empty", -timedelta(days=2)), shared=True),
-        hand_in("own", -timedelta(days=1)),
-    )
+    early = replace(hand_in("empty", -timedelta(days=2)), shared=True)
+    own = hand_in("own", -timedelta(days=1))
     later = replace(hand_in("later", timedelta(days=3)), shared=True)
 
     def total(*hand_ins, **rules):
@@ -137,17 +125,13 @@ def test_a_notebook_for_another_assignment_costs_nothing_in_this_one(due):
         return sum(one.points for one in marks), [remark.split(": ")[1] for remark in remarks]
 
     for rule in ("first", "last", "best"):
-        assert total(later, early, own, repeated=rule) == (6.0, ["empty.ipynb", "later.ipynb"]), (
-            rule
-        )
-    assert total(later) == (pytest.approx(0.7 * 6), [])
-    assert total(later, early) == (pytest.approx(0.7 * 6), ["empty.ipynb"]), (
-        "the only one with answers counts"
-    )
+        assert total(later, early, own, repeated=rule) == (6.0, ["empty.ipynb", "later.ipynb"])
+    late = pytest.approx(0.7 * 6)
+    assert total(later) == (late, [])
+    assert total(later, early) == (late, ["empty.ipynb"]), "the only one with answers counts"
     assert total(early) == (0.0, [])
-    assert total(own, replace(later, shared=False)) == (pytest.approx(0.7 * 6), []), (
-        "one that is for this assignment replaces the earlier one"
-    )
+    # one that is for this assignment replaces the earlier one
+    assert total(own, replace(later, shared=False)) == (late, [])
     weak, better = hand_in("weak", -timedelta(days=1)), replace(hand_in("better"), shared=True)
     assert total(weak, better) == (6.0, []), "nor is it kept from counting where it is better"
     assert total(weak, better, repeated="first") == (2.0, [])
@@ -158,9 +142,7 @@ def test_who_hands_in_nothing_gets_nothing(assignment):
 
 
 def test_the_library_s_own_is_marked_or_costs_the_points(assignment):
-    found = {
-        "a": outcomes(assignment, [task.id for task in assignment.tasks], library="attnbook.attend")
-    }
+    found = all_right(assignment, library="attnbook.attend")
     (got, note), _ = points(assignment, [hand_in("a")], found)
     assert got == 2.0 and "uses attnbook.attend, the book's own" in note
     assert points(assignment, [hand_in("a")], found, Rules(library="zero"))[0][0] == 0.0
@@ -168,9 +150,8 @@ def test_the_library_s_own_is_marked_or_costs_the_points(assignment):
 
 def equal(answers, class_of=0):
     """Who is reported for {student: {exercise: (print, right)}}, beside others with their own."""
-    answers = answers | {
-        f"other {i}": {"a": (f"a{i}", True), "b": (f"b{i}", True)} for i in range(class_of)
-    }
+    for i in range(class_of):
+        answers = answers | {f"other {i}": {id: (f"{id}{i}", True) for id in "ab"}}
     found = {
         student: {
             id: Outcome(id, right, right, "", print=print_) for id, (print_, right) in own.items()
@@ -247,21 +228,13 @@ def test_answers_are_compared_by_the_cell_that_is_judged(assignment):
 
     def printed(answers, *cells):
         nb = nbformat.reads(notebook_with(assignment, answers).decode(), 4)
-        place = next(
-            i
-            for i, cell in enumerate(nb.cells)
-            if cell.metadata.get("nbgrader", {}).get("grade_id") == f"{task.key}-check"
-        )
+        place = place_of(nb, f"{task.key}-check")
         nb.cells[place:place] = cells
         nb, _ = restore(nb, assignment)
         return _outcome(task, {}, {}, {}, nb).print
 
-    assert (
-        printed({task.id: solution_of(task)})
-        == printed({}, mine)
-        == printed({task.id: "def f(:"}, mine)
-        != ""
-    )
+    right = printed({task.id: solution_of(task)})
+    assert right == printed({}, mine) == printed({task.id: "def f(:"}, mine) != ""
 
 
 def test_the_cell_that_binds_a_name_last():
@@ -270,9 +243,8 @@ def test_the_cell_that_binds_a_name_last():
     assert binding("f", one, [other, one, "def g():\n    f = 1"]) == one
     for last in ("from a import b as f", "if x:\n    f = 1", "for f in x:\n    pass", "import f"):
         assert binding("f", one, [one, last, "%time f(1)"]) == last
-    assert binding("f", "f = (", [one, "f = (", "x = 1"]) == "f = (", (
-        "what is no Python may have been meant"
-    )
+    # what is no Python may have been meant
+    assert binding("f", "f = (", [one, "f = (", "x = 1"]) == "f = ("
     assert binding("f", "# below", ["x = 1", "# below"]) == "# below"
 
 
@@ -285,12 +257,10 @@ def test_code_nested_too_deep_is_compared_as_it_is():
         sys.setrecursionlimit(limit)
 
 
+MANY = ", ".join(f"x{n}" for n in range(3000))
 LARGE = {
     "strings": "x = [" + ",".join(["'attnbook x'"] * 14_000) + "]",
-    "names": ", ".join(f"x{n}" for n in range(3000))
-    + " = y\ny = ["
-    + ", ".join(f"x{n}" for n in range(3000))
-    + "]",
+    "names": f"{MANY} = y\ny = [{MANY}]",
     "dots": "\n".join(["x" + ".a" * 300] * 300),
     "lines": "\n" * 100_000,
     "lines of IPython's": "x = (\n" + "1,\n" * 60_000 + ")\n" + "%time x\n" * 60,
@@ -337,15 +307,12 @@ def test_hidden_inputs_that_a_page_shows_are_of_no_use_for_another_hand_in(assig
     monkeypatch.setattr(judging, "Session", Looks)
     one = notebook_with(assignment, {task.id: solution_of(task)})
     for content, seed in ((one, 5), (one, 5), (one + b"\n", 5), (one, 6)):
-        assert judge_notebook(
-            Job(content, assignment, (task.id,), {task.id: seed}, Limits(**PATIENT), "none")
-        )[0].hidden
+        assert judged(content, assignment, task.id, seed=seed)[0].hidden
     visible, hidden = seen[::2], seen[1::2]
     assert visible == [0] * 4, "the reader's inputs are the same for all"
     assert hidden[0] == hidden[1], "the same file is judged alike, whenever it is judged"
-    assert len({seed % 2**32 for seed in hidden}) == 3 and not {0, 5, 6} & set(hidden), (
-        "of the seed, PyTorch takes these bits"
-    )
+    # of the seed, PyTorch takes these bits
+    assert len({seed % 2**32 for seed in hidden}) == 3 and not {0, 5, 6} & set(hidden)
 
 
 def test_messages_are_harmless():

@@ -13,7 +13,7 @@ from attnbook_grader.course.synthetic_class import write_class
 from attnbook_grader.grading import check_fingerprint, outputs, rounds
 from attnbook_grader.grading.judging import Outcome
 
-from .conftest import IDS, marks_table, quiet
+from .conftest import IDS, grade_here, marks_table, write
 
 pytestmark = pytest.mark.slow
 
@@ -27,11 +27,7 @@ def grade(small, course, monkeypatch):
 
     monkeypatch.setattr(rounds, "judge_all", judge_all)
     monkeypatch.setattr(outputs, "_gradebook", lambda *_: None)
-    return lambda **options: (
-        rounds.grade(
-            course, small / "hand-ins", small / "out", trust=True, say=quiet, **options
-        ).judged
-    )
+    return lambda **options: grade_here(course, small, **options).judged
 
 
 def counts(folder):
@@ -54,6 +50,25 @@ def test_a_changed_check_is_judged_again_and_no_other(small, grade, monkeypatch)
         grade(again=["x"])
 
 
+def test_a_change_of_what_all_checks_share_changes_every_stamp(monkeypatch):
+    def stamps():
+        check_fingerprint._shared.cache_clear()
+        ids = ("00.temperature", "06.head_parameters")
+        return {check_fingerprint.fingerprint(id, 1) for id in ids}
+
+    before, parse = stamps(), check_fingerprint.inspect.getsource
+    assert before == stamps() and check_fingerprint.fingerprint("00.temperature", 2) not in before
+    for module in check_fingerprint._SHARED:
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                check_fingerprint.inspect,
+                "getsource",
+                lambda one, changed=module: parse(one) + "\nmore = 1\n" * (one is changed),
+            )
+            assert not before & stamps(), module
+    assert before == stamps()
+
+
 def test_a_new_hand_in_is_judged_alone(small, grade, assignment, section):
     assert grade() == 2
     write_class(small / "hand-ins", assignment, section, ["untouched"])
@@ -63,10 +78,8 @@ def test_a_new_hand_in_is_judged_alone(small, grade, assignment, section):
 def test_two_rounds_at_a_time_are_refused(small, grade):
     (small / "out").mkdir()
     (small / "out" / outputs.MARKER).write_text("")
-    with (
-        outputs.locked(small / "out"),
-        pytest.raises(ValueError, match="another round of grading is at work"),
-    ):
+    at_work = pytest.raises(ValueError, match="another round of grading is at work")
+    with outputs.locked(small / "out"), at_work:
         grade()
 
 
@@ -137,9 +150,7 @@ def test_killed_at_any_moment_it_loses_nothing_and_judges_nothing_twice(
         for student in ("right", "wrong"):
             nb = json.loads((tmp_path / "once" / student / "soft_lookup.ipynb").read_text())
             nb["metadata"]["copy"] = copy  # another file, the same marks
-            target = tmp_path / "hand-ins" / f"{student} {copy}"
-            target.mkdir(parents=True)
-            (target / "soft_lookup.ipynb").write_text(json.dumps(nb))
+            write(tmp_path, f"hand-ins/{student} {copy}/soft_lookup.ipynb", json.dumps(nb))
     whole = tmp_path / "whole"
     code = KILLED.format(ids=IDS, hand_ins=str(tmp_path / "hand-ins"), whole=str(whole))
     done = subprocess.run(

@@ -13,14 +13,34 @@ from attnbook_grader.grading import judging, outputs, rounds
 from attnbook_grader.grading.judging import Outcome
 from attnbook_grader.notebooks import hand_ins
 
+from .conftest import grade_here, write
 
-def test_a_failing_round_leaves_the_old_pages(tmp_path, assignment, monkeypatch):
-    (tmp_path / "hand-ins" / "ann").mkdir(parents=True)
-    (tmp_path / "hand-ins" / "ann" / "soft_lookup.ipynb").write_text("")
-    made = Course("x", 1, (assignment,))
-    rounds.grade(
-        made, tmp_path / "hand-ins", tmp_path / "out", trust=True, jobs=1, say=lambda line: None
-    )
+
+def points(done):
+    return {(one.student, one.assignment): one.points for one in done.marks}
+
+
+def notes(done):
+    return {one.student: one.note for one in done.marks}
+
+
+@pytest.fixture
+def course(assignment):
+    return Course("x", 1, (assignment,))
+
+
+@pytest.fixture
+def here(course, tmp_path, monkeypatch):
+    """A round that judges in this process, which has PyTorch already, and writes no pages."""
+    judge = lambda jobs, **_: [(key, judging.judge_notebook(job)) for key, job in jobs]  # noqa: E731
+    monkeypatch.setattr(rounds, "judge_all", judge)
+    monkeypatch.setattr(rounds, "write_outputs", lambda *_: None)
+    return lambda out="out", **options: grade_here(course, tmp_path, out, **options)
+
+
+def test_a_failing_round_leaves_the_old_pages(tmp_path, course, monkeypatch):
+    write(tmp_path, "hand-ins/ann/soft_lookup.ipynb", "")
+    grade_here(course, tmp_path, jobs=1)
     before = (tmp_path / "out" / "marks.csv").read_text()
     assert "the file is empty" in before
 
@@ -29,81 +49,50 @@ def test_a_failing_round_leaves_the_old_pages(tmp_path, assignment, monkeypatch)
 
     monkeypatch.setattr(outputs, "write_class_page", full)
     with pytest.raises(OSError):
-        rounds.grade(
-            made, tmp_path / "hand-ins", tmp_path / "out", trust=True, jobs=1, say=lambda line: None
-        )
+        grade_here(course, tmp_path, jobs=1)
     assert (tmp_path / "out" / "marks.csv").read_text() == before
     assert not list((tmp_path / "out").glob(".new-*"))
 
 
-def judge_here(jobs, **_):
-    """In place of `judge_all`: in this process, which has PyTorch already."""
-    return [(key, judging.judge_notebook(job)) for key, job in jobs]
-
-
-def test_a_fault_of_the_grader_costs_one_notebook_and_is_tried_again(
-    tmp_path, assignment, monkeypatch
-):
-    cells = [("ann", []), ("bob", [{"cell_type": "code", "source": "x"}]), ("cy", [])]
-    for student, content in cells:
-        (tmp_path / "hand-ins" / student).mkdir(parents=True)
-        (tmp_path / "hand-ins" / student / "soft_lookup.ipynb").write_text(
-            json.dumps({"cells": content})
-        )
-    made = Course("x", 1, (assignment,))
+def test_a_fault_of_the_grader_costs_one_notebook_and_is_tried_again(tmp_path, here, monkeypatch):
+    cells = {"ann": [], "bob": [{"cell_type": "code", "source": "x"}], "cy": []}
+    for student, content in cells.items():
+        write(tmp_path, f"hand-ins/{student}/soft_lookup.ipynb", json.dumps({"cells": content}))
 
     def breaks(content):
         if not json.loads(content)["cells"]:
             raise KeyError("a fault \ud800")
-        raise judging.Unreadable("the file is odd")
+        odd(content)
 
     def odd(content):
         raise judging.Unreadable("the file is odd")
 
-    monkeypatch.setattr(rounds, "judge_all", judge_here)
     monkeypatch.setattr(judging, "parse_submission", breaks)
-    monkeypatch.setattr(rounds, "write_outputs", lambda *_: None)
-    done = rounds.grade(
-        made, tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None
-    )
-    notes = {one.student: one.note for one in done.marks}
-    assert (
-        notes["ann"]
-        == notes["cy"]
-        == "this notebook could not be graded: the grader stopped with KeyError"
-    )
-    assert notes["bob"] == "the file is odd"
-    assert [
-        remark.partition(" (")[0] for remark in done.remarks if "could not be graded" in remark
-    ] == [
+    done = here()
+    stopped = "this notebook could not be graded: the grader stopped with KeyError"
+    assert notes(done) == {"ann": stopped, "bob": "the file is odd", "cy": stopped}
+    assert [one.partition(" (")[0] for one in done.remarks if "could not be graded" in one] == [
         f"{student}: soft_lookup.ipynb: could not be graded, and is judged again in the next "
         f"round: KeyError: 'a fault \\ud800'"
         for student in ("ann", "cy")
     ]
     monkeypatch.setattr(judging, "parse_submission", odd)
-    done = rounds.grade(
-        made, tmp_path / "hand-ins", tmp_path / "out", trust=True, say=lambda line: None
-    )
-    assert done.judged == 1 and {one.note for one in done.marks} == {"the file is odd"}
+    done = here()
+    assert done.judged == 1 and {*notes(done).values()} == {"the file is odd"}
 
 
 def test_a_broken_upload_does_not_take_the_place_of_a_right_one(weeks):
     weeks.grade()
-    (weeks.folder / "ann" / "week-1 again.ipynb").write_text("{cut off")
+    write(weeks.folder, "ann/week-1 again.ipynb", "{cut off")
     later = weeks.grade()
     assert points(later)["ann", "week-1"] == 2.0
     (one,) = [one for one in later.marks if (one.student, one.assignment) == ("ann", "week-1")]
-    assert one.note == (
-        "week-1 again.ipynb does not count: the file is not a Jupyter notebook (it does not appear "
-        "to be JSON)"
-    )
+    broken = "the file is not a Jupyter notebook (it does not appear to be JSON)"
+    assert one.note == f"week-1 again.ipynb does not count: {broken}"
     assert later.remarks == [f"ann: {one.note}"]
-    (weeks.folder / "cy").mkdir()
-    (weeks.folder / "cy" / "week-1.ipynb").write_text("{cut off")
-    assert {one.note for one in weeks.grade().marks if one.student == "cy"} == {
-        "nothing was handed in",
-        "the file is not a Jupyter notebook (it does not appear to be JSON)",
-    }, "where there is no other, it is said"
+    write(weeks.folder, "cy/week-1.ipynb", "{cut off")
+    of_cy = {one.note for one in weeks.grade().marks if one.student == "cy"}
+    assert of_cy == {"nothing was handed in", broken}, "where there is no other, it is said"
 
 
 def test_what_was_read_can_be_judged_when_it_is_gone(weeks, monkeypatch):
@@ -122,11 +111,11 @@ def weeks(assignment, tmp_path, monkeypatch):
 
     `grade` calls right what says so, and writes no pages.
     """
-    first, other = assignment.tasks
     made = [
         replace(assignment, name=name, tasks=(task,), points={task.id: assignment.points[task.id]})
-        for name, task in (("week-1", first), ("week-2", other))
+        for name, task in zip(("week-1", "week-2"), assignment.tasks)
     ]
+    written = []
 
     def judge(jobs, **_):
         return [(key, [verdict(id, job.content.decode()) for id in job.tasks]) for key, job in jobs]
@@ -135,42 +124,22 @@ def weeks(assignment, tmp_path, monkeypatch):
         right = f"# right: {id}" in text
         return Outcome(id, right, right, "", print="x" if right else "")
 
-    monkeypatch.setattr(rounds, "judge_all", judge)
-    monkeypatch.setattr(
-        rounds,
-        "write_outputs",
-        lambda out, course, assignments, *_: written.append([one.name for one in assignments]),
-    )
-    written = []
+    def write_outputs(out, course, assignments, *_):
+        written.append([one.name for one in assignments])
 
     def hand_in(name, *parts, more=""):
-        path = tmp_path / "hand-ins" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(
-            notebook_with(
-                assignment,
-                {
-                    task.id: f"# right: {task.id}{more}"
-                    for part in parts
-                    for task in made[part].tasks
-                },
-            )
-        )
+        tasks = [task.id for part in parts for task in made[part].tasks]
+        answers = {id: f"# right: {id}{more}" for id in tasks}
+        write(tmp_path / "hand-ins", name, notebook_with(assignment, answers))
 
+    def grade(rules=None, **options):
+        return grade_here(Course("x", 1, tuple(made), rules or Rules()), tmp_path, **options)
+
+    monkeypatch.setattr(rounds, "judge_all", judge)
+    monkeypatch.setattr(rounds, "write_outputs", write_outputs)
     hand_in("ann/week-1.ipynb", 0)
     hand_in("ann/week-2.ipynb", 1)
     hand_in("bob/week-1.ipynb")
-
-    def grade(rules=None, **options):
-        return rounds.grade(
-            Course("x", 1, tuple(made), rules or Rules()),
-            tmp_path / "hand-ins",
-            tmp_path / "out",
-            trust=True,
-            say=lambda line: None,
-            **options,
-        )
-
     return SimpleNamespace(
         folder=tmp_path / "hand-ins",
         journal=tmp_path / "out" / "journal.db",
@@ -188,10 +157,7 @@ def test_marks_are_made_from_all_that_was_ever_handed_in(weeks):
         (weeks.folder / name).unlink()
     (weeks.folder / "bob").rmdir()
     second = weeks.grade()
-    assert points(second) == points(first) and {one.student for one in second.marks} == {
-        "ann",
-        "bob",
-    }
+    assert points(second) == points(first) and {*notes(second)} == {"ann", "bob"}
     assert second.remarks == [
         "week-1: 2 hand-ins of an earlier round no longer there, still counted: "
         "ann (ann/week-1.ipynb), bob (bob/week-1.ipynb); --drop-absent drops what is gone"
@@ -227,23 +193,16 @@ def test_a_journal_of_an_earlier_version_is_read_on(weeks):
     assert again.judged == 0 and again.marks == whole.marks and not again.remarks
 
 
-def points(done):
-    return {(one.student, one.assignment): one.points for one in done.marks}
-
-
 def test_one_assignment_alone_takes_no_file_of_another(weeks):
     """Neither an empty file named after another assignment, nor the student's name in a file
     without a folder.
     """
-    assert points(weeks.grade(only=["week-2"])) == {("ann", "week-2"): 4.0, ("bob", "week-2"): 0.0}
-    (weeks.folder / "ann" / "week-1.ipynb").write_text("")
-    (weeks.folder / "dora_week-1.ipynb").write_text("")
+    marks = {("ann", "week-2"): 4.0, ("bob", "week-2"): 0.0}
+    assert points(weeks.grade(only=["week-2"])) == marks
+    for name in ("ann/week-1.ipynb", "dora_week-1.ipynb"):
+        write(weeks.folder, name, "")
     done = weeks.grade(only=["week-2"])
-    assert done.judged == 0 and points(done) == {
-        ("ann", "week-2"): 4.0,
-        ("bob", "week-2"): 0.0,
-        ("dora", "week-2"): 0.0,
-    }
+    assert done.judged == 0 and points(done) == marks | {("dora", "week-2"): 0.0}
 
 
 def test_the_marks_of_the_other_assignments_stay(weeks):
@@ -255,22 +214,15 @@ def test_the_marks_of_the_other_assignments_stay(weeks):
         ("bob", "week-2"): 0.0,
     }
     again = weeks.grade(only=["week-2"])
-    assert (
-        again.judged == 0
-        and again.marks == whole.marks
-        and weeks.written == [["week-1", "week-2"]] * 2
-    )
+    assert again.judged == 0 and again.marks == whole.marks
+    assert weeks.written == [["week-1", "week-2"]] * 2
     with sqlite3.connect(weeks.journal) as base:
-        assert base.execute("select count(*) from mark").fetchone() == (4,) and base.execute(
-            "select count(*) from hand_in"
-        ).fetchone() == (3,)
+        for table, count in (("mark", 4), ("hand_in", 3)):
+            assert base.execute(f"select count(*) from {table}").fetchone() == (count,)
     weeks.hand_in("cy/week-1.ipynb", 0, more=", and mine")
     waits = weeks.grade(only=["week-2"])
-    assert waits.judged == 0 and points(waits) == {
-        **points(whole),
-        ("cy", "week-1"): 0.0,
-        ("cy", "week-2"): 0.0,
-    }
+    nothing = {("cy", "week-1"): 0.0, ("cy", "week-2"): 0.0}
+    assert waits.judged == 0 and points(waits) == points(whole) | nothing
     assert waits.remarks == [
         "week-1: hand-ins that came after its last round do not count yet, those of cy; grade it "
         "again"
@@ -300,24 +252,12 @@ def test_a_chapter_s_notebook_handed_in_for_one_week_costs_nothing_in_the_other(
     ]
 
 
-def test_what_is_judged_again_is_not_begun_anew_after_a_kill(tmp_path, assignment, monkeypatch):
+def test_what_is_judged_again_is_not_begun_anew_after_a_kill(tmp_path, course, here, monkeypatch):
     """A round that ends in the middle, and the same command after it."""
     for copy in range(4):
-        (tmp_path / "hand-ins" / f"student {copy}").mkdir(parents=True)
-        (tmp_path / "hand-ins" / f"student {copy}" / "soft_lookup.ipynb").write_text(
-            json.dumps({"cells": [{"cell_type": "code", "source": "x" * copy}]})
-        )
-    id = assignment.tasks[0].id
-
-    def grade(**options):
-        return rounds.grade(
-            Course("x", 1, (assignment,)),
-            tmp_path / "hand-ins",
-            tmp_path / "out",
-            trust=True,
-            say=lambda line: None,
-            **options,
-        ).judged
+        content = json.dumps({"cells": [{"cell_type": "code", "source": "x" * copy}]})
+        write(tmp_path, f"hand-ins/student {copy}/soft_lookup.ipynb", content)
+    again = [course.assignments[0].tasks[0].id]
 
     def right(jobs, **_):
         return [(key, [Outcome(id, True, True, "") for id in job.tasks]) for key, job in jobs]
@@ -327,49 +267,29 @@ def test_what_is_judged_again_is_not_begun_anew_after_a_kill(tmp_path, assignmen
         raise KeyboardInterrupt
 
     monkeypatch.setattr(rounds, "judge_all", right)
-    monkeypatch.setattr(rounds, "write_outputs", lambda *_: None)
-    assert grade() == 4
-    assert grade(again=[id]) == 4, "all of it"
-    assert grade(again=[id]) == 4, "a round that came to its end is not gone on with"
-    monkeypatch.setattr(rounds, "judge_all", killed)
-    with pytest.raises(KeyboardInterrupt):
-        grade(again=[id])
-    monkeypatch.setattr(rounds, "judge_all", right)
-    assert grade(again=[id]) == 1, "what was left"
-    assert grade(again=[id]) == 4
-    assert grade() == 0
+    assert here().judged == 4
+    assert here(again=again).judged == 4, "all of it"
+    assert here(again=again).judged == 4, "a round that came to its end is not gone on with"
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(rounds, "judge_all", killed)
+        here(again=again)
+    assert here(again=again).judged == 1, "what was left"
+    assert here(again=again).judged == 4
+    assert here().judged == 0
 
 
-def test_half_a_surrogate_pair_does_not_stop_a_round(tmp_path, assignment, monkeypatch):
-    (tmp_path / "hand-ins" / "ann").mkdir(parents=True)
-    (tmp_path / "hand-ins" / "ann" / "soft_lookup.ipynb").write_text('{"nbformat":"\\ud800"}')
-    made = Course("x", 1, (assignment,))
-    monkeypatch.setattr(
-        rounds,
-        "judge_all",
-        lambda jobs, **_: [(key, judging.judge_notebook(job)) for key, job in jobs],
-    )
-    monkeypatch.setattr(rounds, "write_outputs", lambda *_: None)
-
-    def note(out):
-        done = rounds.grade(
-            made, tmp_path / "hand-ins", tmp_path / out, trust=True, say=lambda line: None
-        )
-        return {one.note for one in done.marks}.pop()
-
-    assert "not a Jupyter notebook" in note("as it is")
-
-    (tmp_path / "hand-ins" / "ann" / "soft_lookup.ipynb").write_text('{"cells": []}')
+def test_half_a_surrogate_pair_does_not_stop_a_round(tmp_path, here, monkeypatch):
+    write(tmp_path, "hand-ins/ann/soft_lookup.ipynb", '{"nbformat":"\\ud800"}')
+    assert "not a Jupyter notebook" in notes(here("as it is"))["ann"]
+    write(tmp_path, "hand-ins/ann/soft_lookup.ipynb", '{"cells": []}')
 
     def refuses(content):
         raise judging.Unreadable("no \ud800")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(judging, "parse_submission", refuses)
-        assert note("tidied") == "no "
-        patched.setattr(
-            judging,
-            "judge_notebook",
-            lambda job: [Outcome(id, False, False, "\ud800!", remark="\udfff") for id in job.tasks],
-        )
-        assert note("written down") == "?!; ?"
+    def judge(job):
+        return [Outcome(id, False, False, "\ud800!", remark="\udfff") for id in job.tasks]
+
+    monkeypatch.setattr(judging, "parse_submission", refuses)
+    assert notes(here("tidied"))["ann"] == "no "
+    monkeypatch.setattr(judging, "judge_notebook", judge)
+    assert notes(here("written down"))["ann"] == "?!; ?"

@@ -11,7 +11,7 @@ from attnbook_grader.course.assignments import notebook_with
 from attnbook_grader.course.exercises import find_book, solution_of
 from attnbook_grader.course.known_wrong_answers import wrong_answers
 
-from .conftest import run
+from .conftest import EMPTY, run
 
 
 @pytest.fixture
@@ -32,10 +32,8 @@ def test_a_student_sees_the_verdicts_of_the_notebook(tmp_path, assignment, patie
     scope = {}
     exec(wrong.code, scope)
     assert result.exit_code == 1
-    assert (
-        result.output
-        == f"{judge('00.weighted_sum', scope['weighted_sum'])}\n✓ 00.temperature: right.\n"
-    )
+    verdict = judge("00.weighted_sum", scope["weighted_sum"])
+    assert result.output == f"{verdict}\n✓ 00.temperature: right.\n"
     assert run(check, path, "--exercise", "00.temperature").exit_code == 0
     path.write_bytes(notebook_with(assignment, {}))
     assert run(check, path).output == "".join(
@@ -51,19 +49,17 @@ def test_a_student_needs_no_checkout_of_the_book(tmp_path, assignment, patient, 
 
     monkeypatch.setattr(self_check, "find_book", installed)
     path = tmp_path / "mine.ipynb"
-    path.write_bytes(
-        notebook_with(assignment, {task.id: solution_of(task) for task in assignment.tasks})
-    )
+    answers = {task.id: solution_of(task) for task in assignment.tasks}
+    path.write_bytes(notebook_with(assignment, answers))
     assert run(check, path).output == "✓ 00.weighted_sum: right.\n✓ 00.temperature: right.\n"
 
 
 def test_notebooks_that_cannot_be_checked(tmp_path, assignment):
-    assert "is not there" in run(check, tmp_path / "x.ipynb").output
-    (tmp_path / "x.ipynb").write_text("")
-    assert "the file is empty" in run(check, tmp_path / "x.ipynb").output
-    (tmp_path / "x.ipynb").write_text(
-        '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
-    )
-    assert "calls no check" in run(check, tmp_path / "x.ipynb").output
-    (tmp_path / "x.ipynb").write_bytes(notebook_with(assignment, {}))
-    assert "has no check of '99.x'" in run(check, tmp_path / "x.ipynb", "--exercise", "99.x").output
+    path = tmp_path / "x.ipynb"
+    assert "is not there" in run(check, path).output
+    path.write_text("")
+    assert "the file is empty" in run(check, path).output
+    path.write_text(EMPTY)
+    assert "calls no check" in run(check, path).output
+    path.write_bytes(notebook_with(assignment, {}))
+    assert "has no check of '99.x'" in run(check, path, "--exercise", "99.x").output

@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import nbformat
 import pytest
-from patience import PATIENT
 
-from attnbook_grader.grading.judging import Job, judge_notebook
 from attnbook_grader.notebooks.reading import Unreadable
 from attnbook_grader.notebooks.similarity import plain
 from attnbook_grader.notebooks.submissions import definitions, parse_submission
-from attnbook_grader.sandbox.launch import Limits
+from bookbuild import setup_cell
 
-from .conftest import ORDER, found, names, place_of, restored
+from .conftest import ORDER, cell_named, found, judged, names, restored, write
+
+NO_NOTEBOOK = "not a Jupyter notebook"
+FORMAT = b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": '
 
 
 @pytest.mark.parametrize(
@@ -23,23 +24,16 @@ from .conftest import ORDER, found, names, place_of, restored
         (b"", "the file is empty"),
         (b" \n", "the file is empty"),
         (b"hello", "not appear to be JSON"),
-        (b"\xff\xfe\x00", "not a Jupyter notebook"),
-        (b"\x80\x04\x95cposix", "not a Jupyter notebook"),
-        (b"[1, 2]", "not a Jupyter notebook"),
-        (b'"text"', "not a Jupyter notebook"),
-        (b"[" * 100_000, "not a Jupyter notebook"),
-        (
-            b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": '
-            b'"code"}]}',
-            "not a Jupyter notebook",
-        ),
-        (
-            b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": 3}',
-            "not a Jupyter notebook",
-        ),
-        (b'{"nbformat": 99, "cells": []}', "not a Jupyter notebook"),
+        (b"\xff\xfe\x00", NO_NOTEBOOK),
+        (b"\x80\x04\x95cposix", NO_NOTEBOOK),
+        (b"[1, 2]", NO_NOTEBOOK),
+        (b'"text"', NO_NOTEBOOK),
+        (b"[" * 100_000, NO_NOTEBOOK),
+        (FORMAT + b'[{"cell_type": "code"}]}', NO_NOTEBOOK),
+        (FORMAT + b"3}", NO_NOTEBOOK),
+        (b'{"nbformat": 99, "cells": []}', NO_NOTEBOOK),
     ],
-    ids=lambda value: str(value[:20]),
+    ids=lambda value: str(value[-20:]),
 )
 def test_what_is_no_notebook_says_why(content, words):
     with pytest.raises(Unreadable, match=words):
@@ -69,6 +63,11 @@ def _deep(levels):
     return [_deep(levels - 1)] if levels else []
 
 
+def moved_up(nb, cell):
+    """The check of an answer stands above it."""
+    nb["cells"].insert(0, nb["cells"].pop(nb["cells"].index(cell) + 1))
+
+
 SPOILED = {
     "no outputs": lambda nb, cell: [cell.pop(name) for name in ("outputs", "execution_count")],
     "a picture without metadata": lambda nb, cell: cell.update(
@@ -92,53 +91,47 @@ SPOILED = {
     "a cell of another kind": lambda nb, cell: nb["cells"].insert(
         0, {"cell_type": "sql", "source": "select", "metadata": {}}
     ),
+    "an answer turned into text": lambda nb, cell: cell.update(cell_type="markdown"),
+    "a check above its answer": moved_up,
+    **{
+        f"a cell named {name}": lambda nb, cell, name=name: nb["cells"][0]["metadata"].update(
+            nbgrader={"grade_id": name}
+        )
+        for name in (["x"], {"a": 1}, 5, None)
+    },
 }
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_what_grading_does_not_read_may_be_anything(tmp_path, assignment, hand_ins, name):
-    nb = json.loads(hand_ins["right"])
-    SPOILED[name](
-        nb,
-        next(
-            cell
-            for cell in nb["cells"]
-            if cell["metadata"].get("nbgrader", {}).get("grade_id") == "00-weighted-sum"
-        ),
-    )
+def test_what_grading_does_not_read_may_be_anything(assignment, hand_ins, name):
+    nb, right = json.loads(hand_ins["right"]), restored(assignment, hand_ins["right"])[0]
+    answers = (cell for cell in nb["cells"] if "00-weighted-sum" in str(cell["metadata"]))
+    SPOILED[name](nb, next(answers))
     made, remarks = restored(assignment, json.dumps(nb).encode())
     assert names(made) == ORDER and remarks == {}
-    assert [cell.source for cell in made.cells] == [
-        cell.source for cell in restored(assignment, hand_ins["right"])[0].cells
+    assert [(cell.cell_type, cell.source) for cell in made.cells] == [
+        (cell.cell_type, cell.source) for cell in right.cells
     ]
 
 
-def test_a_renamed_file_of_an_old_format_belongs_to_its_assignment(tmp_path, assignment, hand_ins):
-    (tmp_path / "ann").mkdir()
-    old = nbformat.writes(nbformat.convert(parse_submission(hand_ins["right"]), 3), version=3)
+def test_a_renamed_file_of_an_old_format_belongs_to_its_assignment(tmp_path, assignment, right):
+    old = nbformat.writes(nbformat.convert(right, 3), version=3)
     for name, text in (("named", old), ("unnamed", old.replace("nbgrader", "other"))):
-        (tmp_path / "ann" / f"{name}.ipynb").write_text(text)
+        write(tmp_path, f"ann/{name}.ipynb", text)
     got, _, remarks = found(tmp_path, assignment, replace(assignment, name="other", tasks=()))
-    assert [path for _, _, path in got] == [
-        "ann/named.ipynb",
-        "ann/unnamed.ipynb",
-    ] and remarks == []
-
-
-def test_an_old_format_is_read(hand_ins):
-    old = nbformat.convert(parse_submission(hand_ins["right"]), 3)
-    assert parse_submission(nbformat.writes(old, version=3).encode()).nbformat == 4
+    assert [path for _, _, path in got] == ["ann/named.ipynb", "ann/unnamed.ipynb"]
+    assert remarks == [] and parse_submission(old.encode()).nbformat == 4
 
 
 def test_definitions():
-    code = (
-        "import torch\nfrom os import path\nx = train()\ndef f(a=1):\n    return a\nclass "
-        "A:\n    pass\nprint(x)"
-    )
-    assert (
-        definitions(code)
-        == "import torch\n\nfrom os import path\n\ndef f(a=1):\n    return a\n\nclass A:\n    pass"
-    )
+    kept = [
+        "import torch",
+        "from os import path",
+        "def f(a=1):\n    return a",
+        "class A:\n    pass",
+    ]
+    code = "\n".join([*kept[:2], "x = train()", *kept[2:], "print(x)"])
+    assert definitions(code) == "\n\n".join(kept)
     assert definitions("%pip install x\nimport y\nfor z in y:\n    !ls") == "import y"
     assert definitions("%%bash\nls -l") == definitions("what is this?") == ""
 
@@ -170,45 +163,20 @@ def test_constants_are_definitions():
         "[a, *b] = 'abc'",
         "limit: int = 3",
     ]
-    left = [
-        "model.size = 3",
-        "table[0] = 1",
-        "x = train()",
-        "y = 2 * SIZES",
-        "z = f'{x}'",
-        "x += 1",
-        "limit: int",
-        "w = {[]: 1}",
-        "v = {**a}",
-    ]
+    left = ["model.size = 3", "table[0] = 1", "x = train()", "y = 2 * SIZES", "z = f'{x}'"]
+    left += ["x += 1", "limit: int", "w = {[]: 1}", "v = {**a}"]
     assert definitions("\n".join(kept + left)).split("\n\n") == kept
 
 
-def test_the_set_up_cell_leaves_the_names_that_it_leaves_in_a_notebook(
-    hand_ins, assignment, section
-):
+def test_the_set_up_cell_leaves_the_names_that_it_leaves_in_a_notebook(right, assignment):
     """An answer that uses them, and a constant of the chapter, is right when it is graded, too."""
-    from bookbuild import setup_cell
-
     assert setup_cell.is_setup(assignment.setup.source)
-    nb = parse_submission(hand_ins["right"])
-    nb.cells.insert(2, nbformat.v4.new_code_cell("ONE = 1.0\nprint(1 / 0)"))
-    code = (
-        "import sys\ndef weighted_sum(weights, values):\n    assert 'matplotlib' not in "
-        "sys.modules and not setup.full and attnbook.setup\n"
-    )
-    nb.cells[place_of(nb, "00-weighted-sum")].source = (
-        code + "    return ONE * weights.to(setup.device) @ values"
-    )
-    made_for = replace(assignment, book=assignment.book | {nb.cells[2].source})
-    (outcome,) = judge_notebook(
-        Job(
-            nbformat.writes(nb).encode(),
-            made_for,
-            ("00.weighted_sum",),
-            {"00.weighted_sum": 5},
-            Limits(**PATIENT),
-            "none",
-        )
-    )
+    constant = "ONE = 1.0\nprint(1 / 0)"
+    right.cells.insert(2, nbformat.v4.new_code_cell(constant))
+    cell_named(right, "00-weighted-sum").source = """import sys
+def weighted_sum(weights, values):
+    assert 'matplotlib' not in sys.modules and not setup.full and attnbook.setup
+    return ONE * weights.to(setup.device) @ values"""
+    made_for = replace(assignment, book=assignment.book | {constant})
+    (outcome,) = judged(nbformat.writes(right).encode(), made_for, "00.weighted_sum")
     assert outcome.note == "" and outcome.hidden and outcome.library == ""

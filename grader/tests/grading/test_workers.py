@@ -1,6 +1,7 @@
 """Many notebooks at a time, on this computer and on a cluster; what a worker that dies costs."""
 
 import importlib
+import os
 import signal
 import subprocess
 import sys
@@ -10,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 from patience import HANGS
 
-from attnbook_grader.grading import rounds, workers
+from attnbook_grader.grading import check_fingerprint, workers
 
-from .conftest import marks_table, quiet
+from .conftest import grade_here, marks_table
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +60,7 @@ def scheduler(dies):
 @pytest.mark.usefixtures("bubblewrap")
 def test_a_cluster_gives_the_same_marks(small, course, scheduler):
     for out, options in (("here", {"jobs": 2}), ("there", {"scheduler": scheduler})):
-        done = rounds.grade(course, small / "hand-ins", small / out, say=quiet, **options)
+        done = grade_here(course, small, out, trust=False, **options)
         assert done.judged == 2
     assert marks_table(small / "there") == marks_table(small / "here")
 
@@ -80,12 +81,9 @@ def test_a_worker_that_dies_takes_only_its_own_notebook(
     monkeypatch.setattr(workers, "judge_notebook", dies.judge_notebook)
     # first, so that the other one waits for the process that dies
     (small / "hand-ins" / "wrong").rename(small / "hand-ins" / "a wrong")
-    done = rounds.grade(
-        course, small / "hand-ins", small / "out", trust=True, say=quiet, jobs=1, **options
-    )
-    assert {
-        one.student for one in done.marks if "ended the process that graded it" in one.note
-    } == {"a wrong"}
+    done = grade_here(course, small, jobs=1, **options)
+    ended = {one.student for one in done.marks if "ended the process that graded" in one.note}
+    assert ended == {"a wrong"}
     assert sum(one.points for one in done.marks if one.student == "partly right") == 6
 
 
@@ -117,3 +115,26 @@ call.join()
 """
     done = subprocess.run([sys.executable, "-c", code], timeout=HANGS + 60)
     assert done.returncode == -signal.SIGALRM
+
+
+def test_a_worker_with_other_checks_judges_nothing():
+    with pytest.raises(ValueError, match="a worker has other checks than this .* restart it"):
+        workers._exclusively("those of last week", None, None)
+
+
+def test_files_that_differ_give_another_word(tmp_path, monkeypatch):
+    assert check_fingerprint._of_files() == check_fingerprint.CHECKS
+    (tmp_path / "a.py").write_text("x = 1\n")
+    monkeypatch.setattr(check_fingerprint.checks, "__path__", [str(tmp_path)])
+    one = check_fingerprint._of_files()
+    (tmp_path / "a.py").write_bytes(b"x = 1\r\n")
+    assert check_fingerprint._of_files() == one != check_fingerprint.CHECKS
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("200000 100000", 2), ("50000 100000", 1), ("max 100000", 64), ("", 64)]
+)
+def test_as_many_notebooks_at_a_time_as_there_are_cores_for_us(monkeypatch, text, count):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
+    monkeypatch.setattr(workers.Path, "read_text", lambda path: text)
+    assert workers._cores() == count

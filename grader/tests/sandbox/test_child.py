@@ -13,20 +13,17 @@ def inside():
         yield made
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "from google.colab import drive; drive.mount('/content/drive')",
-        "import google.colab; google.colab.drive.mount('/content/drive', force_remount=True)",
-        "import google.colab.drive as drive; drive.flush_and_unmount()",
-        "from google.colab import files; assert [name for name in files.upload()] == []; "
-        "files.download('x')",
-        "from google.colab import userdata; import os; os.environ['KEY'] = userdata.get('KEY')",
-        "from google.colab import output; output.enable_custom_widget_manager()",
-        "from google.colab.patches import cv2_imshow; cv2_imshow(None)",
-        "from google.colab import auth; auth.authenticate_user()",
-    ],
-)
+COLAB = """from google.colab import drive; drive.mount('/content/drive')
+import google.colab; google.colab.drive.mount('/content/drive', force_remount=True)
+import google.colab.drive as drive; drive.flush_and_unmount()
+from google.colab import files; assert [*files.upload()] == []; files.download('x')
+from google.colab import userdata; import os; os.environ['KEY'] = userdata.get('KEY')
+from google.colab import output; output.enable_custom_widget_manager()
+from google.colab.patches import cv2_imshow; cv2_imshow(None)
+from google.colab import auth; auth.authenticate_user()"""
+
+
+@pytest.mark.parametrize("line", COLAB.splitlines())
 def test_what_only_colab_has_does_nothing(inside, line):
     assert inside.run(f"done = False\n{line}\ndone = True") is None
     assert inside.run("assert done") is None

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 
+import numpy as np
 import pytest
 import torch
 from patience import HANGS, PATIENT
@@ -15,7 +16,10 @@ from attnbook_exercises.answers.flop_counter import Products, largest
 from attnbook_exercises.answers.guarded import StudentError
 from attnbook_grader.course.exercises import find_book, sections, solution_of
 from attnbook_grader.protocol.channel import LARGEST, Channel, Ended, OutOfTime, TooLarge
-from attnbook_grader.protocol.rpc import ConnectionLost
+from attnbook_grader.protocol.rpc import ConnectionLost, Peer
+from attnbook_grader.protocol.serialization import encode, pack
+from attnbook_grader.sandbox.launch import Limits
+from attnbook_grader.sandbox.session import SandboxEnded, Session
 from tests.exercises.test_framework import Yes
 from tests.exercises.wrong_answers import WRONG
 
@@ -49,43 +53,14 @@ def test_transforms_of_functions_say_that_they_do_not_reach_the_other_process(pa
     )
 
 
-ODD = {
-    "None": None,
-    "yes": Yes(),
-    "text": "right",
-    "empty text": "",
-    "bytes": b"x",
-    "class": int,
-    "function": len,
-    "huge": 10**400,
-    "negative": -(10**400),
-    "nan": float("nan"),
-    "inf": float("inf"),
-    "true": True,
-    "list": [],
-    "lists": [[[]]],
-    "mixed": [1, "a", None, torch.ones(2)],
-    "tuple": (),
-    "pair": (None, None),
-    "triple": (1, 2, 3),
-    "dict": {},
-    "keys": {(1, 2): torch.ones(1)},
-    "set": {1, 2},
-    "empty": torch.zeros(0),
-    "scalar": torch.tensor(1.0),
-    "nan tensor": torch.full((2, 3), float("nan")),
-    "long": torch.zeros(2, 3, dtype=torch.long),
-    "bool": torch.ones(2, 3, dtype=torch.bool),
-    "half": torch.ones(2, 3, dtype=torch.half),
-    "complex": torch.ones(2, dtype=torch.complex64),
-    "sparse": torch.eye(3).to_sparse(),
-    "meta": torch.ones(2, 3, device="meta"),
-    "many dimensions": torch.zeros([1] * 20),
-    "array": torch.ones(2, 3).numpy(),
-    "objects": __import__("numpy").array([object()]),
-    "pair of tensors": (torch.zeros(2, 3), torch.zeros(2, 3)),
-    "numbers": [0.5, -1, 3],
-}
+NAN = float("nan")
+ODD = [None, Yes(), "right", "", b"x", int, len, 10**400, -(10**400), NAN, float("inf"), True]
+ODD += [[], [[[]]], [1, "a", None, torch.ones(2)], (), (None, None), (1, 2, 3), [0.5, -1, 3]]
+ODD += [{}, {(1, 2): torch.ones(1)}, {1, 2}, np.ones((2, 3), "f"), np.array([object()])]
+ODD += [torch.zeros(0), torch.tensor(1.0), torch.full((2, 3), NAN), torch.zeros([1] * 20)]
+ODD += [torch.ones(2, 3, dtype=kind) for kind in (torch.long, torch.bool, torch.half)]
+ODD += [torch.ones(2, dtype=torch.complex64), torch.eye(3).to_sparse()]
+ODD += [torch.ones(2, 3, device="meta"), (torch.zeros(2, 3), torch.zeros(2, 3))]
 
 
 @pytest.mark.parametrize("id", list(exercises()))
@@ -93,11 +68,11 @@ def test_no_value_that_comes_back_stops_a_check(pair, id):
     """Not here and not in the grader: there is a verdict, and it is not *right*; the same on
     both sides.
     """
-    for name, value in ODD.items():
+    for value in ODD:
         here = judge(id, lambda *inputs, value=value: value)
         there = judge(id, pair.remote(lambda *inputs, value=value: value))
         pair.forget()
-        assert not here and not there, name
+        assert not here and not there, value
         assert "\n" not in there.message
 
 
@@ -108,12 +83,9 @@ def test_gradients_go_through_both_ways(pair):
     def inner(y):
         return torch.sin(y)
 
-    x, z = (
-        torch.randn(
-            3, dtype=torch.float64, generator=torch.Generator().manual_seed(s)
-        ).requires_grad_()
-        for s in (0, 1)
-    )
+    g = torch.Generator().manual_seed(0)
+    x, z = torch.randn(2, 3, dtype=torch.float64, generator=g).unbind()
+    x.requires_grad_(), z.requires_grad_()
     got = pair.remote(outer)(inner, x, [(z, 3)])
     assert torch.equal(got["sum"], torch.sin(x * x) + z) and not got["kept"].requires_grad
     weights = torch.arange(1.0, 4.0, dtype=torch.float64)
@@ -185,31 +157,6 @@ def test_what_an_answer_costs_is_counted_there(pair):
     assert watch.count == 4 * 4 * 8 * 1000
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {},
-        {"counts": []},
-        {"counts": [-1]},
-        {"counts": [0, 0]},
-        {"counts": [True]},
-        {"counts": [1.5]},
-        {"counts": 1},
-    ],
-    ids=str,
-)
-def test_a_count_that_is_none_breaks_the_connection(more):
-    from attnbook_grader.protocol.rpc import Peer
-    from attnbook_grader.protocol.serialization import encode, pack
-
-    here, there = channels()
-    peer = Peer(here, lambda function, given, named, seed: function(*given, **named))
-    there.send(pack({"do": "value", "value": encode((3, more), None, None)}, []))
-    with Products(), pytest.raises(ConnectionLost) as broken:
-        peer.call(0, (), {})
-    assert broken.value.kind == "garbled"
-
-
 def test_what_a_check_s_own_function_costs_is_not_asked_for(pair):
     with largest() as watch:
         assert pair.remote(lambda f: f(2) + 1)(lambda x: float(torch.ones(1000).sum()) * x) == 2001
@@ -240,16 +187,8 @@ def nothing_for_long_texts(q, k, table):
 
 
 def test_effort_is_seen_from_outside_too():
-    from attnbook_grader.sandbox.launch import Limits
-    from attnbook_grader.sandbox.session import Session
-
     id = "06.relative_scores"
-    (task,) = (
-        task
-        for section in sections(find_book(), ["positions"])
-        for task in section.tasks
-        if task.id == id
-    )
+    ((task,),) = (section.tasks for section in sections(find_book(), ["positions"], [id]))
     with Session("none", Limits(**PATIENT)) as box:
         assert box.run(solution_of(task)) is None and box.judge(id, task.function, 1)
         assert box.run(ROUND_THE_COUNT) is None
@@ -359,6 +298,24 @@ def test_a_channel_refuses_what_is_too_large():
         here.receive()
 
 
+def answered(head):
+    """A peer whose next message is this one."""
+    here, there = channels()
+    there.send(pack(head, []))
+    return Peer(here, lambda function, given, named, seed: function(*given, **named))
+
+
+COUNTS = [{}, *({"counts": c} for c in ([], [-1], [0, 0], [True], [1.5], 1))]
+
+
+@pytest.mark.parametrize("more", COUNTS, ids=str)
+def test_a_count_that_is_none_breaks_the_connection(more):
+    peer = answered({"do": "value", "value": encode((3, more), None, None)})
+    with Products(), pytest.raises(ConnectionLost) as broken:
+        peer.call(0, (), {})
+    assert broken.value.kind == "garbled"
+
+
 @pytest.mark.parametrize(
     "head",
     [
@@ -372,32 +329,16 @@ def test_a_channel_refuses_what_is_too_large():
     ],
 )
 def test_answers_that_are_none_break_the_connection(head):
-    from attnbook_grader.protocol.rpc import Peer
-    from attnbook_grader.protocol.serialization import pack
-
-    here, there = channels()
-    peer = Peer(here, lambda function, given, named, seed: function(*given, **named))
-    there.send(pack(head, []))
     with pytest.raises(ConnectionLost):
-        peer.call(0, (), {})
+        answered(head).call(0, (), {})
 
 
 def test_nothing_that_comes_from_the_sandbox_is_ever_called_by_name():
-    from attnbook_grader.protocol.rpc import Peer
-    from attnbook_grader.protocol.serialization import pack
-
-    here, there = channels()
-    peer = Peer(here, lambda function, given, named, seed: function(*given, **named))
-    there.send(pack({"do": "raised", "type": "exec", "message": "x"}, []))
     with pytest.raises(RuntimeError, match="^x$"):
-        peer.request({"do": "hello"})
+        answered({"do": "raised", "type": "exec", "message": "x"}).request({"do": "hello"})
 
 
 def test_earlier_cells_that_fail_when_run_again_lose_the_sandbox(monkeypatch):
-    from attnbook_grader.protocol.rpc import Peer
-    from attnbook_grader.sandbox.launch import Limits
-    from attnbook_grader.sandbox.session import SandboxEnded, Session
-
     true, errors = Peer.request, []
 
     def request(self, head, *rest):

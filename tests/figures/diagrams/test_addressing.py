@@ -22,24 +22,20 @@ def test_the_flow_has_a_row_of_bars_a_stage_with_the_weights_as_heights():
     fig = figures.addressing_flow({"before": WEIGHTS, "after": WEIGHTS[::-1]}, notes=["turned"])
     for ax, row in zip(fig.axes, (WEIGHTS, WEIGHTS[::-1])):
         np.testing.assert_allclose([bar.get_height() for bar in ax.patches], row)
-    assert [ax.get_ylabel() for ax in fig.axes] == ["before", "after"] and "turned" in fig.axes[
-        1
-    ].get_title(loc="left")
+    assert [ax.get_ylabel() for ax in fig.axes] == ["before", "after"]
+    assert "turned" in fig.axes[1].get_title(loc="left")
     assert [t.get_text() for t in fig.axes[1].get_xticklabels()] == ["0", "1", "2"]
     numbered = figures.addressing_flow({"only": WEIGHTS}, values=True).axes[0]
     assert [text.get_text() for text in numbered.texts] == ["0.10", "0.70", "0.20"]
     assert_refused("stages", figures.addressing_flow, {"before": WEIGHTS, "after": WEIGHTS[1:]})
-    assert_refused(
-        "notes", figures.addressing_flow, {"before": WEIGHTS, "after": WEIGHTS}, notes=["a", "b"]
-    )
+    assert_refused("notes", figures.addressing_flow, {"only": WEIGHTS}, notes=["a", "b"])
 
 
 def test_kernels_stand_over_their_shifts():
     fig = figures.shift_kernels({"one": WEIGHTS, "two": [0.0, 0.0, 0.3, 0.7, 0.0]})
     one, two = fig.axes
-    np.testing.assert_allclose(
-        [bar.get_x() + bar.get_width() / 2 for bar in two.patches], [-2, -1, 0, 1, 2]
-    )
+    middles = [bar.get_x() + bar.get_width() / 2 for bar in two.patches]
+    np.testing.assert_allclose(middles, [-2, -1, 0, 1, 2])
     assert [t.get_text() for t in two.texts] == ["0.30", "0.70"] and one.get_title() == "one"
     # more than there are colours
     assert len(figures.shift_kernels({str(k): WEIGHTS for k in range(7)}).axes) == 7

@@ -39,9 +39,8 @@ def test_lines_dots_names_and_bars():
     assert colours.count(COLORS[0]) == 7 and colours.count(COLORS[1]) == 4 and len(lines) == 7 + 10
     assert {"one back", "look", "1", "4", "3", "5", "9"} <= {text.get_text() for text in ax.texts}
     bars = [patch.get_width() for patch in ax.patches if isinstance(patch, Rectangle)]
-    assert len(bars) == 1 + 2 + 3 and np.allclose(
-        np.array(bars[3:]) / sum(bars[3:]), [3 / 9, 2 / 9, 4 / 9]
-    )
+    assert len(bars) == 1 + 2 + 3
+    assert np.allclose(np.array(bars[3:]) / sum(bars[3:]), [3 / 9, 2 / 9, 4 / 9])
 
 
 test_bad_input_is_named = refusals(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from attnbook.figures import interactive
+from attnbook.figures.interactive import attention, decoding, heads, memory
 from bookbuild.source import read_source
 
 ROOT = Path(__file__).resolve().parents[3]
-CALLS = "|".join(name for name in interactive.__all__ if name != "InteractiveFigure")
+CALLS = "|".join(n for module in (attention, decoding, heads, memory) for n in module.__all__)
 TOUCHED = [
     (path.stem, cell.metadata.get("mystnb", {}))
     for path in sorted((ROOT / "sources").rglob("*.md"))

@@ -56,38 +56,26 @@ def test_weights_of_a_model_are_taken_as_they_come():
         tuple(torch.from_numpy(weights(5, 2, 3, 3, seed=s)) for s in (2, 3)),
         tuple(tensors),
     )
+    encoder, cross = given.encoder, given.cross
+    shown_first = dict(index=3, part="cross", layer=1, head=1, row=2)
+    both = view_heads(given, source, target, **shown_first)
+    decoder = view_heads(given, source, target, index=1, part="decoder", row=1)
+    one_head = head_viewer(encoder[0][0].clone().requires_grad_(), source, head=1)
     cases = [
-        (
-            view_heads(given, source, target, index=3, part="cross", layer=1, head=1, row=2),
-            given.cross[1][3, 1, 2, :3],
-            source,
-            "⟨/s⟩",
-        ),
-        (
-            view_heads(given, source, target, index=1, part="decoder", row=1),
-            given.decoder[0][1, 0, 1],
-            ["⟨s⟩", *target],
-            "y",
-        ),
-        (view_heads(given.encoder, source, layer=1), given.encoder[1][0, 0, 0, :3], source, "a"),
-        (view_heads(given.encoder[0], source, index=2), given.encoder[0][2, 0, 0, :3], source, "a"),
+        (both, cross[1][3, 1, 2, :3], source, "⟨/s⟩"),
+        (decoder, given.decoder[0][1, 0, 1], ["⟨s⟩", *target], "y"),
+        (view_heads(encoder, source, layer=1), encoder[1][0, 0, 0, :3], source, "a"),
+        (view_heads(encoder[0], source, index=2), encoder[0][2, 0, 0, :3], source, "a"),
         (view_heads({"cross": tensors}, source, target), tensors[0][0, 0, 0, :3], source, "x"),
         (view_heads(tensors, source, target), tensors[0][0, 0, 0, :3], source, "x"),
-        (head_viewer(given.encoder[0][0, 0], source), given.encoder[0][0, 0, 0, :3], source, "a"),
-        (
-            head_viewer(given.encoder[0][0].requires_grad_(), source, head=1),
-            given.encoder[0][0, 1, 0, :3].detach(),
-            source,
-            "a",
-        ),
+        (head_viewer(encoder[0][0, 0], source), encoder[0][0, 0, 0, :3], source, "a"),
+        (one_head, encoder[0][0, 1, 0, :3], source, "a"),
     ]
     for figure, expected, columns, looks in cases:
         (part, layer, head, row), shown = first_of(figure)
         assert shown["columns"] == list(columns) and shown["rows"][row] == looks
-        torch.testing.assert_close(
-            torch.tensor(shown["weights"][layer][head][row]) / 1000,
-            torch.as_tensor(expected).float(), rtol=0, atol=5.1e-4,
-        )  # fmt: skip
+        told = np.array(shown["weights"][layer][head][row]) / 1000
+        np.testing.assert_allclose(told, expected, rtol=0, atol=5.1e-4)
 
 
 TWO = np.ones((1, 1, 2, 2))

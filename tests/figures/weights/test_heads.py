@@ -23,9 +23,8 @@ def test_heads_have_a_panel_each_and_the_slots_go_round_the_end():
     order = [5, 6, 7, 0, 1]
     assert [ax.get_title() for ax in fig.axes] == ["read", "write"]
     for k, ax in enumerate(fig.axes):
-        np.testing.assert_allclose(
-            ax.images[0].get_array(), weights[:, k, order].T.numpy(), rtol=1e-6
-        )
+        drawn = ax.images[0].get_array()
+        np.testing.assert_allclose(drawn, weights[:, k, order].T.numpy(), rtol=1e-6)
         assert [t.get_text() for t in ax.get_yticklabels()] == [str(slot) for slot in order]
     assert figures.head_weights(weights, ["a", "b"]).axes[0].images[0].get_array().shape == (8, 5)
 

@@ -17,10 +17,8 @@ def test_a_line_a_word_each_one_longer_and_darker_where_the_weight_is():
     darkness = [3 - sum(p.get_facecolor()[:3]) for p in fields[3:]]
     assert darkness[1] > darkness[2] > darkness[0]
     (frame,) = [p for p in ax.patches if not p.get_fill()]
-    assert (
-        abs(frame.get_x() - fields[4].get_x()) < 0.05
-        and abs(frame.get_y() - fields[4].get_y()) < 0.05
-    )
+    assert abs(frame.get_x() - fields[4].get_x()) < 0.05
+    assert abs(frame.get_y() - fields[4].get_y()) < 0.05
 
 
 def test_the_looking_word_stands_last_in_a_colour_of_its_own():

@@ -1,5 +1,5 @@
-import pytest
 from matplotlib.colors import to_rgba
+from refusing import refusals
 
 from attnbook import figures
 
@@ -11,30 +11,18 @@ def test_each_word_stands_at_its_place_and_depth_and_is_joined_to_its_head():
     places = {t.get_text(): t.get_position() for t in ax.texts}
     assert [places[word] for word in WORDS] == [(0, -2), (1, -1), (2, -3), (3, -2), (4, 0)]
     branches = {tuple(map(tuple, line.get_xydata())) for line in ax.lines if line.get_zorder() == 1}
-    assert branches == {
-        ((1, -1), (0, -2)),
-        ((4, 0), (1, -1)),
-        ((3, -2), (2, -3)),
-        ((1, -1), (3, -2)),
-    }
+    ends = [(HEADS[k], k) for k in range(4)]
+    assert branches == {(places[WORDS[head]], places[WORDS[k]]) for head, k in ends}
     assert [places[note][0] for note in "56789"] == [0, 1, 2, 3, 4]
-    frames = {
-        t.get_text(): t.get_bbox_patch().get_edgecolor() for t in ax.texts if t.get_text() in WORDS
-    }
+    frames = {t.get_text(): t.get_bbox_patch().get_edgecolor() for t in ax.texts}
     assert frames["dogs"] == to_rgba(figures.COLORS[1]) != frames["the"] == frames["sleep"]
 
 
-@pytest.mark.parametrize(
-    ("words", "heads", "notes"),
-    [
-        ((), (), None),
-        (("a", "b"), (-1,), None),
-        (("a",), (-1,), (1, 2)),
-        (("a", "b"), (-1, -1), None),
-        (("a", "b", "c"), (-1, 2, 1), None),
-        (("a", "b"), (-1, 5), None),
-    ],
+test_what_is_no_tree_is_named = refusals(
+    ("heads and notes", lambda: figures.dependency_tree("", [])),
+    ("heads and notes", lambda: figures.dependency_tree("ab", [-1])),
+    ("heads and notes", lambda: figures.dependency_tree("a", [-1], notes=[1, 2])),
+    ("heads", lambda: figures.dependency_tree("ab", [-1, -1])),
+    ("heads", lambda: figures.dependency_tree("abc", [-1, 2, 1])),
+    ("heads", lambda: figures.dependency_tree("ab", [-1, 5])),
 )
-def test_what_is_no_tree_is_named(words, heads, notes):
-    with pytest.raises(ValueError, match="heads"):
-        figures.dependency_tree(words, heads, notes=notes)

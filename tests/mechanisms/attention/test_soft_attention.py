@@ -22,6 +22,7 @@ from attnbook import (
     padding_mask,
 )
 from attnbook.kernels.streaming import stream_attention
+from attnbook.kernels.visible import Visible
 from attnbook.mechanisms.layers.spectral_norm import add_spectral_norm
 
 from .. import oracles
@@ -57,12 +58,12 @@ def test_the_weights_of_every_registered_score_are_shares_over_the_keys(score, p
 @pytest.mark.parametrize("masked", [False, True])
 def test_streaming_equals_the_stored_matrix_in_value_and_gradient(score, problem, blocks, masked):
     mask = problem[3] if masked else None
-    grads = []
+    grads, visible = [], Visible(mask)
     for stream in (False, True):
         query, key, value = (t.clone().requires_grad_() for t in problem[:3])
         if stream:
             context = stream_attention(
-                score, query, score.project_keys(key), value, mask, block_elements=blocks
+                score, query, score.project_keys(key), value, visible, block_elements=blocks
             )
         else:
             context = attend(score, query, key, value, mask).context

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from refusing import refusals
 from torch import nn
 from watching import LargestTensor
 
@@ -18,27 +18,19 @@ from attnbook import (
     padding_mask,
 )
 
-from ..agreement import EXACT, randomised
+from ..agreement import assert_same, drawn, randomised
 
 B, H, N, D, LATENT, HEAD, ROTARY, VALUE, QUERY_LATENT = 2, 3, 6, 9, 8, 6, 4, 2, 5
 
 
 def layer(queries=QUERY_LATENT, seed=0):
-    torch.manual_seed(seed)
-    made = LatentAttention(
-        D,
-        H,
-        d_latent=LATENT,
-        d_head=HEAD,
-        rotary=RotaryPositions(ROTARY, layout="interleaved"),
-        d_head_value=VALUE,
-        d_query_latent=queries,
-    )
-    return randomised(made)
+    rotary = RotaryPositions(ROTARY, layout="interleaved")
+    widths = dict(d_latent=LATENT, d_head=HEAD, d_head_value=VALUE, d_query_latent=queries)
+    return randomised(LatentAttention(D, H, rotary=rotary, **widths), seed)
 
 
 def inputs(n=N, seed=1):
-    return torch.randn(B, n, D, generator=torch.Generator().manual_seed(seed)).double()
+    return drawn(B, n, D, seed=seed)
 
 
 def masks():
@@ -134,10 +126,10 @@ def test_context_and_weights_equal_the_oracle(kind, queries, absorbed):
     made, x, mask = layer(queries), inputs(), masks()[kind]
     expected, weights = oracle(made, x, mask)
     found = made(x, mask)
-    torch.testing.assert_close(found.context, expected, **EXACT)
-    torch.testing.assert_close(found.weights, weights, **EXACT)
+    assert_same(found.context, expected)
+    assert_same(found.weights, weights)
     lean = made(x, mask, need_weights=False)
-    torch.testing.assert_close(lean.context, expected, **EXACT)
+    assert_same(lean.context, expected)
     low = made.float()(x.float(), mask).context.double()
     torch.testing.assert_close(low, expected, atol=1e-5 * expected.abs().max().item(), rtol=0)
 
@@ -155,7 +147,7 @@ def test_both_ways_have_the_same_gradients_and_those_of_differences(monkeypatch)
             lambda x: made(x, mask).context, inputs().requires_grad_(), fast_mode=True
         )
     for other in results[1:]:
-        torch.testing.assert_close(other, results[0], **EXACT)
+        assert_same(other, results[0])
 
 
 WRONG = {
@@ -186,12 +178,12 @@ def test_decoding_from_a_cache_equals_the_whole(absorbed):
         cache = cache.extend(made.project(x[:, t : t + 1], position=t))
         assert cache.compressed.shape == (B, t + 1, LATENT + ROTARY)
         step = made(x[:, t : t + 1], projected=cache, position=t).context
-        torch.testing.assert_close(step, complete[:, t : t + 1], **EXACT)
+        assert_same(step, complete[:, t : t + 1])
     several = made(x[:, 4:], causal_mask(N - 4, N), projected=cache, position=4).context
-    torch.testing.assert_close(several, complete[:, 4:], **EXACT)
+    assert_same(several, complete[:, 4:])
     # each row of the batch from a position of its own, and all moved: distances alone count
     each = torch.tensor([2, 40])
-    torch.testing.assert_close(made(x, causal_mask(N), position=each).context, complete, **EXACT)
+    assert_same(made(x, causal_mask(N), position=each).context, complete)
     half_moved = made(x, projected=made.project(x, position=each)).context
     assert (half_moved - made(x).context).abs().max() > 1e-2
 
@@ -199,26 +191,21 @@ def test_decoding_from_a_cache_equals_the_whole(absorbed):
 def test_leading_dimensions_and_what_is_masked_may_be_anything(absorbed):
     made, x = layer(), inputs()
     expected = made(x, causal_mask(N)).context
-    for shape in ((N, D), (2, 1, 2, N, D)):
-        some = x[0] if len(shape) == 2 else x[None, None].expand(2, 1, -1, -1, -1)
-        wanted = expected[0] if len(shape) == 2 else expected.expand(2, 1, -1, -1, -1)
-        torch.testing.assert_close(made(some, causal_mask(N)).context, wanted, **EXACT)
+    assert_same(made(x[0], causal_mask(N)).context, expected[0])
+    many = made(x[None, None].expand(2, 1, -1, -1, -1), causal_mask(N)).context
+    assert_same(many, expected.expand(2, 1, -1, -1, -1))
     spoilt = x.clone()
     spoilt[:, -1] = math.nan
     context = made(spoilt, causal_mask(N)).context
-    torch.testing.assert_close(context[:, :-1], expected[:, :-1], **EXACT)
+    assert_same(context[:, :-1], expected[:, :-1])
 
 
-def test_wrong_arguments_are_named():
-    sizes, x = {"d_latent": 8, "d_head": 6}, torch.randn(2, 3, 9)
-    right = LatentAttention(9, 3, rotary=RotaryPositions(4), **sizes)
-    for begin, call in (
-        ("rotary", lambda: LatentAttention(9, 3, rotary=None, **sizes)),
-        ("projected", lambda: right(x, projected=(x, x))),
-        ("x must have", lambda: right(x[..., 1:])),
-        ("x must be", lambda: right(x.double())),
-    ):
-        assert_refused(begin, call)
+test_wrong_arguments_are_named = refusals(
+    ("rotary", lambda: LatentAttention(9, 3, rotary=None, d_latent=8, d_head=6)),
+    ("projected", lambda: layer()(inputs(), projected=(inputs(), inputs()))),
+    ("x must have", lambda: layer()(inputs()[..., 1:])),
+    ("x must be", lambda: layer()(inputs().float())),
+)
 
 
 @pytest.mark.parametrize(("m", "n", "right"), [(1, 500, True), (500, 500, False), (1, 1, False)])
@@ -271,18 +258,10 @@ def test_it_equals_the_published_class(queries, dtype, absorbed, monkeypatch):
     if dtype == torch.float64:  # the published parts compute in float32, whatever comes
         monkeypatch.setattr(published, "DeepseekV2RMSNorm", lambda d: nn.RMSNorm(d, eps=1e-6))
         monkeypatch.setattr(published, "apply_rotary_emb", rotated_in_float64)
-    config = DeepseekV2Config(
-        hidden_size=D,
-        num_attention_heads=H,
-        num_key_value_heads=H,
-        q_lora_rank=queries,
-        kv_lora_rank=LATENT,
-        qk_nope_head_dim=HEAD,
-        qk_rope_head_dim=ROTARY,
-        head_dim=ROTARY,
-        v_head_dim=VALUE,
-        attn_implementation="sdpa",
-    )
+    widths = dict(q_lora_rank=queries, kv_lora_rank=LATENT, qk_nope_head_dim=HEAD, v_head_dim=VALUE)
+    heads = dict(num_attention_heads=H, num_key_value_heads=H)
+    heads |= dict(qk_rope_head_dim=ROTARY, head_dim=ROTARY)
+    config = DeepseekV2Config(hidden_size=D, **heads, **widths, attn_implementation="sdpa")
     theirs = published.DeepseekV2Attention(config, layer_idx=0).to(dtype)
     ours, x = layer(queries).to(dtype), inputs().to(dtype)
     names = dict(PUBLISHED, **({} if queries else {"query_projection": "q_proj"}))

@@ -10,25 +10,18 @@ from torch import nn
 from attnbook import padding_mask, paper_parts
 from attnbook.mechanisms.layers.norms import BatchNorm, LayerNorm
 
-EXACT = {"rtol": 1e-10, "atol": 1e-10}
+from ..agreement import assert_same, drawn, randomised
 
 
-def pair(d=5, dtype=torch.float64):
-    g = torch.Generator().manual_seed(0)
-    ours, theirs = BatchNorm(d).to(dtype), nn.BatchNorm1d(d, dtype=dtype)
-    with torch.no_grad():
-        for a, b in ((ours.weight, theirs.weight), (ours.bias, theirs.bias)):
-            a.copy_(torch.randn(d, generator=g))
-            b.copy_(a)
+def pair():
+    ours = randomised(BatchNorm(5), std=1.0)
+    theirs = nn.BatchNorm1d(5, dtype=torch.float64)
+    theirs.load_state_dict(ours.state_dict(), strict=False)  # but for the count of batches
     return ours, theirs
 
 
 def batch(*shape, seed=1):
-    return (
-        3
-        + 2
-        * torch.randn(*shape, 5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    ).requires_grad_()
+    return (3 + 2 * drawn(*shape, 5, seed=seed)).requires_grad_()
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -40,18 +33,17 @@ def test_it_equals_batch_norm_1d_on_the_positions_that_count(masked):
     for seed in range(3):
         x = batch(3, 4, seed=seed)
         got, expected = ours(x, mask if masked else None)[mask], theirs(x[mask])
-        torch.testing.assert_close(got, expected, **EXACT)
+        assert_same(got, expected)
         ways = torch.linspace(-1, 2, got.numel(), dtype=torch.float64).view_as(got)
-        grads = [
+        grads = (
             torch.autograd.grad((y * ways).sum(), [x, m.weight, m.bias])
             for y, m in ((got, ours), (expected, theirs))
-        ]
-        for one, other in zip(*grads):
-            torch.testing.assert_close(one, other, **EXACT)
+        )
+        assert_same(*grads)
     for name in ("running_mean", "running_var"):
-        torch.testing.assert_close(getattr(ours, name), getattr(theirs, name), **EXACT)
+        assert_same(getattr(ours, name), getattr(theirs, name))
     x = batch(2, 4, seed=7)
-    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x.flatten(0, 1)).view_as(x), **EXACT)
+    assert_same(ours.eval()(x), theirs.eval()(x.flatten(0, 1)).view_as(x))
 
 
 def test_padding_moves_the_words_unless_it_is_masked():
@@ -59,7 +51,7 @@ def test_padding_moves_the_words_unless_it_is_masked():
     x, mask = batch(2, 4).detach(), padding_mask(torch.tensor([4, 2]), 4)
     other = torch.where(mask[..., None], x, torch.full_like(x, 50.0))
     assert not torch.allclose(ours(x)[mask], ours(other)[mask])
-    torch.testing.assert_close(ours(x, mask)[mask], ours(other, mask)[mask], **EXACT)
+    assert_same(ours(x, mask)[mask], ours(other, mask)[mask])
     broken = torch.where(mask[..., None], x, torch.full_like(x, float("nan")))
     assert (
         torch.isfinite(ours(broken, mask)[mask]).all() and torch.isfinite(ours.running_mean).all()
@@ -71,7 +63,7 @@ def test_a_row_depends_on_its_batch_in_training_and_not_in_evaluation():
     x = batch(3, 4).detach()
     assert not torch.allclose(ours(x)[:1], ours(x[:1]))
     ours.eval()
-    torch.testing.assert_close(ours(x)[:1], ours(x[:1]), **EXACT)
+    assert_same(ours(x)[:1], ours(x[:1]))
 
 
 def test_it_is_a_norm_for_a_block():
@@ -89,17 +81,15 @@ def test_a_whole_number_is_a_number():
     torch.testing.assert_close(LayerNorm(8, 0)(x), LayerNorm(8, 0.0)(x), atol=0, rtol=0)
 
 
+def _called(*shape, mask=None):
+    return lambda: BatchNorm(5)(torch.randn(*shape), mask)
+
+
 test_wrong_arguments_are_named = refusals(
-    ("x must have two", lambda: BatchNorm(5)(torch.randn(1, 5))),
-    (
-        "x must have two",
-        lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.zeros(2, 3, dtype=torch.bool)),
-    ),
-    ("x must have width", lambda: BatchNorm(5)(torch.randn(2, 3, 4))),
-    ("mask", lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 3))),
-    (
-        "mask must be broadcastable",
-        lambda: BatchNorm(5)(torch.randn(2, 3, 5), torch.ones(2, 4) > 0),
-    ),
+    ("x must have two", _called(1, 5)),
+    ("x must have two", _called(2, 3, 5, mask=torch.zeros(2, 3, dtype=torch.bool))),
+    ("x must have width", _called(2, 3, 4)),
+    ("mask", _called(2, 3, 5, mask=torch.ones(2, 3))),
+    ("mask must be broadcastable", _called(2, 3, 5, mask=torch.ones(2, 4) > 0)),
     ("momentum", lambda: BatchNorm(5, momentum=2.0)),
 )

@@ -10,13 +10,11 @@ from refusing import assert_refused
 from attnbook.mechanisms import ConditionalBatchNorm
 from attnbook.mechanisms.layers.conditional_norm import UnconditionalBatchNorm
 
+from ..agreement import randomised
+
 
 def made(channels=3, classes=4):
-    torch.manual_seed(0)
-    norm = ConditionalBatchNorm(channels, classes).double()
-    with torch.no_grad():
-        norm.gain.normal_(), norm.shift.normal_()
-    return norm
+    return randomised(ConditionalBatchNorm(channels, classes), std=1.0)
 
 
 def oracle(norm, x, labels, *, shift_label=0, per_class=False):
@@ -39,23 +37,9 @@ def test_value_equals_the_formula_and_not_that_of_another_class():
         assert (norm(x, labels) - oracle(norm, x, labels, **wrong)).abs().max() > 1e-2
 
 
-def test_gradients():
-    norm, labels = made(2, 3), torch.tensor([2, 0, 2])
-    x = torch.randn(3, 2, 2, 2).double().requires_grad_()
-
-    def run(x, gain, shift):
-        return torch.func.functional_call(norm, {"gain": gain, "shift": shift}, (x, labels))
-
-    assert torch.autograd.gradcheck(
-        run,
-        (
-            x,
-            norm.gain.detach().clone().requires_grad_(),
-            norm.shift.detach().clone().requires_grad_(),
-        ),
-    )
-    norm(x, labels).square().sum().backward()
-    # only classes that were there
+def test_gradients_reach_the_classes_that_were_there():
+    norm = made(2, 3)
+    norm(torch.randn(3, 2, 2, 2).double(), torch.tensor([2, 0, 2])).square().sum().backward()
     assert (norm.gain.grad[1] == 0).all() and (norm.shift.grad[[0, 2]] != 0).all()
 
 
@@ -72,24 +56,16 @@ def test_it_starts_as_plain_batch_norm_and_evaluates_with_running_means():
     torch.testing.assert_close(norm(x, labels)[1:2], norm(x[1:2], labels[1:2]))
 
 
-@pytest.mark.parametrize(
-    "labels, words",
-    [
-        (None, "labels must be given"),
-        (torch.tensor([0.0, 1.0]), "labels"),
-        (torch.tensor([0, 1, 2]), "labels must have"),
-        (torch.tensor([0, 4]), "labels"),
-        (torch.tensor([-1, 0]), "labels"),
-    ],
-)
-def test_errors_say_what_came(labels, words):
-    assert_refused(words, ConditionalBatchNorm(3, 4), torch.randn(2, 3, 2, 2), labels)
+@pytest.mark.parametrize("labels", [None, [0.0, 1.0], [0, 1, 2], [0, 4], [-1, 0]], ids=str)
+def test_errors_say_what_came(labels):
+    labels = None if labels is None else torch.tensor(labels)
+    assert_refused("labels", ConditionalBatchNorm(3, 4), torch.randn(2, 3, 2, 2), labels)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
 def test_labels_of_any_whole_type_are_labels(dtype):
     norm, x, labels = made(), torch.randn(5, 3, 4, 2).double(), torch.tensor([0, 3, 1, 1, 0])
-    torch.testing.assert_close(norm(x, labels.to(dtype)), norm(x, labels), atol=0, rtol=0)
+    assert torch.equal(norm(x, labels.to(dtype)), norm(x, labels))
 
 
 def test_half_precision_stays():

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from attnbook import FeedForward, GatedFeedForward, LayerNorm, RMSNorm
 from attnbook.mechanisms.layers.feed_forward import ACTIVATIONS, GATES
 
-EXACT = {"atol": 1e-10, "rtol": 0}
+from ..agreement import assert_same, drawn, randomised
 
 
 def erf_gelu(x):
@@ -42,15 +42,10 @@ GATE_OF = {
 
 
 def build(kind, *arguments, **options):
-    torch.manual_seed(0)
-    made = kind(*arguments, **options).double()
-    with torch.no_grad():
-        for p in made.parameters():
-            p.normal_()
-    return made
+    return randomised(kind(*arguments, **options), std=1.0)
 
 
-X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+X = drawn(2, 3, 4, seed=2)
 
 
 def apply(function, x):
@@ -66,7 +61,7 @@ def linear(layer, x):
 def test_every_activation_equals_its_formula(name):
     made = build(FeedForward, 4, 7, name)
     expected = linear(made.output, apply(SCALAR[name], linear(made.hidden, X.numpy())))
-    torch.testing.assert_close(made(X), torch.tensor(expected), **EXACT)
+    assert_same(made(X), torch.tensor(expected))
 
 
 @pytest.mark.parametrize("name", GATES)
@@ -75,50 +70,17 @@ def test_every_gate_equals_its_formula(name):
     gated = apply(GATE_OF[name], linear(made.gate_projection, X.numpy())) * linear(
         made.value_projection, X.numpy()
     )
-    torch.testing.assert_close(made(X), torch.tensor(linear(made.output, gated)), **EXACT)
-
-
-def test_glu_is_pytorch_s():
-    made = build(GatedFeedForward, 4, 7, "glu")
-    # PyTorch gates with the second half
-    both = torch.cat([made.value_projection(X), made.gate_projection(X)], -1)
-    torch.testing.assert_close(made(X), made.output(F.glu(both)), **EXACT)
-
-
-def test_feed_forward_is_two_linear_layers_in_value_and_gradient():
-    made = build(FeedForward, 4, 7)
-    theirs = nn.Sequential(nn.Linear(4, 7), nn.ReLU(), nn.Linear(7, 4)).double()
-    theirs.load_state_dict(dict(zip(theirs.state_dict(), made.state_dict().values())))
-    torch.testing.assert_close(made(X), theirs(X), **EXACT)
-    for a, b in zip(
-        torch.autograd.grad(made(X).square().sum(), made.parameters()),
-        torch.autograd.grad(theirs(X).square().sum(), theirs.parameters()),
-    ):
-        torch.testing.assert_close(a, b, **EXACT)
+    assert_same(made(X), torch.tensor(linear(made.output, gated)))
 
 
 def test_a_function_can_be_the_activation_and_two_thirds_keep_the_parameters():
     made = build(FeedForward, 4, 7, torch.tanh)
-    torch.testing.assert_close(made(X), made.output(made.hidden(X).tanh()), **EXACT)
+    assert_same(made(X), made.output(made.hidden(X).tanh()))
 
     def count(m):
         return sum(p.numel() for name, p in m.named_parameters() if "weight" in name)
 
     assert count(FeedForward(8, 96)) == count(GatedFeedForward(8, 64))
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(1, 6), st.integers(0, 99))
-def test_positions_do_not_know_of_each_other(n, seed):
-    torch.manual_seed(seed)
-    x = torch.randn(2, n, 4).double()
-    for module in (
-        build(FeedForward, 4, 7),
-        build(GatedFeedForward, 4, 7),
-        build(LayerNorm, 4),
-        build(RMSNorm, 4),
-    ):
-        torch.testing.assert_close(module(x)[1, n - 1], module(x[1, n - 1 :])[0], **EXACT)
 
 
 WRONG_FEED_FORWARD = {
@@ -128,57 +90,44 @@ WRONG_FEED_FORWARD = {
     "relu for gelu": lambda m, x: m.output(m.hidden(x).relu()),
     "gelu by tanh": lambda m, x: m.output(F.gelu(m.hidden(x), approximate="tanh")),
 }
-WRONG_GATED = {
-    "gate and value exchanged": lambda m, x: m.output(
-        m.gate(m.value_projection(x)) * m.gate_projection(x)
-    ),
-    "a sum for the product": lambda m, x: m.output(
-        m.gate(m.gate_projection(x)) + m.value_projection(x)
-    ),
-    "sigmoid for swish": lambda m, x: m.output(
-        m.gate_projection(x).sigmoid() * m.value_projection(x)
-    ),
-    "both gated": lambda m, x: m.output(
-        m.gate(m.gate_projection(x)) * m.gate(m.value_projection(x))
-    ),
+WRONG_GATED = {  # of the module m, what comes of its gate g and of its value v
+    "gate and value exchanged": lambda m, g, v: m.gate(v) * g,
+    "a sum for the product": lambda m, g, v: m.gate(g) + v,
+    "sigmoid for swish": lambda m, g, v: g.sigmoid() * v,
+    "both gated": lambda m, g, v: m.gate(g) * m.gate(v),
 }
 
 
 @pytest.mark.parametrize("mistake", [*WRONG_FEED_FORWARD, *WRONG_GATED])
 def test_known_wrong_sublayers_are_told_apart(mistake):
     if mistake in WRONG_GATED:
-        made, wrong = build(GatedFeedForward, 4, 7, "swiglu"), WRONG_GATED[mistake]
+        made = build(GatedFeedForward, 4, 7, "swiglu")
+        parts = made.gate_projection(X), made.value_projection(X)
+        wrong = made.output(WRONG_GATED[mistake](made, *parts))
     else:
-        made, wrong = build(FeedForward, 4, 7, "gelu"), WRONG_FEED_FORWARD[mistake]
-    assert (made(X) - wrong(made, X)).abs().max() > 1e-4
-
-
-def norm_by_hand(x, gain, shift, eps):
-    out = np.zeros_like(x)
-    for i in np.ndindex(x.shape[:-1]):
-        mean = sum(x[i]) / len(x[i])
-        variance = sum((v - mean) ** 2 for v in x[i]) / len(x[i])
-        out[i] = [(v - mean) / math.sqrt(variance + eps) for v in x[i]]
-    return out * gain + shift
-
-
-def rms_by_hand(x, gain, eps):
-    out = np.zeros_like(x)
-    for i in np.ndindex(x.shape[:-1]):
-        out[i] = [v / math.sqrt(sum(u * u for u in x[i]) / len(x[i]) + eps) for v in x[i]]
-    return out * gain
+        made = build(FeedForward, 4, 7, "gelu")
+        wrong = WRONG_FEED_FORWARD[mistake](made, X)
+    assert (made(X) - wrong).abs().max() > 1e-4
 
 
 EPS = 0.1  # large, so that its place is seen
 
 
-def test_norms_equal_their_formulas():
-    layer, rms = build(LayerNorm, 4, eps=EPS), build(RMSNorm, 4, eps=EPS)
-    g, b = layer.weight.detach().numpy(), layer.bias.detach().numpy()
-    torch.testing.assert_close(layer(X), torch.tensor(norm_by_hand(X.numpy(), g, b, EPS)), **EXACT)
-    torch.testing.assert_close(
-        rms(X), torch.tensor(rms_by_hand(X.numpy(), rms.weight.detach().numpy(), EPS)), **EXACT
-    )
+def by_hand(x, made, centred):
+    """Layer norm or, not centred and without a shift, RMS norm."""
+    out = np.zeros_like(x)
+    for i in np.ndindex(x.shape[:-1]):
+        mean = sum(x[i]) / len(x[i]) if centred else 0.0
+        variance = sum((v - mean) ** 2 for v in x[i]) / len(x[i])
+        out[i] = [(v - mean) / math.sqrt(variance + EPS) for v in x[i]]
+    out = out * made.weight.detach().numpy()
+    return out + made.bias.detach().numpy() if centred else out
+
+
+@pytest.mark.parametrize("kind", [LayerNorm, RMSNorm])
+def test_norms_equal_their_formulas(kind):
+    made = build(kind, 4, eps=EPS)
+    assert_same(made(X), torch.tensor(by_hand(X.numpy(), made, kind is LayerNorm)))
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(LayerNorm, nn.LayerNorm), (RMSNorm, nn.RMSNorm)])
@@ -190,16 +139,9 @@ def test_norms_equal_pytorch_s_in_value_and_gradient(ours, theirs):
     for module in (made, other):
         x = X.clone().requires_grad_()
         out = module(x)
-        results.append(
-            [
-                out,
-                *torch.autograd.grad(
-                    (out * torch.linspace(-1, 1, 24).view_as(out)).sum(), [x, *module.parameters()]
-                ),
-            ]
-        )
-    for a, b in zip(*results):
-        torch.testing.assert_close(a, b, **EXACT)
+        loss = (out * torch.linspace(-1, 1, 24).view_as(out)).sum()
+        results.append((out, *torch.autograd.grad(loss, [x, *module.parameters()])))
+    assert_same(*results)
 
 
 @settings(max_examples=30, deadline=None)
@@ -209,26 +151,24 @@ def test_what_the_norms_forget(d, scale, shift, seed):
     x = torch.randn(3, d).double()
     layer, rms = LayerNorm(d, eps=0.0).double(), RMSNorm(d, eps=0.0).double()
     torch.testing.assert_close(layer(scale * x + shift), layer(x), atol=1e-6, rtol=1e-6)
-    torch.testing.assert_close(rms(scale * x), rms(x), **EXACT)
-    torch.testing.assert_close(layer(x).square().mean(-1), torch.ones(3).double(), **EXACT)
-    torch.testing.assert_close(layer(x).mean(-1), torch.zeros(3).double(), **EXACT)
+    assert_same(rms(scale * x), rms(x))
+    assert_same(layer(x).square().mean(-1), torch.ones(3).double())
+    assert_same(layer(x).mean(-1), torch.zeros(3).double())
     torch.testing.assert_close(rms(x - x.mean(-1, keepdim=True)), layer(x), atol=1e-8, rtol=0)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: FeedForward(4, 7),
-        lambda: GatedFeedForward(4, 7),
-        lambda: LayerNorm(4),
-        lambda: RMSNorm(4),
-    ],
-    ids=["plain", "gated", "layer norm", "rms norm"],
-)
-def test_one_position_alone_is_taken_as_it_is(make):
-    torch.manual_seed(0)
-    made, x = make().double(), torch.randn(3, 4).double()
-    torch.testing.assert_close(made(x[1]), made(x)[1], **EXACT)
+MAKE = {
+    "plain": lambda: build(FeedForward, 4, 7),
+    "gated": lambda: build(GatedFeedForward, 4, 7),
+    "layer norm": lambda: build(LayerNorm, 4),
+    "rms norm": lambda: build(RMSNorm, 4),
+}
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_one_position_alone_is_taken_as_it_is_and_knows_of_no_other(name):
+    made, x = MAKE[name](), X[0]
+    assert_same(made(x[1]), made(X)[0, 1])
     for wrong, words in (
         (x[0, :3], "^x must"),
         (x[0, 0], r"x must have at least one dimension .*, got shape \(\)"),
@@ -239,30 +179,27 @@ def test_one_position_alone_is_taken_as_it_is(make):
             made(wrong)
 
 
+def scaled(dims=-1, correction=0, mean=True):
+    """Divided by the root of the variance plus ε, over these dimensions."""
+    return lambda x: (
+        (x - mean * x.mean(dims, keepdim=True))
+        / (x.var(dims, keepdim=True, correction=correction) + EPS).sqrt()
+    )
+
+
+def centred(x):
+    return x - x.mean(-1, keepdim=True)
+
+
 WRONG_NORMS = {
-    "unbiased variance": lambda x: (
-        (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + EPS).sqrt()
-    ),
-    "eps outside the root": lambda x: (
-        (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True, correction=0) + EPS)
-    ),
-    "Bessel and eps outside": lambda x: (
-        (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + EPS)
-    ),
-    "variance for deviation": lambda x: (
-        (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + EPS)
-    ),
-    "over the positions": lambda x: (
-        (x - x.mean(-2, keepdim=True)) / (x.var(-2, keepdim=True, correction=0) + EPS).sqrt()
-    ),
-    "over the batch": lambda x: (
-        (x - x.mean(0, keepdim=True)) / (x.var(0, keepdim=True, correction=0) + EPS).sqrt()
-    ),
-    "over positions and features": lambda x: (
-        (x - x.mean((-1, -2), keepdim=True))
-        / (x.var((-1, -2), keepdim=True, correction=0) + EPS).sqrt()
-    ),
-    "no mean taken off": lambda x: x / (x.var(-1, keepdim=True, correction=0) + EPS).sqrt(),
+    "unbiased variance": scaled(correction=1),
+    "eps outside the root": lambda x: centred(x) / (x.std(-1, keepdim=True, correction=0) + EPS),
+    "Bessel and eps outside": lambda x: centred(x) / (x.std(-1, keepdim=True) + EPS),
+    "variance for deviation": lambda x: centred(x) / (x.var(-1, keepdim=True, correction=0) + EPS),
+    "over the positions": scaled(-2),
+    "over the batch": scaled(0),
+    "over positions and features": scaled((-1, -2)),
+    "no mean taken off": scaled(mean=False),
     "sum of squares for their mean": lambda x: x / (x.square().sum(-1, keepdim=True) + EPS).sqrt(),
 }
 

@@ -47,17 +47,12 @@ def test_every_weight_has_norm_1_attention_too():
     assert list(result.values()) == pytest.approx([1.0] * 7, abs=2e-3)
     made.eval()
     for name, layer in (("0", made[0]), ("1.key", made[1].key), ("2", made[2]), ("4", made[4])):
-        weight, outputs = raw[f"{name}.weight"], int(name == "2")
-        torch.testing.assert_close(
-            layer.weight, (weight / sigma(weight, outputs)).float(), atol=2e-3, rtol=2e-3
-        )
+        raw_weight, outputs = raw[f"{name}.weight"], int(name == "2")
+        expected = (raw_weight / sigma(raw_weight, outputs)).float()
+        torch.testing.assert_close(layer.weight, expected, atol=2e-3, rtol=2e-3)
         assert result[name] == pytest.approx(sigma(layer.weight, outputs), rel=1e-5)
-        np.testing.assert_array_equal(
-            weight_matrix(layer).detach().numpy(),
-            np.moveaxis(layer.weight.detach().numpy(), outputs, 0).reshape(
-                weight.shape[outputs], -1
-            ),
-        )
+        rows = layer.weight.movedim(outputs, 0).flatten(1)
+        assert torch.equal(weight_matrix(layer), rows)
 
 
 def test_a_transposed_convolution_keeps_its_outputs_in_dimension_1():
@@ -119,12 +114,9 @@ def test_gradients_pass_through_the_norm():
     (grad,) = torch.autograd.grad(layer(x), raw, down)
     u, s, vh = torch.linalg.svd(raw.detach())
     g = down.T @ x
-    torch.testing.assert_close(
-        grad,
-        (g - (g * raw.detach() / s[0]).sum() * torch.outer(u[:, 0], vh[0])) / s[0],
-        atol=1e-8,
-        rtol=1e-6,
-    )
+    inner = (g * raw.detach() / s[0]).sum()
+    expected = (g - inner * torch.outer(u[:, 0], vh[0])) / s[0]
+    torch.testing.assert_close(grad, expected, atol=1e-8, rtol=1e-6)
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -13,15 +13,20 @@ from refusing import assert_refused, refusals
 import attnbook
 from attnbook.mechanisms.memory import addressing as A
 
-EXACT = {"atol": 1e-10, "rtol": 0}
+from ..agreement import assert_same, drawn
+
 B, H, N, M, R = 2, 3, 7, 4, 2
 
 
-def problem(seed=0, dtype=torch.float64):
+NUMBERS = ("key", "strength", "gate", "kernel", "gamma")
+ARGUMENTS = ("memory", "previous", *NUMBERS)
+
+
+def problem(seed=0):
     g = torch.Generator().manual_seed(seed)
 
     def normal(*shape):
-        return torch.randn(shape, generator=g, dtype=torch.float64).to(dtype)
+        return torch.randn(shape, generator=g, dtype=torch.float64)
 
     return dict(
         memory=normal(B, N, M),
@@ -38,84 +43,61 @@ def problem(seed=0, dtype=torch.float64):
 
 def expected_weights(p, wrong=None):
     out = np.zeros((B, H, N))
-    for b in range(B):
-        for h in range(H):
-            numbers = {
-                name: p[name][b, h].numpy()
-                for name in ("key", "strength", "gate", "kernel", "gamma")
-            }
-            out[b, h] = oracle.address(
-                p["memory"][b].numpy(), p["previous"][b, h].numpy(), numbers, wrong
-            )
+    for b, h in np.ndindex(B, H):
+        numbers = {name: p[name][b, h].numpy() for name in NUMBERS}
+        memory, previous = p["memory"][b].numpy(), p["previous"][b, h].numpy()
+        out[b, h] = oracle.address(memory, previous, numbers, wrong)
     return torch.from_numpy(out)
 
 
 def addressed(p):
-    return A.address(
-        *(p[name] for name in ("memory", "previous", "key", "strength", "gate", "kernel", "gamma"))
-    )
+    return A.address(*(p[name] for name in ARGUMENTS))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_all_four_stages_equal_the_formulas(seed):
     p = problem(seed)
     result = addressed(p)
-    for b in range(B):
-        for h in range(H):
-            content = oracle.content(
-                p["key"][b, h].numpy(), float(p["strength"][b, h]), p["memory"][b].numpy()
-            )
-            gated = oracle.interpolate(content, p["previous"][b, h].numpy(), float(p["gate"][b, h]))
-            shifted = oracle.shift(gated, p["kernel"][b, h].numpy())
-            sharp = oracle.sharpen(shifted, float(p["gamma"][b, h]))
-            for mine, theirs in zip(result, (content, gated, shifted, sharp)):
-                np.testing.assert_allclose(mine[b, h].numpy(), theirs, atol=1e-10, rtol=0)
+    for b, h in np.ndindex(B, H):
+        key, strength, gate, kernel, gamma = (p[name][b, h].numpy() for name in NUMBERS)
+        content = oracle.content(key, float(strength), p["memory"][b].numpy())
+        gated = oracle.interpolate(content, p["previous"][b, h].numpy(), float(gate))
+        shifted = oracle.shift(gated, kernel)
+        sharp = oracle.sharpen(shifted, float(gamma))
+        for mine, theirs in zip(result, (content, gated, shifted, sharp)):
+            np.testing.assert_allclose(mine[b, h].numpy(), theirs, atol=1e-10, rtol=0)
     assert attnbook.address is A.address
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "shift in the wrong direction",
-        "shift that does not go round",
-        "sharpening before shifting",
-        "interpolation swapped",
-        "sharpening without normalisation",
-    ],
-)
+WRONG = ["shift in the wrong direction", "shift that does not go round", "interpolation swapped"]
+WRONG += ["sharpening before shifting", "sharpening without normalisation"]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_order_or_direction_is_told_apart(wrong):
     p = problem()
     assert (addressed(p).weights - expected_weights(p)).abs().max() < 1e-10
     assert (addressed(p).weights - expected_weights(p, wrong)).abs().max() > 1e-2
 
 
-WRONG_CONTENT = {
-    "softmax over the heads": lambda p, cosine: (p["strength"][..., None] * cosine).softmax(1),
-    "softmax over the batch": lambda p, cosine: (p["strength"][..., None] * cosine).softmax(0),
-    "dot product, not cosine": lambda p, cosine: (
-        p["strength"][..., None] * (p["key"] @ p["memory"].mT)
-    ).softmax(-1),
-    "the strength after the softmax": lambda p, cosine: (
-        p["strength"][..., None] * cosine.softmax(-1)
-    ),
-    "no strength": lambda p, cosine: cosine.softmax(-1),
+WRONG_CONTENT = {  # of the strength β, the cosine c and the product p
+    "softmax over the heads": lambda β, c, p: (β * c).softmax(1),
+    "softmax over the batch": lambda β, c, p: (β * c).softmax(0),
+    "dot product, not cosine": lambda β, c, p: (β * p).softmax(-1),
+    "the strength after the softmax": lambda β, c, p: β * c.softmax(-1),
+    "no strength": lambda β, c, p: c.softmax(-1),
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG_CONTENT)
 def test_wrong_content_weights_are_told_apart(wrong):
     p = problem()
-    cosine = torch.nn.functional.cosine_similarity(
-        p["key"][:, :, None], p["memory"][:, None], dim=-1
-    )
-    torch.testing.assert_close(
-        A.cosine_similarity(p["key"], p["memory"]), cosine, atol=1e-7, rtol=0
-    )
-    result = A.content_weights(p["key"], p["strength"], p["memory"])
-    torch.testing.assert_close(
-        result, (p["strength"][..., None] * cosine).softmax(-1), atol=1e-7, rtol=0
-    )
-    assert (result - WRONG_CONTENT[wrong](p, cosine)).abs().max() > 1e-2
+    key, memory, strength = p["key"], p["memory"], p["strength"][..., None]
+    cosine = torch.nn.functional.cosine_similarity(key[:, :, None], memory[:, None], dim=-1)
+    torch.testing.assert_close(A.cosine_similarity(key, memory), cosine, atol=1e-7, rtol=0)
+    result = A.content_weights(key, p["strength"], memory)
+    torch.testing.assert_close(result, (strength * cosine).softmax(-1), atol=1e-7, rtol=0)
+    assert (result - WRONG_CONTENT[wrong](strength, cosine, key @ memory.mT)).abs().max() > 1e-2
 
 
 def test_reading_and_writing_equal_the_formulas_and_erase_after_add_does_not():
@@ -124,19 +106,14 @@ def test_reading_and_writing_equal_the_formulas_and_erase_after_add_does_not():
     written = A.write(p["memory"], p["previous"], p["erase"], p["add"])
     for b in range(B):
         memory = p["memory"][b].numpy()
-        heads = [
-            (p["previous"][b, h].numpy(), p["erase"][b, h].numpy(), p["add"][b, h].numpy())
-            for h in range(H)
-        ]
-        np.testing.assert_allclose(
-            reads[b].numpy(), np.stack([oracle.read(memory, w) for w, _, _ in heads]), atol=1e-10
-        )
-        np.testing.assert_allclose(written[b].numpy(), oracle.write(memory, heads), atol=1e-10)
-        assert (
-            np.abs(written[b].numpy() - oracle.write(memory, heads, "erase after add")).max() > 1e-2
-        )
+        heads = [[p[k][b, h].numpy() for k in ("previous", "erase", "add")] for h in range(H)]
+        right = np.stack([oracle.read(memory, w) for w, _, _ in heads])
+        np.testing.assert_allclose(reads[b].numpy(), right, atol=1e-10)
+        mine, late = written[b].numpy(), oracle.write(memory, heads, "erase after add")
+        np.testing.assert_allclose(mine, oracle.write(memory, heads), atol=1e-10)
+        assert np.abs(mine - late).max() > 1e-2
     turned = A.write(p["memory"], *(p[name].flip(1) for name in ("previous", "erase", "add")))
-    torch.testing.assert_close(written, turned, **EXACT)
+    assert_same(written, turned)
 
 
 def test_a_positive_shift_moves_to_higher_slots_and_around_the_end():
@@ -146,17 +123,16 @@ def test_a_positive_shift_moves_to_higher_slots_and_around_the_end():
         kernel[..., k + 1] = 1
         moved = A.shift(here, kernel)
         assert moved.argmax(-1)[0].tolist() == [(h + k) % 5 for h in range(5)]
-    assert A.shift(here, torch.ones(1, 5, 5, dtype=torch.float64) / 5).allclose(
-        torch.full((1, 5, 5), 0.2, dtype=torch.float64)
-    )
+    evenly = torch.full((1, 5, 5), 0.2, dtype=torch.float64)
+    assert_same(A.shift(here, evenly), evenly)
 
 
 def test_a_kernel_of_one_shift_moves_nothing():
     p = problem()
     alone = torch.ones(B, H, 1, dtype=torch.float64)
-    torch.testing.assert_close(A.shift(p["previous"], alone), p["previous"], **EXACT)
+    assert_same(A.shift(p["previous"], alone), p["previous"])
     result = addressed({**p, "kernel": alone})
-    torch.testing.assert_close(result.shifted, result.gated, **EXACT)
+    assert_same(result.shifted, result.gated)
 
 
 def test_a_scalar_shift_is_the_paper_s_example():
@@ -164,22 +140,9 @@ def test_a_scalar_shift_is_the_paper_s_example():
     assert kernel[8 + 6].item() == pytest.approx(0.3) and kernel[8 + 7].item() == pytest.approx(0.7)
     assert kernel.count_nonzero() == 2
     for x in (-2.0, -1.25, 0.0, 0.5, 1.999, 2.0):
-        np.testing.assert_allclose(
-            A.uniform_shift(torch.tensor(x, dtype=torch.float64), 2).numpy(),
-            oracle.uniform_shift(x, 2),
-            atol=1e-12,
-        )
+        found = A.uniform_shift(torch.tensor(x, dtype=torch.float64), 2)
+        np.testing.assert_allclose(found.numpy(), oracle.uniform_shift(x, 2), atol=1e-12)
     assert A.uniform_shift(torch.tensor([9.0, -9.0]), 2).argmax(-1).tolist() == [4, 0]
-
-
-def test_the_moved_mean_is_the_shift():
-    """Away from the ends the centre of the weights moves by exactly the mean of the kernel."""
-    weights = torch.zeros(1, 1, 21, dtype=torch.float64)
-    weights[..., 8:13] = torch.tensor([0.1, 0.2, 0.4, 0.2, 0.1], dtype=torch.float64)
-    place = torch.arange(21, dtype=torch.float64)
-    for x in (-1.7, 0.3, 2.0):
-        moved = A.shift(weights, A.uniform_shift(torch.tensor([[x]], dtype=torch.float64), 3))
-        assert (moved * place).sum().item() - (weights * place).sum().item() == pytest.approx(x)
 
 
 @settings(max_examples=60, deadline=None)
@@ -187,18 +150,14 @@ def test_the_moved_mean_is_the_shift():
     seed=st.integers(0, 10_000), slots=st.integers(5, 12), by=st.integers(-2, 2), x=st.floats(-2, 2)
 )
 def test_a_shift_back_undoes_a_whole_shift(seed, slots, by, x):
-    weights = torch.randn(
-        2, 1, slots, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    ).softmax(-1)
+    weights = drawn(2, 1, slots, seed=seed).softmax(-1)
 
     def moved(w, k):
         return A.shift(w, A.uniform_shift(torch.full((2, 1), float(k), dtype=torch.float64), 2))
 
-    torch.testing.assert_close(moved(moved(weights, by), -by), weights, **EXACT)
-    torch.testing.assert_close(moved(weights, by), weights.roll(by, -1), **EXACT)
-    torch.testing.assert_close(
-        moved(weights, x).sum(-1), torch.ones(2, 1, dtype=torch.float64), **EXACT
-    )
+    assert_same(moved(moved(weights, by), -by), weights)
+    assert_same(moved(weights, by), weights.roll(by, -1))
+    assert_same(moved(weights, x).sum(-1), torch.ones(2, 1, dtype=torch.float64))
 
 
 @settings(max_examples=60, deadline=None)
@@ -207,11 +166,8 @@ def test_shuffled_slots_have_shuffled_content_weights(seed):
     p = problem(seed)
     order = torch.randperm(N, generator=torch.Generator().manual_seed(seed))
     weights = A.content_weights(p["key"], p["strength"], p["memory"])
-    torch.testing.assert_close(
-        A.content_weights(p["key"], p["strength"], p["memory"][:, order]),
-        weights[..., order],
-        **EXACT,
-    )
+    shuffled = A.content_weights(p["key"], p["strength"], p["memory"][:, order])
+    assert_same(shuffled, weights[..., order])
     # a cosine knows no lengths
     longer = A.content_weights(3 * p["key"], p["strength"], 5 * p["memory"])
     torch.testing.assert_close(longer, weights, atol=1e-6, rtol=0)
@@ -266,9 +222,8 @@ def test_zeros_have_a_finite_gradient_and_the_plain_cosine_has_not():
 
     assert slope(A.cosine_similarity(key, zero)) <= 1 / A.SHORTEST**0.5
     assert slope(A.cosine_similarity(zero, key)) <= 1 / A.SHORTEST**0.5
-    assert not slope(
-        (key * zero).sum(-1) / ((key * key).sum(-1) * (zero * zero).sum(-1)).sqrt()
-    ).isfinite()
+    plain = (key * zero).sum(-1) / ((key * key).sum(-1) * (zero * zero).sum(-1)).sqrt()
+    assert not slope(plain).isfinite()
     assert slope(torch.nn.functional.cosine_similarity(key, zero, dim=-1, eps=1e-8)) > 1e7
 
 
@@ -293,9 +248,7 @@ def test_sharpening_keeps_the_order_and_never_blurs(seed, gamma):
     sharp = A.sharpen(weights, torch.full((B, H), gamma, dtype=torch.float64))
     assert torch.equal(sharp.argsort(-1), weights.argsort(-1))
     assert (sharp.max(-1).values >= weights.max(-1).values - 1e-12).all()
-    torch.testing.assert_close(
-        A.sharpen(weights, torch.ones(B, H, dtype=torch.float64)), weights, **EXACT
-    )
+    assert_same(A.sharpen(weights, torch.ones(B, H, dtype=torch.float64)), weights)
 
 
 @pytest.mark.parametrize(
@@ -325,29 +278,21 @@ def test_leading_dimensions_are_free_and_may_be_none():
     deep = addressed({name: part.view(1, B, 1, *part.shape[1:]) for name, part in p.items()})
     flat = addressed({name: part[0] for name, part in p.items()})
     for mine, more, less in zip(result, deep, flat):
-        torch.testing.assert_close(more.view_as(mine), mine, **EXACT)
-        torch.testing.assert_close(less, mine[0], **EXACT)
-    written = A.write(
-        *(
-            p[name].view(1, B, 1, *p[name].shape[1:])
-            for name in ("memory", "previous", "erase", "add")
-        )
-    )
-    torch.testing.assert_close(
-        written[0, :, 0], A.write(p["memory"], p["previous"], p["erase"], p["add"]), **EXACT
-    )
-    torch.testing.assert_close(
-        A.read(p["memory"][0], p["previous"][0]), A.read(p["memory"], p["previous"])[0], **EXACT
-    )
+        assert_same(more.view_as(mine), mine)
+        assert_same(less, mine[0])
+    parts = [p[name] for name in ("memory", "previous", "erase", "add")]
+    written = A.write(*(part.view(1, B, 1, *part.shape[1:]) for part in parts))
+    assert_same(written[0, :, 0], A.write(*parts))
+    read = A.read(p["memory"][0], p["previous"][0])
+    assert_same(read, A.read(p["memory"], p["previous"])[0])
 
 
 @pytest.mark.gpu
 def test_a_gpu_gives_what_the_cpu_gives():
     p = problem()
-    for mine, theirs in zip(
-        addressed({name: part.cuda() for name, part in p.items()}), addressed(p)
-    ):
-        torch.testing.assert_close(mine.cpu(), theirs, **EXACT)
+    found = addressed({name: part.cuda() for name, part in p.items()})
+    for mine, theirs in zip(found, addressed(p)):
+        assert_same(mine.cpu(), theirs)
 
 
 P = problem()

@@ -6,7 +6,7 @@ from attnbook import linear_attention
 from attnbook.kernels.memory_step import HeadParameters, memory_step
 from attnbook.mechanisms.memory.addressing import write
 
-from ..agreement import EXACT
+from ..agreement import assert_same
 
 
 def test_a_head_at_one_slot_with_erase_β_and_add_βv_is_the_delta_rule():
@@ -31,8 +31,8 @@ def test_a_head_at_one_slot_with_erase_β_and_add_βv_is_the_delta_rule():
         )
         address = torch.stack([query[:, t], key[:, t]], 1)
         memory, found, _ = memory_step(memory, address, heads)
-        torch.testing.assert_close(found, context[:, t, None], **EXACT)
-    torch.testing.assert_close(state, memory, **EXACT)
+        assert_same(found, context[:, t, None])
+    assert_same(state, memory)
 
 
 def test_for_any_key_of_length_1_it_is_a_write_that_adds_what_the_read_missed():
@@ -46,11 +46,9 @@ def test_for_any_key_of_length_1_it_is_a_write_that_adds_what_the_read_missed():
     beta = torch.full((1, 1), 0.6, dtype=torch.float64)
     state = linear_attention(key, key, value, strength=beta, state=memory).state
     missed = value - key @ memory
-    torch.testing.assert_close(
-        state, write(memory, key, torch.zeros_like(value), 0.6 * missed), **EXACT
-    )
+    assert_same(state, write(memory, key, torch.zeros_like(value), 0.6 * missed))
     erased = write(memory, key, torch.full_like(value, 0.6), 0.6 * value)
     assert (state - erased).abs().max() > 1e-2
     # read again with the whole strength, the memory gives the value
     state = linear_attention(key, key, value, strength=torch.ones_like(beta), state=memory).state
-    torch.testing.assert_close(key @ state, value, **EXACT)
+    assert_same(key @ state, value)

@@ -7,7 +7,7 @@ from refusing import refusals
 
 from attnbook import LINEAR_ATTENTIONS, LinearAttention, Mamba2Mixer, ShortConvolution, causal_mask
 
-from ..agreement import EXACT, randomised
+from ..agreement import assert_same, drawn, randomised
 from .oracle import recurrence
 
 B, N, D, H, DV = 2, 7, 12, 3, 5
@@ -15,15 +15,13 @@ NAMES = [*LINEAR_ATTENTIONS, "mamba2"]
 
 
 def layer(name):
-    torch.manual_seed(0)
     if name == "mamba2":
         return randomised(Mamba2Mixer(D, d_state=5, d_head=4, num_groups=2, kernel_size=3))
     return randomised(LinearAttention(D, H, d_head_value=DV, **LINEAR_ATTENTIONS[name]))
 
 
 def draw(n=N, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(B, n, D, generator=g, dtype=torch.float64)
+    return drawn(B, n, D, seed=seed)
 
 
 def sigmoid(x):
@@ -109,7 +107,7 @@ def test_a_layer_equals_its_formulas(name):
     p = {key: value.detach().numpy() for key, value in made.named_parameters()}
     run = mamba_oracle if name == "mamba2" else lambda p, x: attention_oracle(name, p, x)
     right = torch.from_numpy(np.stack([run(p, row.numpy()) for row in x]))
-    torch.testing.assert_close(made(x).context, right, **EXACT)
+    assert_same(made(x).context, right)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -122,14 +120,14 @@ def test_parts_and_single_steps_with_the_state_give_the_whole(name):
         context, state = made(x[:, at : at + m], mask=causal_mask(m, at + m), state=state)
         contexts.append(context)
         at += m
-    torch.testing.assert_close(torch.cat(contexts, 1), whole.context, **EXACT)
-    torch.testing.assert_close(state, whole.state, **EXACT)
+    assert_same(torch.cat(contexts, 1), whole.context)
+    assert_same(state, whole.state)
 
 
 def test_of_a_mask_over_more_positions_the_last_are_those_of_x():
     made, x = layer("linear"), draw(3)
     hidden = torch.arange(8) >= 2  # in the cache, before these three
-    torch.testing.assert_close(made(x, mask=hidden.view(1, 1, 8)), made(x), **EXACT)
+    assert_same(made(x, mask=hidden.view(1, 1, 8)), made(x))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -141,9 +139,9 @@ def test_padding_before_or_behind_changes_nothing_and_gets_zeros(name):
     for parts, there in (((nothing, x), torch.arange(6) >= 2), ((x, nothing), torch.arange(6) < 4)):
         padded = torch.cat(parts, 1).requires_grad_()
         context, state = made(padded, mask=there.expand(B, 1, 6))
-        torch.testing.assert_close(context[:, there], whole.context, **EXACT)
+        assert_same(context[:, there], whole.context)
         assert (context[:, ~there] == 0).all()
-        torch.testing.assert_close(made(more, state=state).context, after, **EXACT)
+        assert_same(made(more, state=state).context, after)
         slopes = torch.autograd.grad(context.sum(), [padded, *made.parameters()], allow_unused=True)
         assert all(s is None or bool(s.isfinite().all()) for s in slopes)
         assert (slopes[0][:, ~there] == 0).all()
@@ -156,7 +154,7 @@ def test_texts_of_different_lengths_in_a_batch_are_as_each_alone():
     _, state = made(x, mask=there & causal_mask(5))
     for row, length in enumerate(lengths.tolist()):
         alone = made(x[row : row + 1, :length]).state
-        torch.testing.assert_close(tuple(t[row : row + 1] for t in state), tuple(alone), **EXACT)
+        assert_same(tuple(t[row : row + 1] for t in state), tuple(alone))
 
 
 def test_a_later_position_has_no_influence_whatever_the_mask_allows():
@@ -202,16 +200,8 @@ def test_the_mixer_equals_the_published_class():
     transformers = pytest.importorskip("transformers", reason="the extra of published classes")
     from transformers.models.mamba2 import modeling_mamba2
 
-    config = transformers.Mamba2Config(
-        hidden_size=16,
-        num_heads=8,
-        head_dim=4,
-        state_size=6,
-        n_groups=2,
-        expand=2,
-        chunk_size=4,
-        num_hidden_layers=1,
-    )
+    sizes = dict(hidden_size=16, num_heads=8, head_dim=4, state_size=6, n_groups=2, expand=2)
+    config = transformers.Mamba2Config(**sizes, chunk_size=4, num_hidden_layers=1)
     torch.manual_seed(0)
     theirs = modeling_mamba2.Mamba2Mixer(config, 0).eval()
     with torch.no_grad():

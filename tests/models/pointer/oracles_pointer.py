@@ -4,6 +4,8 @@ loops over rows, steps, positions.
 
 import numpy as np
 
+from ..oracles import lstm_step, numbers_of
+
 WRONG = [
     "repeated indices",
     "mask after the softmax",
@@ -22,27 +24,11 @@ WRONG = [
 ]
 
 
-def _sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def _lstm(numbers, name, x, h, c):
-    gates = (
-        numbers[f"{name}.weight_ih_l0"] @ x
-        + numbers[f"{name}.bias_ih_l0"]
-        + numbers[f"{name}.weight_hh_l0"] @ h
-        + numbers[f"{name}.bias_hh_l0"]
-    )
-    i, f, g, o = np.split(gates, 4)
-    c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
-    return _sigmoid(o) * np.tanh(c), c
-
-
 def pointer(network, inputs, lengths, targets, wrong=None):
     """Scores before any mask, and probabilities, both (B, m, n + 1), zeros behind the end of a
     row's targets; or one of WRONG.
     """
-    numbers = {name: p.detach().double().numpy() for name, p in network.named_parameters()}
+    numbers = numbers_of(network)
     x_all, lengths, targets = inputs.double().numpy(), lengths.tolist(), targets.tolist()
     batch, n, _ = x_all.shape
     m, d = len(targets[0]), network.hidden_size
@@ -53,7 +39,7 @@ def pointer(network, inputs, lengths, targets, wrong=None):
         embedded = [numbers["embedding.weight"] @ x + numbers["embedding.bias"] for x in x_all[b]]
         h, c, e = np.zeros(d), np.zeros(d), []
         for j in range(n if wrong == "last state at the padding" else lengths[b]):
-            h, c = _lstm(numbers, "encoder", embedded[j], h, c)
+            h, c = lstm_step(numbers, "encoder", embedded[j], h, c)
             e.append(h)
         if wrong == "encoder state dropped":
             h, c = np.zeros(d), np.zeros(d)
@@ -70,26 +56,20 @@ def pointer(network, inputs, lengths, targets, wrong=None):
             if target < 0:
                 break
             before = targets[b][i - 1] if i else None
-            x = (
-                start
-                if before is None or wrong == "decoder input never updated"
-                else embedded[before]
-            )
+            fresh = before is None or wrong == "decoder input never updated"
+            x = start if fresh else embedded[before]
             if wrong == "decoder reads the target of its own step" and target < n:
                 x = embedded[target]
             query = h
-            h, c = _lstm(numbers, "decoder", x, h, c)
+            h, c = lstm_step(numbers, "decoder", x, h, c)
             if wrong != "query from the step before":
                 query = h
             free = {}
             for j, key in keys.items():
                 inside = w_1 @ key + w_2 @ query
                 scores[b, i, j] = v @ (inside if wrong == "no tanh" else np.tanh(inside))
-                if (
-                    network.repeats
-                    or j not in used
-                    or wrong in ("repeated indices", "mask after the softmax")
-                ):
+                unmasked = wrong in ("repeated indices", "mask after the softmax")
+                if network.repeats or j not in used or unmasked:
                     free[j] = scores[b, i, j]
             total = sum(np.exp(u) for u in free.values())
             for j, u in free.items():
@@ -120,42 +100,27 @@ def dictionary(network, inputs, lengths, targets):
     """Probabilities (B, m, n + 1) of a fixed dictionary of positions, from the equations in its
     docstring.
     """
-    numbers = {name: p.detach().double().numpy() for name, p in network.named_parameters()}
+    numbers = numbers_of(network)
     x_all, targets = inputs.double().numpy(), targets.tolist()
     batch, n, _ = x_all.shape
     result = np.zeros((batch, len(targets[0]), n + 1))
     for b, length in enumerate(lengths.tolist()):
         h, c, e = np.zeros(network.hidden_size), np.zeros(network.hidden_size), []
         for j in range(length):
-            h, c = _lstm(
-                numbers,
-                "encoder",
-                numbers["embedding.weight"] @ x_all[b, j] + numbers["embedding.bias"],
-                h,
-                c,
-            )
+            x = numbers["embedding.weight"] @ x_all[b, j] + numbers["embedding.bias"]
+            h, c = lstm_step(numbers, "encoder", x, h, c)
             e.append(h)
         used = set()
         for i, target in enumerate(targets[b]):
             if target < 0:
                 break
-            h, c = _lstm(
-                numbers,
-                "decoder",
-                numbers["names.weight"][targets[b][i - 1]] if i else numbers["start_input"],
-                h,
-                c,
-            )
+            x = numbers["names.weight"][targets[b][i - 1]] if i else numbers["start_input"]
+            h, c = lstm_step(numbers, "decoder", x, h, c)
             seen = h
             if "score.vector.weight" in numbers:
-                u = [
-                    numbers["score.vector.weight"][0]
-                    @ np.tanh(
-                        numbers["score.key_projection.weight"] @ key
-                        + numbers["score.query_projection.weight"] @ h
-                    )
-                    for key in e
-                ]
+                inside = np.stack(e) @ numbers["score.key_projection.weight"].T
+                inside = np.tanh(inside + numbers["score.query_projection.weight"] @ h)
+                u = inside @ numbers["score.vector.weight"][0]
                 a = np.exp(u) / np.exp(u).sum()
                 seen = np.concatenate([h, sum(weight * key for weight, key in zip(a, e))])
             logits = numbers["output.weight"] @ seen + numbers["output.bias"]

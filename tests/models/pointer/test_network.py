@@ -5,16 +5,17 @@ masks promise.
 import numpy as np
 import pytest
 import torch
+from exact import assert_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused
+from refusing import assert_refused, refusals
 
 from attnbook.decoding import point_greedy
 from attnbook.decoding.pointing import permutation
 from attnbook.models.pointer.fixed_dictionary import FixedDictionary
 from attnbook.models.pointer.network import PointerNetwork
 from attnbook.tasks.geometry.points import PointBatch, PointBatches, answers
-from attnbook.training import fit, pointing_loss
+from attnbook.training import pointing_loss
 
 from .oracles_pointer import WRONG, dictionary, loss, pointer
 
@@ -43,14 +44,9 @@ def network(ends, repeats=False, seed=0, dtype=torch.float64, sizes=(4, 3, 6)):
 
 
 def points(seed=1, dtype=torch.float64, padding=0.0):
-    x = torch.randn(
-        len(LENGTHS), N, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
-    return torch.where(
-        (torch.arange(N) < LENGTHS[:, None])[..., None],
-        x,
-        torch.tensor(padding, dtype=torch.float64),
-    ).to(dtype)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(len(LENGTHS), N, 2, generator=generator, dtype=torch.float64)
+    return x.where((torch.arange(N) < LENGTHS[:, None])[..., None], padding).to(dtype)
 
 
 def probabilities(logits, targets):
@@ -75,17 +71,6 @@ def test_logits_and_weights_equal_equation_3(kind, seed):
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_single_precision_stays_within_a_hundred_thousandth(kind):
-    options, targets = KINDS[kind]
-    net = network(**options, dtype=torch.float32)
-    x = points(dtype=torch.float32)
-    _, expected = pointer(net, x, LENGTHS, targets)
-    np.testing.assert_allclose(
-        probabilities(net(x, LENGTHS, targets).logits, targets), expected, atol=1e-5, rtol=0
-    )
-
-
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_reading_is_told_apart(wrong):
     """Each known breakage moves the probabilities of at least one kind of answer."""
@@ -99,26 +84,17 @@ def test_a_wrong_reading_is_told_apart(wrong):
     assert max(result) > 1e-2
 
 
-def test_the_loss_is_that_of_scores_and_not_of_probabilities():
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loss_is_that_of_scores_and_not_of_probabilities(kind):
     """A softmax before the cross-entropy leaves a perfect answer with a loss far above 0."""
-    for options, targets in KINDS.values():
-        net, x = network(**options), points()
-        total, count = pointing_loss(net, PointBatch(x, LENGTHS, targets))
-        _, p = pointer(net, x, LENGTHS, targets)
-        assert count == (targets >= 0).sum()
-        np.testing.assert_allclose(float((total / count).detach()), loss(p, targets), atol=1e-10)
-        assert abs(float((total / count).detach()) - loss(p, targets, softmax_twice=True)) > 1e-2
-
-        class Twice(PointerNetwork):
-            def forward(self, *given):
-                out = super().forward(*given)
-                return out._replace(logits=out.logits.softmax(-1))
-
-        net.__class__ = Twice
-        broken, _ = pointing_loss(net, PointBatch(x, LENGTHS, targets))
-        np.testing.assert_allclose(
-            float((broken / count).detach()), loss(p, targets, softmax_twice=True), atol=1e-10
-        )
+    options, targets = KINDS[kind]
+    net, x = network(**options), points()
+    total, count = pointing_loss(net, PointBatch(x, LENGTHS, targets))
+    _, p = pointer(net, x, LENGTHS, targets)
+    mean = float((total / count).detach())
+    assert count == (targets >= 0).sum()
+    assert mean == pytest.approx(loss(p, targets), abs=1e-10)
+    assert abs(mean - loss(p, targets, softmax_twice=True)) > 1e-2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -167,7 +143,7 @@ def test_a_batch_of_one_equals_its_row(kind):
         row = torch.where(row == N, n, row)
         alone = net(x[b : b + 1, :n], LENGTHS[b : b + 1], row, need_weights=True).weights[0]
         expected = torch.cat([together[b, : row.shape[1], :n], together[b, : row.shape[1], N:]], -1)
-        torch.testing.assert_close(alone, expected, atol=1e-10, rtol=0)
+        assert_exact(alone, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -183,12 +159,8 @@ def test_step_by_step_equals_teacher_forcing_for_answers_side_by_side(kind):
         out = net.step(pointed, state, memory)
         for k in range(2):
             real = both[:, k, i] >= 0
-            torch.testing.assert_close(
-                out.logits[real, k], forced[k].logits[real, i], atol=1e-10, rtol=0
-            )
-            torch.testing.assert_close(
-                out.weights[real, k], forced[k].weights[real, i], atol=1e-10, rtol=0
-            )
+            assert_exact(out.logits[real, k], forced[k].logits[real, i])
+            assert_exact(out.weights[real, k], forced[k].weights[real, i])
         pointed, state = torch.where(both[..., i] < 0, N, both[..., i]), out.state
 
 
@@ -235,41 +207,12 @@ def test_it_trains_under_bf16_autocast():
     assert [sorted(row) for row in result.positions] == [sorted(row) for row in answers(batch)]
 
 
-def test_it_learns_to_sort_what_a_pointer_one_position_off_does_not():
-    """The right column, but the key of the position before it: it has read everything except the
-    number it stands for.
-    """
-    held, result = PointBatches("sorting", 5, 400, seed=1).batch(0), {}
-    for broken in (False, True):
-        torch.manual_seed(0)
-        net = PointerNetwork(1, 32, ends=False, d_embed=16)
-        if broken:
-            encode = net.encode
-            net.encode = lambda *given: (
-                lambda memory: memory._replace(keys=memory.keys.roll(1, 1))
-            )(encode(*given))
-        fit(
-            net,
-            PointBatches("sorting", 5, 128),
-            pointing_loss,
-            steps=60,
-            learning_rate=1e-2,
-            progress=False,
-        )
-        right = point_greedy(net, held.inputs, held.lengths, rule=permutation).positions
-        result[broken] = sum(mine == other for mine, other in zip(right, answers(held))) / 400
-    assert result[False] > 0.75 and result[True] < 0.4, result
-
-
 @pytest.mark.parametrize(
     "change, message",
     [
         (dict(inputs=torch.zeros(3, N, 3, dtype=torch.float64)), "inputs"),
-        (dict(inputs=torch.zeros(3, N, 2).long()), "inputs"),
         (dict(inputs=torch.zeros(3, 0, 2, dtype=torch.float64)), "inputs"),
         (dict(lengths=torch.tensor([5, 3])), "lengths"),
-        (dict(lengths=torch.tensor([5.0, 3.0, 4.0])), "lengths"),
-        (dict(lengths=torch.ones(3, dtype=torch.bool)), "lengths"),
         (dict(lengths=torch.tensor([5, 0, 4])), "lengths must be between"),
         (dict(lengths=torch.tensor([6, 3, 4])), "lengths must be between"),
         (dict(targets=ONCE[:2]), "targets must be"),
@@ -288,27 +231,17 @@ def test_wrong_arguments_are_named(change, message):
 @pytest.mark.parametrize("row", [[0, -1, 1, 5], [5, 0, -1, -1], [1, 5, 5, -1]])
 def test_nothing_but_padding_stands_behind_an_end(row):
     targets = torch.tensor([[0, 5, -1, -1], row, [2, 1, 5, -1]])
-    net = network(ends=True)
-    with pytest.raises(
-        ValueError,
-        match=rf"targets must hold nothing but −1 behind END or padding, got "
-        rf"\[\[{str(row)[1:-1]}\]\]",
-    ):
-        net(points(), torch.tensor([5, 5, 5]), targets)
+    message = f"targets must hold nothing but −1 behind END or padding, got [{row}]"
+    assert_refused(message, network(ends=True), points(), torch.full((3,), 5), targets)
 
 
-@pytest.mark.parametrize(
-    "sizes, message",
-    [
-        (dict(d_input=0), "d_input"),
-        (dict(hidden_size=0), "hidden_size"),
-        (dict(d_embed=0), "d_embed"),
-        (dict(d_attention=-1), "d_attention"),
-        (dict(d_attention=0), "d_attention"),
-    ],
+test_sizes_below_one_are_named = refusals(
+    *(
+        (name, lambda name=name: PointerNetwork(**{"d_input": 2, "ends": True, name: 0}))
+        for name in ("d_input", "hidden_size", "d_embed", "d_attention")
+    ),
+    ("most", lambda: FixedDictionary(2, 0, attention=False, ends=True)),
 )
-def test_sizes_below_one_are_named(sizes, message):
-    assert_refused(message, PointerNetwork, **{"d_input": 2, "ends": True, **sizes})
 
 
 # The baselines
@@ -317,9 +250,8 @@ def test_sizes_below_one_are_named(sizes, message):
 
 def baseline(attention, ends, repeats=False, most=7):
     torch.manual_seed(0)
-    net = FixedDictionary(
-        2, most, 4, attention=attention, ends=ends, repeats=repeats, d_embed=3
-    ).double()
+    options = {"attention": attention, "ends": ends, "repeats": repeats, "d_embed": 3}
+    net = FixedDictionary(2, most, 4, **options).double()
     with torch.no_grad():
         for p in net.parameters():
             p.copy_(torch.randn_like(p))
@@ -342,9 +274,7 @@ def test_a_fixed_dictionary_equals_its_equations(kind, attention):
     state, pointed = net.start(memory), torch.full((3, 1), -1)
     for i in range(targets.shape[1]):
         step = net.step(pointed, state, memory)
-        torch.testing.assert_close(
-            step.logits[real[:, i], 0], out.logits[real[:, i], i], atol=1e-10, rtol=0
-        )
+        assert_exact(step.logits[real[:, i], 0], out.logits[real[:, i], i])
         pointed = torch.where(targets[:, i : i + 1] < 0, N, targets[:, i : i + 1])
         state = step.state
     pointing_loss(net, PointBatch(x, LENGTHS, targets))[0].backward()
@@ -356,9 +286,8 @@ def test_only_the_baseline_with_attention_sees_single_states():
     for attention in (False, True):
         net, x = baseline(attention, ends=False), points()
         memory = net.encode(x, LENGTHS)
-        changed = memory._replace(
-            states=memory.states.flip(1), keys=None if memory.keys is None else memory.keys.flip(1)
-        )
+        turned = None if memory.keys is None else memory.keys.flip(1)
+        changed = memory._replace(states=memory.states.flip(1), keys=turned)
         mine, other = (
             net.step(torch.full((3, 1), -1), net.start(m), m).logits for m in (memory, changed)
         )
@@ -368,10 +297,5 @@ def test_only_the_baseline_with_attention_sees_single_states():
 def test_a_fixed_dictionary_has_no_word_for_more_positions():
     for attention in (False, True):
         assert_refused("inputs", baseline(attention, ends=False, most=4), points(), LENGTHS, ONCE)
-    assert_refused("most", FixedDictionary, 2, 0, attention=False, ends=True)
-    assert (
-        network(ends=False)
-        .encode(torch.zeros(1, 50, 2, dtype=torch.float64), torch.tensor([50]))
-        .keys.shape[1]
-        == 50
-    )
+    many = torch.zeros(1, 50, 2, dtype=torch.float64), torch.tensor([50])
+    assert network(ends=False).encode(*many).keys.shape[1] == 50

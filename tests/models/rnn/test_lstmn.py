@@ -7,12 +7,16 @@ import math
 import numpy as np
 import pytest
 import torch
+from exact import assert_exact
 from refusing import assert_refused, refusals
 
 from attnbook.models.rnn.lstm_language_model import LSTMLanguageModel
 from attnbook.models.rnn.lstmn import LSTMN, LSTMNLayer
 
-EXACT = {"atol": 1e-10, "rtol": 0}
+from .. import oracles
+from ..oracles import numbers_of, sigmoid
+from ..properties import assert_every_parameter_learns, assert_trains_in_half_precision
+
 BATCH, N, D_X, D_H, D_A = 3, 6, 3, 4, 5
 LENGTHS = torch.tensor([6, 4, 1])
 TOKENS = torch.tensor([[1, 5, 3, 7, 4, 6], [1, 4, 6, 2, 0, 0], [1, 0, 0, 0, 0, 0]])
@@ -34,17 +38,13 @@ def inputs(seed=1):
     )
 
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
 def cheng(layer, x, wrong=None):
     """Hidden tape (B, n, d), memory tape (B, n, d) and weights (B, n, n) from the equations; or
     one of the wrong readings.
     """
     x = x.detach().numpy()
     batch, n, d_x = x.shape
-    numbers = {name: p.detach().numpy() for name, p in layer.named_parameters()}
+    numbers = numbers_of(layer)
     d = numbers["context_gates.weight"].shape[1]
     w_query, w_h, v = (
         numbers[f"score.{name}.weight"] for name in ("query_projection", "key_projection", "vector")
@@ -158,9 +158,7 @@ def test_weights_sum_to_one_over_the_words_before_and_the_first_row_is_empty():
     _, weights = layer()(inputs(), LENGTHS, need_weights=True)
     for b, length in enumerate(LENGTHS.tolist()):
         expected = [float(0 < t < length) for t in range(N)]
-        torch.testing.assert_close(
-            weights[b].sum(-1), torch.tensor(expected, dtype=torch.float64), **EXACT
-        )
+        assert_exact(weights[b].sum(-1), torch.tensor(expected, dtype=torch.float64))
         for t in range(N):
             assert (weights[b, t, t:] == 0).all() and (t >= length or (weights[b, t, :t] > 0).all())
 
@@ -181,19 +179,21 @@ def test_every_earlier_input_matters():
     assert (x.grad.abs().sum(-1) > 0).all()
 
 
+def made(kind):
+    torch.manual_seed(0)
+    return kind(8, d_embed=D_X, hidden_size=D_H).double()
+
+
 @pytest.mark.parametrize("kind", [LSTMN, LSTMLanguageModel])
 def test_padding_changes_nothing_and_a_batch_of_one_equals_a_row(kind):
-    torch.manual_seed(0)
-    model = kind(8, d_embed=D_X, hidden_size=D_H).double()
+    model = made(kind)
     out = model(TOKENS, LENGTHS)
     refilled = model(torch.where(TOKENS == 0, 5, TOKENS), LENGTHS)
     for b, length in enumerate(LENGTHS.tolist()):
         alone = model(TOKENS[b : b + 1, :length])
-        torch.testing.assert_close(out.logits[b, :length], alone.logits[0], **EXACT)
-        torch.testing.assert_close(out.logits[b], refilled.logits[b], **EXACT)
-        torch.testing.assert_close(
-            out.logits[b, length:], model.output.bias.expand(N - length, -1), **EXACT
-        )
+        assert_exact(out.logits[b, :length], alone.logits[0])
+        assert_exact(out.logits[b], refilled.logits[b])
+        assert_exact(out.logits[b, length:], model.output.bias.expand(N - length, -1))
 
 
 def test_padding_gets_no_gradient():
@@ -205,13 +205,12 @@ def test_padding_gets_no_gradient():
 
 
 def test_step_by_step_equals_the_whole_text():
-    torch.manual_seed(0)
-    model = LSTMN(8, d_embed=D_X, hidden_size=D_H).double()
+    model = made(LSTMN)
     out, tapes = model(TOKENS, need_weights=True), model.start(BATCH)
     for t in range(N):
         logits, tapes, weights = model.step(TOKENS[:, t], tapes)
-        torch.testing.assert_close(logits, out.logits[:, t], **EXACT)
-        torch.testing.assert_close(weights, out.weights[:, t, :t], **EXACT)
+        assert_exact(logits, out.logits[:, t])
+        assert_exact(weights, out.weights[:, t, :t])
         assert tapes.states.shape == (BATCH, t + 1, 2 * D_H) and tapes.keys.shape[1] == t + 1
 
 
@@ -232,15 +231,15 @@ def test_a_row_that_is_hidden_might_as_well_not_be_there():
             summary=tapes.summary[b : b + 1],
         )
         expected, shares = built.step(x[b : b + 1, N - 1], short)
-        torch.testing.assert_close(longer.states[b, -1], expected.states[0, -1], **EXACT)
-        torch.testing.assert_close(weights[b, keep], shares[0], **EXACT)
+        assert_exact(longer.states[b, -1], expected.states[0, -1])
+        assert_exact(weights[b, keep], shares[0])
         assert weights[b, row] == 0
     # fewer dimensions, or 1 for some
     for few in (allowed[0], allowed[:1], torch.tensor([False]), torch.tensor(True)):
         for result, expected in zip(
             built.step(x[:, 0], tapes, few), built.step(x[:, 0], tapes, few.expand(BATCH, N - 1))
         ):
-            torch.testing.assert_close(result, expected, **EXACT)
+            assert_exact(result, expected)
     assert_refused("mask", built.step, x[:, 0], tapes, torch.ones(BATCH, N, dtype=torch.bool))
     assert_refused("mask", lambda: built.step(x[:, 0], tapes, allowed.tolist()))
 
@@ -256,71 +255,32 @@ def test_every_row_of_the_tape_is_projected_once():
 
 def test_the_language_models_are_an_embedding_the_layer_and_one_product():
     torch.manual_seed(0)
-    model, plain = (
-        kind(8, d_embed=D_X, hidden_size=D_H).double() for kind in (LSTMN, LSTMLanguageModel)
-    )
+    model, plain = (made(kind) for kind in (LSTMN, LSTMLanguageModel))
     hidden, _ = model.layer(model.embedding.weight[TOKENS])
-    torch.testing.assert_close(
-        model(TOKENS).logits, hidden @ model.output.weight.T + model.output.bias, **EXACT
+    assert_exact(model(TOKENS).logits, hidden @ model.output.weight.T + model.output.bias)
+    states, _ = oracles.read(
+        "lstm", oracles.weights(plain.layer), plain.embedding.weight[TOKENS[0]], D_H
     )
-    state = torch.zeros(1, D_H, dtype=torch.float64), torch.zeros(1, D_H, dtype=torch.float64)
-    w_ih, w_hh, b_ih, b_hh = (
-        getattr(plain.layer, f"{name}_l0")
-        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    )
-    for t in range(N):
-        i, f, g, o = (
-            plain.embedding.weight[TOKENS[:1, t]] @ w_ih.T + b_ih + state[0] @ w_hh.T + b_hh
-        ).chunk(4, -1)
-        c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
-        state = o.sigmoid() * c.tanh(), c
-        torch.testing.assert_close(
-            plain(TOKENS[:1]).logits[:, t],
-            state[0] @ plain.output.weight.T + plain.output.bias,
-            **EXACT,
-        )
-
-
-def test_every_parameter_learns_also_under_autocast():
-    model = LSTMN(8, d_embed=D_X, hidden_size=D_H)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        out = model(TOKENS, LENGTHS, need_weights=True)
-    assert out.weights.isfinite().all() and out.logits.isfinite().all()
-    out.logits.float().square().sum().backward()
-    for name, p in model.named_parameters():
-        assert p.grad is not None and p.grad.abs().sum() > 0, name
-
-
-@pytest.mark.gpu
-def test_a_gpu_gives_what_the_cpu_gives():
-    torch.manual_seed(0)
-    model = LSTMN(8, d_embed=D_X, hidden_size=D_H).double()
-    expected = model(TOKENS, LENGTHS, need_weights=True)
-    result = model.cuda()(TOKENS.cuda(), LENGTHS, need_weights=True)
-    for mine, theirs in zip(result, expected):
-        torch.testing.assert_close(mine.cpu(), theirs, **EXACT)
+    expected = torch.stack(states) @ plain.output.weight.T + plain.output.bias
+    assert_exact(plain(TOKENS[:1]).logits[0], expected)
 
 
 @pytest.mark.parametrize("kind", [LSTMN, LSTMLanguageModel])
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda m: m(TOKENS[0]), "tokens"),
-        (lambda m: m([1, 2]), "tokens"),
-        (lambda m: m(TOKENS.float()), "tokens"),
-        (lambda m: m(TOKENS + 8), "tokens"),
-        (lambda m: m(TOKENS[:, :0]), "tokens"),
-        (lambda m: m(TOKENS, LENGTHS[:2]), "lengths"),
-        (lambda m: m(TOKENS, LENGTHS.float()), "lengths"),
-        (lambda m: m(TOKENS, LENGTHS - 1), "lengths"),
-        (lambda m: m(TOKENS, LENGTHS + 1), "lengths"),
-    ],
-)
-def test_bad_input_is_named(kind, call, words):
-    assert_refused(words, call, kind(8, d_embed=D_X, hidden_size=D_H))
+def test_every_parameter_learns_also_in_half_precision(kind):
+    model = made(kind).float()
+    assert_trains_in_half_precision(model, lambda: model(TOKENS, LENGTHS).logits)
+    assert_every_parameter_learns(model, model(TOKENS, LENGTHS).logits.square().sum())
 
 
-test_bad_options_are_named = refusals(
+test_bad_input_is_named = refusals(
+    *(
+        (name, lambda call=call, kind=kind: call(made(kind)))
+        for kind in (LSTMN, LSTMLanguageModel)
+        for name, call in (
+            ("tokens", lambda m: m(TOKENS + 8)),
+            ("lengths", lambda m: m(TOKENS, LENGTHS[:2])),
+        )
+    ),
     ("hidden_size", lambda: LSTMN(8, hidden_size=0)),
     ("hidden_size", lambda: LSTMLanguageModel(8, hidden_size=0)),
     ("vocabulary_size", lambda: LSTMN(0)),

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from exact import assert_exact
 from refusing import assert_refused
 from simulated_cuda import simulated_cuda
 from watching import saved_bytes
@@ -12,8 +13,13 @@ from attnbook.models.rnn.luong import Luong
 from attnbook.models.snail.agents import LSTMAgent
 
 from .. import oracles
+from ..properties import (
+    assert_every_parameter_learns,
+    assert_reads_what_it_may_and_no_more,
+    assert_steps_are_the_whole,
+    wrong_versions,
+)
 
-EXACT = {"atol": 1e-10, "rtol": 0}
 SOURCE = torch.tensor([[5, 3, 7, 4, 6, 2], [4, 6, 2, 0, 0, 0], [3, 0, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([6, 3, 1])
 TARGET = torch.tensor([[1, 4, 5, 3], [1, 3, 0, 0], [1, 5, 4, 0]])
@@ -49,28 +55,24 @@ def oracle(model, b):
 
 
 def test_logits_and_weights_equal_the_equations_row_by_row(model):
-    out = (
-        model(SOURCE, LENGTHS, TARGET, need_weights=True)
-        if isinstance(model, Bahdanau)
-        else model(SOURCE, LENGTHS, TARGET)
-    )
+    asked = {"need_weights": True} if isinstance(model, Bahdanau) else {}
+    out = model(SOURCE, LENGTHS, TARGET, **asked)
     for b in range(3):  # so padding changes nothing and a batch of one equals a row
         logits, weights = oracle(model, b)
-        torch.testing.assert_close(out.logits[b], logits, **EXACT)
+        assert_exact(out.logits[b], logits)
         if weights is not None:
-            torch.testing.assert_close(out.weights[b, :, : LENGTHS[b]], weights, **EXACT)
+            assert_exact(out.weights[b, :, : LENGTHS[b]], weights)
             assert (out.weights[b, :, LENGTHS[b] :] == 0).all()
 
 
 def test_step_by_step_equals_teacher_forcing(model):
-    memory = model.encode(SOURCE, LENGTHS)
-    state = model.start(memory)
-    expected = model(SOURCE, LENGTHS, TARGET).logits
-    for t in range(TARGET.shape[1]):
-        logits, state, weights = model.step(TARGET[:, t], state, memory, need_weights=True)
-        torch.testing.assert_close(logits, expected[:, t], **EXACT)
-        if isinstance(model, Bahdanau):
-            torch.testing.assert_close(weights.sum(-1), torch.ones(3, dtype=torch.float64), **EXACT)
+    attends = isinstance(model, Bahdanau)
+    assert_steps_are_the_whole(model, SOURCE, LENGTHS, TARGET, weights=attends)
+
+
+def test_every_parameter_learns_from_what_may_be_read(model):
+    assert_every_parameter_learns(model, model(SOURCE, LENGTHS, TARGET).logits.square().sum())
+    assert_reads_what_it_may_and_no_more(model, SOURCE, LENGTHS, TARGET)
 
 
 def test_training_without_stored_weights_gives_the_same_logits_and_gradients():
@@ -83,7 +85,7 @@ def test_training_without_stored_weights_gives_the_same_logits_and_gradients():
             torch.autograd.grad(out.logits.square().sum(), model.parameters(), allow_unused=True)
         )
     for a, b in zip(*grads):
-        torch.testing.assert_close(a, b, **EXACT)
+        assert_exact(a, b)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -92,34 +94,6 @@ def test_training_stores_no_hidden_layer_of_the_alignment_model(need_weights):
     sizes = saved_bytes(lambda: model(SOURCE, LENGTHS, TARGET, need_weights=need_weights))
     hidden = 8 * 3 * 6 * 64  # of one step; the keys, projected once, have this size too
     assert list(sizes.values()).count(hidden) <= 1
-
-
-def test_every_parameter_learns(model):
-    model(SOURCE, LENGTHS, TARGET).logits.square().sum().backward()
-    for name, p in model.named_parameters():
-        assert p.grad is not None and p.grad.abs().sum() > 0, name
-
-
-def test_logits_at_t_depend_on_no_later_target_and_on_every_real_source_token(model):
-    embedded = []
-
-    def keep(module, inputs, out):
-        if not out.requires_grad or out.is_leaf:
-            out.requires_grad_()
-        out.retain_grad()
-        embedded.append(out)
-
-    hook_s = model.source_embedding.register_forward_hook(keep)
-    hook_t = model.target_embedding.register_forward_hook(keep)
-    model(SOURCE, LENGTHS, TARGET).logits[:, 1].sum().backward()
-    hook_s.remove(), hook_t.remove()
-    source_grad, target_grad = embedded[0].grad.abs().sum(-1), embedded[1].grad.abs().sum(-1)
-    assert (target_grad[:, 2:] == 0).all() and (target_grad[:, :2] > 0).all()
-    if not getattr(model, "reverse_source", False):
-        for b in range(3):
-            assert (source_grad[b, : LENGTHS[b]] > 0).all() and (
-                source_grad[b, LENGTHS[b] :] == 0
-            ).all()
 
 
 def test_shuffling_the_annotations_with_the_mask_leaves_the_decoder_unchanged():
@@ -133,8 +107,8 @@ def test_shuffling_the_annotations_with_the_mask_leaves_the_decoder_unchanged():
     )
     state = model.start(memory)
     a, b = (model.step(TARGET[:, 0], state, read, need_weights=True) for read in (memory, shuffled))
-    torch.testing.assert_close(a.logits, b.logits, **EXACT)
-    torch.testing.assert_close(a.weights[:, order], b.weights, **EXACT)
+    assert_exact(a.logits, b.logits)
+    assert_exact(a.weights[:, order], b.weights)
 
 
 def test_the_keys_are_projected_once_a_source_however_many_steps_follow():
@@ -157,17 +131,12 @@ def test_two_layers_equal_pytorch_on_an_unpadded_row():
     model = build(Seq2Seq, num_layers=2)
     _, last = model.encoder(model.source_embedding(SOURCE[:1]))
     out, _ = model.decoder(model.target_embedding(TARGET[:1]), last)
-    torch.testing.assert_close(
-        model(SOURCE, LENGTHS, TARGET).logits[:1], model.output(out), **EXACT
-    )
+    assert_exact(model(SOURCE, LENGTHS, TARGET).logits[:1], model.output(out))
 
 
 def test_reverse_padded():
-    assert reverse_padded(SOURCE, LENGTHS).tolist() == [
-        [2, 6, 4, 7, 3, 5],
-        [2, 6, 4, 0, 0, 0],
-        [3, 0, 0, 0, 0, 0],
-    ]
+    turned = [[2, 6, 4, 7, 3, 5], [2, 6, 4, 0, 0, 0], [3, 0, 0, 0, 0, 0]]
+    assert reverse_padded(SOURCE, LENGTHS).tolist() == turned
 
 
 PLAIN = {"tanh": torch.nn.RNN, "gru": torch.nn.GRU, "lstm": torch.nn.LSTM}
@@ -225,49 +194,39 @@ def test_a_model_in_evaluation_has_its_gradients_on_a_gpu(make, inputs):
     expected = gradients()
     with simulated_cuda():
         model.to("cuda")
-        torch.testing.assert_close(gradients(), expected, **EXACT)
+        assert_exact(gradients(), expected)
 
 
-def _attention_that_ignores_the_encoder(model):
+def spoil_attention_that_ignores_the_encoder(model):
     # as an old PyTorch tutorial: weights from the query alone
     model.score.compare = lambda q, p: q[..., :1].expand(*q.shape[:-1], p.shape[-2]).contiguous()
 
 
-def _last_annotation_for_start(model):
+def spoil_last_annotation_for_start(model):
     model.start = lambda memory: (
         model.bridge(memory.annotations[:, -1, model.cell.hidden_size :]).tanh(),
     )
 
 
-def _no_mask(model):
+def spoil_no_mask(model):
     encode = model.encode
     model.encode = lambda s, n: (lambda m: m._replace(mask=torch.ones_like(m.mask)))(encode(s, n))
 
 
-def _padding_runs_through_the_encoder(model):
+def spoil_padding_runs_through_the_encoder(model):
     model.encode = lambda s, n: type(model).encode(model, s, torch.full_like(n, s.shape[1]))
 
 
-def _attend_with_zero_query(model):
+def spoil_attend_with_zero_query(model):
     compare = model.score.compare
     model.score.compare = lambda q, p: compare(torch.zeros_like(q), p)
 
 
-def _mean_of_annotations(model):
+def spoil_mean_of_annotations(model):
     model.score.compare = lambda q, p: torch.zeros(*q.shape[:-1], p.shape[-2], dtype=q.dtype)
 
 
-WRONG = [
-    _attention_that_ignores_the_encoder,
-    _last_annotation_for_start,
-    _no_mask,
-    _padding_runs_through_the_encoder,
-    _attend_with_zero_query,
-    _mean_of_annotations,
-]
-
-
-@pytest.mark.parametrize("spoil", WRONG, ids=lambda f: f.__name__.strip("_"))
+@pytest.mark.parametrize("spoil", wrong_versions(globals()))
 def test_known_wrong_models_are_told_apart_by_the_oracle(spoil):
     model = build(Bahdanau)
     model.unit = "gru"
@@ -283,11 +242,6 @@ def test_known_wrong_models_are_told_apart_by_the_oracle(spoil):
 BAD = [
     (lambda m: m(SOURCE, torch.tensor([6, 0, 1]), TARGET), "lengths"),
     (lambda m: m(SOURCE, torch.tensor([7, 3, 1]), TARGET), "lengths"),
-    (lambda m: m(SOURCE, LENGTHS[:2], TARGET), "lengths"),
-    (lambda m: m(SOURCE, LENGTHS.float(), TARGET), "lengths"),
-    (lambda m: m(SOURCE, LENGTHS > 0, TARGET), "lengths"),
-    (lambda m: m(SOURCE[:, :0], LENGTHS, TARGET), "source"),
-    (lambda m: m(SOURCE.float(), LENGTHS, TARGET), "source"),
     (lambda m: m(SOURCE + 5, LENGTHS, TARGET), "source"),
     (lambda m: m(SOURCE, LENGTHS, TARGET[:2]), "target_in must have"),
     (lambda m: m(SOURCE, LENGTHS, TARGET + 4), "target_in"),
@@ -308,7 +262,6 @@ def test_bad_input_is_named(kind, call, words):
         (dict(d_embed=0), "d_embed"),
         (dict(source_size=0), "source_size"),
         (dict(target_size=0), "target_size"),
-        (dict(target_size=-1), "target_size"),
     ],
 )
 def test_bad_options_are_named(options, words):

@@ -4,6 +4,7 @@ query; a cache changes nothing.
 
 import pytest
 import torch
+from exact import assert_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusing import assert_refused, refusals
@@ -19,7 +20,8 @@ from attnbook.models.snail.network import (
     TCPart,
 )
 
-EXACT = {"atol": 1e-10, "rtol": 0}
+from ..properties import assert_every_parameter_learns
+
 SMALL = (AttentionPart(4, 3), TCPart(5), AttentionPart(6, 4), TCPart(5), AttentionPart(4, 4))
 KINDS = {
     "full": SMALL,
@@ -47,12 +49,8 @@ def x_of(n, batch=2, seed=1):
 @given(n=st.integers(2, 9), kind=st.sampled_from(sorted(KINDS)), seed=st.integers(0, 9))
 def test_no_output_depends_on_a_later_input_and_each_on_its_own(n, kind, seed):
     model, x = snail(KINDS[kind], n, seed), x_of(n, seed=seed)
-    # (outputs, inputs)
-    slope = (
-        torch.autograd.functional.jacobian(lambda x: model(x).output.sum((0, 2)), x)
-        .abs()
-        .amax((1, 3))
-    )
+    slopes = torch.autograd.functional.jacobian(lambda x: model(x).output.sum((0, 2)), x)
+    slope = slopes.abs().amax((1, 3))  # (outputs, inputs)
     assert slope.triu(1).max() == 0 and slope.diagonal().min() > 0 and slope[-1].min() > 0
     j = seed % n
     changed = x.clone()
@@ -71,7 +69,7 @@ def test_step_by_step_with_its_past_is_the_whole(cuts, kind):
         result = model(piece, past, need_weights=True)
         past = result.past
         outputs.append(result.output)
-    torch.testing.assert_close(torch.cat(outputs, 1), full.output, **EXACT)
+    assert_exact(torch.cat(outputs, 1), full.output)
     for last, all_of_them in zip(result.weights, full.weights):
         assert last is all_of_them is None or torch.allclose(
             last, all_of_them[:, -cuts[-1] :], atol=1e-10
@@ -83,39 +81,25 @@ def test_branches_share_a_past_and_do_not_know_of_each_other():
     past = model(x).past
     result = model(ends.unsqueeze(2), SNAIL.branch(past, 3)).output[:, :, 0]
     for k in range(3):
-        torch.testing.assert_close(
-            result[:, k], model(torch.cat([x, ends[:, k : k + 1]], 1)).output[:, -1], **EXACT
-        )
+        assert_exact(result[:, k], model(torch.cat([x, ends[:, k : k + 1]], 1)).output[:, -1])
 
 
 def test_the_parts_of_the_paper_and_their_widths():
     model = SNAIL(69, 5, 6)
-    assert [type(part).__name__ for part in model.parts] == ["AttentionBlock", "TCBlock"] * 2 + [
-        "AttentionBlock"
-    ]
     widths = [part.d_out for part in model.parts]
-    assert (
-        widths == [69 + 32, 101 + 3 * 128, 485 + 128, 613 + 3 * 128, 997 + 256]
-        and model.output.in_features == widths[-1]
-    )
-    assert [len(model.parts[k].blocks) for k in (1, 3)] == [3, 3]
-    assert [
-        part.query_projection.out_features
-        for part in (model.parts[0], model.parts[2], model.parts[4])
-    ] == [64, 256, 512]
-    assert (
-        len(TC_ONLY) == 2
-        and len(ATTENTION_ONLY) == 3
-        and set(TC_ONLY) | set(ATTENTION_ONLY) == set(PAPER_PARTS)
-    )
+    assert widths == [69 + 32, 101 + 3 * 128, 485 + 128, 613 + 3 * 128, 997 + 256]
+    assert model.output.in_features == widths[-1]
+    assert [len(part.blocks) for part in model.parts[1::2]] == [3, 3]
+    assert [part.query_projection.out_features for part in model.parts[::2]] == [64, 256, 512]
+    assert len(TC_ONLY) == 2 and len(ATTENTION_ONLY) == 3
+    assert {*TC_ONLY, *ATTENTION_ONLY} == {*PAPER_PARTS}
     assert snail((TCPart(5, first=2),)).parts[0].blocks[0].convolution.dilation == 2
 
 
-def test_every_parameter_of_the_ablations_learns():
-    for parts in KINDS.values():
-        model = snail(parts)
-        model(x_of(6)).output.square().sum().backward()
-        assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
+@pytest.mark.parametrize("parts", KINDS.values(), ids=KINDS)
+def test_every_parameter_of_the_ablations_learns(parts):
+    model = snail(parts)
+    assert_every_parameter_learns(model, model(x_of(6)).output.square().sum())
 
 
 # Few examples
@@ -153,6 +137,9 @@ def few_shot(ways=3, shots=2, parts=SMALL):
     return FewShotSNAIL(Flat(), ways, shots, parts).double()
 
 
+MODELS = [few_shot, lambda: Prototypes(Flat(), 3).double()]
+
+
 def one_by_one(model, support, labels, query, of_query=None):
     """Each query as a sequence of its own, written out; ``of_query`` (batch, Q) puts labels
     where zeros belong.
@@ -160,31 +147,20 @@ def one_by_one(model, support, labels, query, of_query=None):
     answers = []
     for q in range(query.shape[1]):
         seen = model.embedding(torch.cat([support, query[:, q : q + 1]], 1))
-        known = F.one_hot(labels, model.ways).double()
-        last = (
-            torch.zeros(len(labels), 1, model.ways).double()
-            if of_query is None
-            else F.one_hot(of_query[:, q : q + 1], model.ways).double()
-        )
-        answers.append(
-            model.snail(torch.cat([seen, torch.cat([known, last], 1)], -1)).output[:, -1]
-        )
+        last = labels[:, :1] if of_query is None else of_query[:, q : q + 1]
+        known = F.one_hot(torch.cat([labels, last], 1), model.ways).double()
+        known[:, -1] *= of_query is not None
+        answers.append(model.snail(torch.cat([seen, known], -1)).output[:, -1])
     return torch.stack(answers, 1)
 
 
 def test_queries_that_share_their_support_answer_as_if_alone():
     model, (support, labels, query, _) = few_shot(), episode()
     result = model(support, labels, query, need_weights=True)
-    torch.testing.assert_close(result.logits, one_by_one(model, support, labels, query), **EXACT)
-    assert [None if w is None else tuple(w.shape) for w in result.weights] == [
-        (2, 4, 7),
-        None,
-        (2, 4, 7),
-        None,
-        (2, 4, 7),
-    ]
+    assert_exact(result.logits, one_by_one(model, support, labels, query))
+    assert result.weights[1] is result.weights[3] is None
     for w in result.weights[::2]:
-        torch.testing.assert_close(w.sum(-1), torch.ones(2, 4).double(), **EXACT)
+        assert_exact(w.sum(-1), torch.ones(2, 4).double())
     assert all(w is None for w in model(support, labels, query).weights)
 
 
@@ -197,16 +173,15 @@ def test_a_leak_of_the_query_s_label_would_be_seen():
     assert_refused("labels", model, support, leaking, query)
 
 
-def leaves_its_arguments_alone(model) -> bool:
-    batch = episode()
-    saved = [t.clone() for t in batch]
-    few_shot_loss(model, batch)
-    return all(torch.equal(a, b) for a, b in zip(batch, saved))
-
-
-@pytest.mark.parametrize("make", [few_shot, lambda: Prototypes(Flat(), 3).double()])
+@pytest.mark.parametrize("make", MODELS)
 def test_the_caller_s_tensors_stay_as_they_are(make, monkeypatch):
-    assert leaves_its_arguments_alone(make())
+    def untouched():
+        batch = episode()
+        before = [t.clone() for t in batch]
+        few_shot_loss(make(), batch)
+        return all(map(torch.equal, batch, before))
+
+    assert untouched()
 
     # what published code does: a label is wiped where it stands, in the batch
     def zeroing(labels, ways, one_hot=F.one_hot):
@@ -214,7 +189,7 @@ def test_the_caller_s_tensors_stay_as_they_are(make, monkeypatch):
         return one_hot(labels, ways)
 
     monkeypatch.setattr(F, "one_hot", zeroing)
-    assert not leaves_its_arguments_alone(make())
+    assert not untouched()
 
 
 def test_a_query_knows_of_no_other_query_and_of_all_examples():
@@ -228,25 +203,19 @@ def test_a_query_knows_of_no_other_query_and_of_all_examples():
     assert by_support.abs().amax((2, 3)).min() > 0
 
 
-@pytest.mark.parametrize("make", [few_shot, lambda: Prototypes(Flat(), 3).double()])
+@pytest.mark.parametrize("make", MODELS)
 def test_the_labels_matter(make):
     model, (support, labels, query, _) = make(), episode()
-    turned = (labels + 1) % 3
-    assert (
-        model(support, turned, query).logits - model(support, labels, query).logits
-    ).abs().max() > 1e-4
+    right, turned = (model(support, given, query).logits for given in (labels, (labels + 1) % 3))
+    assert (turned - right).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
-@pytest.mark.parametrize("make", [few_shot, lambda: Prototypes(Flat(), 3).double()])
+@pytest.mark.parametrize("make", MODELS)
 def test_labels_of_any_whole_type_are_labels(make, dtype):
     model, (support, labels, query, _) = make(), episode()
-    torch.testing.assert_close(
-        model(support, labels.to(dtype), query).logits,
-        model(support, labels, query).logits,
-        atol=0,
-        rtol=0,
-    )
+    found, right = (model(support, t, query).logits for t in (labels.to(dtype), labels))
+    assert torch.equal(found, right)
 
 
 def test_prototypes_are_means_and_distances():
@@ -259,11 +228,9 @@ def test_prototypes_are_means_and_distances():
         for q in range(4):
             for c in range(3):
                 mean = torch.stack([seen[b, i] for i in range(6) if labels[b, i] == c]).mean(0)
-                torch.testing.assert_close(
-                    result[b, q, c], -((requested[b, q] - mean) ** 2).sum(), **EXACT
-                )
+                assert_exact(result[b, q, c], -((requested[b, q] - mean) ** 2).sum())
     same = model(support[:, [3, 1, 2, 0, 5, 4]], labels[:, [3, 1, 2, 0, 5, 4]], query).logits
-    torch.testing.assert_close(same, result, **EXACT)  # the order of the examples does not matter
+    assert_exact(same, result)  # the order of the examples does not matter
 
 
 def test_the_loss_is_the_cross_entropy_of_the_queries():
@@ -271,7 +238,7 @@ def test_the_loss_is_the_cross_entropy_of_the_queries():
     total, count = few_shot_loss(model, batch)
     logits = model(*batch[:3]).logits
     expected = -logits.log_softmax(-1).gather(-1, batch[3][..., None]).sum()
-    torch.testing.assert_close(total, expected, **EXACT)
+    assert_exact(total, expected)
     assert int(count) == 8
 
 
@@ -288,18 +255,15 @@ def test_the_embedding_is_convolution_norm_relu_pool():
         for k in range(0, 12, 4):
             conv, norm = model.stages[k], model.stages[k + 1]
             x = F.conv2d(x, conv.weight, padding=1)
-            mean, var = (
-                (x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False))
-                if mode
-                else (norm.running_mean.clone(), norm.running_var.clone())
+            mean, var = norm.running_mean.clone(), norm.running_var.clone()
+            if mode:
+                mean, var = x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False)
+            mean, var, weight, bias = (
+                t[:, None, None] for t in (mean, var, norm.weight, norm.bias)
             )
-            x = (x - mean[:, None, None]) / (var[:, None, None] + norm.eps).sqrt() * norm.weight[
-                :, None, None
-            ] + norm.bias[:, None, None]
+            x = (x - mean) / (var + norm.eps).sqrt() * weight + bias
             x = F.max_pool2d(x.relu(), 2)
-        torch.testing.assert_close(
-            model(pictures), x.flatten(1) @ model.output.weight.T + model.output.bias, **EXACT
-        )
+        assert_exact(model(pictures), x.flatten(1) @ model.output.weight.T + model.output.bias)
 
 
 def test_the_embedding_takes_bytes_and_any_leading_dimensions_and_keeps_pictures_apart():

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from exact import assert_exact
 from refusing import refusals
 from torch import nn
 from watching import saved_bytes
@@ -15,8 +16,8 @@ from attnbook import PreNorm, Transformer, causal_mask, padding_mask
 from attnbook.mechanisms import PostNorm, ReZero, RMSNorm
 from attnbook.models.transformer.parts import paper_parts
 
+from ..properties import assert_reads_what_it_may_and_no_more, assert_trains_in_half_precision
 from .oracles_transformer import (
-    EXACT,
     FF,
     B,
     D,
@@ -78,17 +79,17 @@ def inputs(*lengths, seed=3):
 def assert_agree(ours, theirs, run_ours, run_theirs, pairs, given):
     """One value and all gradients: of the inputs and of every parameter."""
     results = [run_ours(), run_theirs()]
-    torch.testing.assert_close(*results, **EXACT)
+    assert_exact(*results)
     weight = torch.linspace(-1, 2, results[0].numel(), dtype=torch.float64).view_as(results[0])
     a, b = (torch.autograd.grad((r * weight).sum(), given, retain_graph=True) for r in results)
     for one, other in zip(a, b):
-        torch.testing.assert_close(one, other, **EXACT)
+        assert_exact(one, other)
     assert sum(len(p) for p, _ in pairs) == len(list(ours.parameters()))  # nothing is left out
     assert len(pairs) == len(list(theirs.parameters()))
     for result in results:
         (result * weight).sum().backward()
     for parts_of, full in pairs:
-        torch.testing.assert_close(torch.cat([p.grad for p in parts_of]), full.grad, **EXACT)
+        assert_exact(torch.cat([p.grad for p in parts_of]), full.grad)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -102,11 +103,8 @@ def test_encoder_layer_equals_pytorch_s(kind, norm_first, activation, need_weigh
     theirs = nn.TransformerEncoderLayer(
         D, H, FF, 0.0, activation, batch_first=True, norm_first=norm_first, dtype=torch.float64
     )
-    pairs, (mask, other), (x,) = (
-        copy_weights(layer_pairs(ours, theirs)),
-        masks(N, N)[kind],
-        inputs(N),
-    )
+    pairs, (x,) = copy_weights(layer_pairs(ours, theirs)), inputs(N)
+    mask, other = masks(N, N)[kind]
     assert_agree(
         ours,
         theirs,
@@ -152,12 +150,10 @@ def test_weights_of_a_decoder_layer_are_those_of_pytorch_s_attentions():
     attention = nn.MultiheadAttention(D, H, batch_first=True, dtype=torch.float64)
     copy_weights(attention_pairs(ours.attention, attention))
     outcome, expected = attention(x, x, x, attn_mask=~causal_mask(M), average_attn_weights=False)
-    torch.testing.assert_close(of_target, expected, **EXACT)
+    assert_exact(of_target, expected)
     x = ours.around_attention.norm(x + outcome)
     copy_weights(attention_pairs(ours.cross_attention, attention))
-    torch.testing.assert_close(
-        of_source, attention(x, memory, memory, average_attn_weights=False)[1], **EXACT
-    )
+    assert_exact(of_source, attention(x, memory, memory, average_attn_weights=False)[1])
 
 
 @pytest.mark.parametrize("final", [False, True])
@@ -171,34 +167,18 @@ def test_the_whole_model_equals_nn_transformer_between_embeddings_and_logits(nor
     # as in the paper
     assert isinstance(ours.decoder.norm, nn.Identity) == (not norm_first and not final)
     pairs = copy_weights(model_pairs(ours, theirs))
+    shared = [m.weight for m in (ours.source_embedding, ours.target_embedding, ours.output)]
+    expected = logits(ours, theirs, SOURCE, LENGTHS, TARGET)
+    expected.square().sum().backward()
+    slopes = [p.grad.clone() for p in shared]
     for need_weights in (True, False):
+        ours.zero_grad()
         got = ours(SOURCE, LENGTHS, TARGET, need_weights=need_weights).logits
-        torch.testing.assert_close(got, logits(ours, theirs, SOURCE, LENGTHS, TARGET), **EXACT)
-    ours.zero_grad()
-    grads = [
-        torch.autograd.grad(
-            run.square().sum(),
-            [
-                ours.source_embedding.weight,
-                ours.target_embedding.weight,
-                ours.output.weight,
-                *(p for parts_of, _ in pairs for p in parts_of),
-            ],
-            allow_unused=True,
-        )
-        for run in (got,)
-    ]
-    (logits(ours, theirs, SOURCE, LENGTHS, TARGET).square().sum()).backward()
-    expected = [
-        ours.source_embedding.weight.grad,
-        ours.target_embedding.weight.grad,
-        ours.output.weight.grad,
-    ]
-    for one, other in zip(grads[0], expected):
-        torch.testing.assert_close(one, other, **EXACT)
-    outcome = iter(grads[0][3:])
-    for parts_of, full in pairs:
-        torch.testing.assert_close(torch.cat([next(outcome) for _ in parts_of]), full.grad, **EXACT)
+        assert_exact(got, expected)
+        got.square().sum().backward()
+        assert_exact([p.grad for p in shared], slopes)
+        for parts_of, full in pairs:
+            assert_exact(torch.cat([p.grad for p in parts_of]), full.grad)
 
 
 class Doubled(nn.Module):
@@ -233,8 +213,8 @@ def test_dropout_stands_where_pytorch_has_it_and_by_default_where_the_paper_has_
     replace_dropouts(ours), replace_dropouts(theirs)
     assert isinstance(ours.dropout, Doubled)
     ours.dropout = nn.Identity()
-    torch.testing.assert_close(
-        ours(SOURCE, LENGTHS, TARGET).logits, logits(ours, theirs, SOURCE, LENGTHS, TARGET), **EXACT
+    assert_exact(
+        ours(SOURCE, LENGTHS, TARGET).logits, logits(ours, theirs, SOURCE, LENGTHS, TARGET)
     )
     ours.dropout = Doubled()  # on the sum of embeddings and positions, of both sides
     outside = torch.arange(N) >= LENGTHS[:, None]
@@ -245,27 +225,18 @@ def test_dropout_stands_where_pytorch_has_it_and_by_default_where_the_paper_has_
         src_key_padding_mask=outside,
         memory_key_padding_mask=outside,
     )
-    torch.testing.assert_close(
-        ours(SOURCE, LENGTHS, TARGET).logits, x @ ours.output.weight.T, **EXACT
-    )
+    assert_exact(ours(SOURCE, LENGTHS, TARGET).logits, x @ ours.output.weight.T)
 
 
 def test_which_dropouts_the_options_set():
     def rates(**options):
         layer = paper_parts(D, H, FF, dropout=0.3, **options).make_decoder(1).layers[0]
-        attention = {
-            a.dropout.p if a.dropout else 0.0 for a in (layer.attention, layer.cross_attention)
-        }
+        attentions = (layer.attention, layer.cross_attention)
+        around = [part for name, part in layer.named_children() if name.startswith("around")]
+        assert len(around) == 3
         return (
-            {
-                w.dropout.p
-                for w in (
-                    layer.around_attention,
-                    layer.around_cross_attention,
-                    layer.around_feed_forward,
-                )
-            },
-            attention,
+            {part.dropout.p for part in around},
+            {part.dropout.p if part.dropout else 0.0 for part in attentions},
             layer.feed_forward.dropout.p,
         )
 
@@ -279,7 +250,7 @@ def test_dropout_works_while_training_and_not_after():
     first, second = (model(SOURCE, LENGTHS, TARGET).logits for _ in range(2))
     assert not torch.allclose(first, second)
     expected = build()(SOURCE, LENGTHS, TARGET).logits
-    torch.testing.assert_close(model.eval()(SOURCE, LENGTHS, TARGET).logits, expected, **EXACT)
+    assert_exact(model.eval()(SOURCE, LENGTHS, TARGET).logits, expected)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -289,9 +260,7 @@ def test_a_position_with_nothing_to_attend_to_gets_nothing_from_the_attention(ne
     mask[1, 2] = False
     got = layer(x, mask, need_weights=need_weights).x
     h = layer.around_attention.norm(x[1, 2:3])  # x + 0
-    torch.testing.assert_close(
-        got[1, 2:3], layer.around_feed_forward.norm(h + layer.feed_forward(h)), **EXACT
-    )
+    assert_exact(got[1, 2:3], layer.around_feed_forward.norm(h + layer.feed_forward(h)))
     grads = torch.autograd.grad(got[1, 2].sum(), [x, *layer.attention.parameters()])
     assert all(torch.isfinite(g).all() for g in grads) and all((g == 0).all() for g in grads[1:])
     assert (grads[0][1, :2] == 0).all() and (grads[0][1, 2] != 0).any()
@@ -329,11 +298,8 @@ def counted(d, ff, layers, vocabulary, bias):
     """
     attention = 4 * d * d + (4 * d if bias else 0)
     network = 2 * d * ff + ff + d
-    return (
-        layers * (attention + network + 2 * 2 * d)
-        + layers * (2 * attention + network + 3 * 2 * d)
-        + vocabulary * d
-    )
+    blocks = (attention + network + 2 * 2 * d) + (2 * attention + network + 3 * 2 * d)
+    return layers * blocks + vocabulary * d
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -362,25 +328,17 @@ def test_without_arguments_it_is_the_base_model():
     with torch.device("meta"):
         model = Transformer(100, 100)
     layer = model.decoder.layers[0]
-    assert (
-        layer.attention.num_heads,
-        layer.attention.d_head,
-        layer.feed_forward.hidden.out_features,
-    ) == (8, 64, 2048)
+    assert (layer.attention.num_heads, layer.attention.d_head) == (8, 64)
+    assert layer.feed_forward.hidden.out_features == 2048
     assert isinstance(layer.around_attention, PostNorm) and model.dropout.p == 0.1
 
 
 def test_ties():
     every, output, none = (build(tie=tie, source_size=7) for tie in ("all", "output", "none"))
-    assert (
-        every.source_embedding is every.target_embedding
-        and every.output.weight is every.target_embedding.weight
-    )
-    assert (
-        output.source_embedding is not output.target_embedding
-        and output.output.weight is output.target_embedding.weight
-    )
-    assert none.output.weight is not none.target_embedding.weight
+    assert every.source_embedding is every.target_embedding
+    assert output.source_embedding is not output.target_embedding
+    for model in (every, output, none):
+        assert (model.output.weight is model.target_embedding.weight) == (model is not none)
     assert count(none) - count(output) == count(output) - count(every) == 7 * D
     # two vocabularies work by default
     assert Transformer(8, 7, parts(), num_layers=1).output.weight.shape == (7, D)
@@ -389,41 +347,37 @@ def test_ties():
 # Properties
 
 
-def test_no_gradient_from_later_targets_nor_from_padding_and_some_from_all_else():
-    for residual in (PostNorm, PreNorm, ReZero):
-        model = build(residual=residual)
-        saved = []
+@pytest.mark.parametrize("residual", [PostNorm, PreNorm, ReZero])
+def test_no_gradient_from_later_targets_nor_from_padding_and_some_from_all_else(residual):
+    assert_reads_what_it_may_and_no_more(build(residual=residual), SOURCE, LENGTHS, TARGET)
 
-        def keep(module, given, out):
-            out.retain_grad()
-            saved.append(out)
 
-        (
-            model.source_embedding.register_forward_hook(keep),
-            model.target_embedding.register_forward_hook(keep),
-        )
-        model(SOURCE, LENGTHS, TARGET).logits[:, 1].square().sum().backward()
-        source, target = (t.grad.abs().sum(-1) for t in saved)
-        assert (target[:, 2:] == 0).all() and (target[:, :2] > 0).all()
-        for b in range(B):
-            assert (source[b, : LENGTHS[b]] > 0).all() and (source[b, LENGTHS[b] :] == 0).all()
+@pytest.mark.parametrize(
+    "options", [{}, {"residual": PreNorm}, {"residual": ReZero, "norm": RMSNorm}]
+)
+def test_every_parameter_learns_also_in_half_precision(options):
+    model = build(**options)
+    total = model(SOURCE, LENGTHS, TARGET).logits.square().sum()
+    total.backward()
+    for name, p in model.named_parameters():
+        # the same number for all keys: no softmax sees it
+        assert "key_projection.bias" in name or p.grad.abs().sum() > 1e-8, name
+    model = build(**options).float()
+    assert_trains_in_half_precision(model, lambda: model(SOURCE, LENGTHS, TARGET).logits)
 
 
 def test_a_batch_of_one_equals_a_row_and_more_padding_changes_nothing():
     model = build()
     full = model(SOURCE, LENGTHS, TARGET, need_weights=True)
     for b in range(B):
-        alone = model(
-            SOURCE[b : b + 1, : LENGTHS[b]],
-            LENGTHS[b : b + 1],
-            TARGET[b : b + 1],
-            need_weights=True,
-        )
-        torch.testing.assert_close(alone.logits[0], full.logits[b], **EXACT)
+        row = slice(b, b + 1)
+        given = SOURCE[row, : LENGTHS[b]], LENGTHS[row], TARGET[row]
+        alone = model(*given, need_weights=True)
+        assert_exact(alone.logits[0], full.logits[b])
         for one, every in zip(alone.weights.cross, full.weights.cross):
-            torch.testing.assert_close(one[0], every[b, :, :, : LENGTHS[b]], **EXACT)
+            assert_exact(one[0], every[b, :, :, : LENGTHS[b]])
     wider = torch.nn.functional.pad(SOURCE, (0, 3), value=6)
-    torch.testing.assert_close(model(wider, LENGTHS, TARGET).logits, full.logits, **EXACT)
+    assert_exact(model(wider, LENGTHS, TARGET).logits, full.logits)
 
 
 def test_weights_are_shares_of_what_may_be_seen():
@@ -432,21 +386,11 @@ def test_weights_are_shares_of_what_may_be_seen():
     for kind, shape in zip(weights, ((B, H, N, N), (B, H, M, M), (B, H, M, N))):
         for w in kind:
             assert w.shape == shape
-            torch.testing.assert_close(w.sum(-1), torch.ones(shape[:-1]).double(), **EXACT)
+            assert_exact(w.sum(-1), torch.ones(shape[:-1]).double())
     for w in (*weights.encoder, *weights.cross):
         assert (w.permute(0, 3, 1, 2)[~padding_mask(LENGTHS, N)] == 0).all()
     for w in weights.decoder:
         assert (w.triu(1) == 0).all()
-
-
-def test_every_parameter_learns():
-    for options in ({}, {"residual": PreNorm}, {"residual": ReZero, "norm": RMSNorm}):
-        model = build(**options)
-        model(SOURCE, LENGTHS, TARGET).logits.square().sum().backward()
-        for name, p in model.named_parameters():
-            # the same number for all keys: no softmax sees it
-            if "key_projection.bias" not in name:
-                assert p.grad.abs().sum() > 1e-8, name
 
 
 def test_without_weights_memory_grows_with_the_length_and_not_with_its_square():
@@ -463,39 +407,6 @@ def test_without_weights_memory_grows_with_the_length_and_not_with_its_square():
 
     (short, _), (long, largest) = saved(300), saved(600)
     assert long < 2.1 * short and largest < 8 * 600 * 600 / 4
-
-
-def test_bfloat16_autocast():
-    torch.manual_seed(0)
-    model = Transformer(8, 7, paper_parts(D, H, FF, dropout=0.0), num_layers=2)
-    exact = model(SOURCE, LENGTHS, TARGET).logits
-    with torch.autocast("cpu", torch.bfloat16):
-        low = model(SOURCE, LENGTHS, TARGET).logits
-    assert low.dtype == torch.bfloat16
-    torch.testing.assert_close(low.float(), exact, atol=0.1, rtol=0.1)
-    low.float().square().sum().backward()
-    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
-
-
-@pytest.mark.xfail(
-    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13),
-    reason="the compiler of PyTorch 2.9 reads no methods and properties of named tuples",
-    strict=False,
-)
-def test_a_layer_compiles_to_one_graph():
-    torch.manual_seed(0)
-    model = Transformer(8, 7, paper_parts(D, H, FF, dropout=0.0), num_layers=2)
-    x, memory = torch.randn(B, M, D), torch.randn(B, N, D)
-    encoder, decoder = model.encoder.layers[0], model.decoder.layers[0]
-    words = padding_mask(LENGTHS, N)[:, None]
-    torch.testing.assert_close(
-        torch.compile(encoder, backend="eager", fullgraph=True)(memory, words).x,
-        encoder(memory, words).x,
-    )
-    full = torch.compile(decoder, backend="eager", fullgraph=True)(
-        x, decoder.project(memory), causal_mask(M), words
-    ).x
-    torch.testing.assert_close(full, decoder(x, decoder.project(memory), causal_mask(M), words).x)
 
 
 # Known wrong versions
@@ -518,22 +429,19 @@ def _connect(combine, sublayer_input=lambda residual: lambda x: x):
 def _mask(change):
     def spoil(model):
         forward = model.decoder.forward
-        _set(
-            model.decoder,
-            "forward",
-            lambda x, sources, mask, *more, **kw: forward(x, sources, change(mask), *more, **kw),
-        )
+
+        def spoiled(x, *arguments, is_causal, **options):
+            mask = change(causal_mask(x.shape[1])) if is_causal else None
+            return forward(x, *arguments, mask=mask, **options)
+
+        _set(model.decoder, "forward", spoiled)
 
     return spoil
 
 
 def _no_source_mask(model):
     forward = model.decoder.forward
-    _set(
-        model.decoder,
-        "forward",
-        lambda x, sources, mask, source_mask, **kw: forward(x, sources, mask, None, **kw),
-    )
+    _set(model.decoder, "forward", lambda x, sources, source_mask, **kw: forward(x, sources, **kw))
 
 
 def _no_mask_in_the_encoder(model):
@@ -584,7 +492,7 @@ def _heads_scaled_by_the_model(model):
 def _attention_and_network_exchanged(model):
     for layer in model.encoder.layers:
 
-        def forward(x, mask=None, *, cache=None, need_weights=False, position=0, self=layer):
+        def forward(x, mask=None, *, self=layer, **_):
             x = self.around_feed_forward(x, self.feed_forward)
             x, weights = self.around_attention(x, lambda h: self.attention(h, mask=mask))
             return type(LAYER)(x, None, weights)

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 import torch
+from exact import assert_exact
 from refusing import assert_refused
 from torch import nn
 from torch.nn import functional as F
@@ -27,7 +28,7 @@ from attnbook import (
 )
 from attnbook.decoding import greedy
 from attnbook.kernels.layers import Dropout
-from attnbook.mechanisms import PostNorm, ResidualConnection
+from attnbook.mechanisms import ResidualConnection
 from attnbook.mechanisms.attention.synthesizer import SYNTHESIZERS, SynthesizerAttention
 from attnbook.mechanisms.layers.convolution import DynamicConvolution, LightweightConvolution
 from attnbook.mechanisms.layers.embeddings import (
@@ -42,7 +43,7 @@ from attnbook.mechanisms.layers.norms import LayerNorm
 from attnbook.mechanisms.layers.product_keys import ProductKeyMemory
 from attnbook.mechanisms.positions.absolute import sinusoids
 from attnbook.models.transformer.evolved import EvolvedEncoderLayer, SequenceConvolution, evolved
-from attnbook.models.transformer.layers import DecoderLayer, EncoderLayer
+from attnbook.models.transformer.layers import EncoderLayer
 from attnbook.models.transformer.stacks import (
     FunnelEncoder,
     TimeStep,
@@ -58,11 +59,10 @@ from attnbook.models.transformer.weighted import (
 )
 from attnbook.tasks import TOKEN_IDS
 
-from .oracles_transformer import EXACT, FF, D, H, randomised
+from ..properties import assert_steps_are_the_whole
+from .oracles_transformer import FF, D, H, randomised
+from .test_transformer_decoding import LENGTHS, SOURCE, TARGET
 
-SOURCE = torch.tensor([[5, 3, 7, 4, 6], [4, 6, 5, 0, 0], [3, 0, 0, 0, 0]])
-LENGTHS = torch.tensor([5, 3, 1])
-TARGET = torch.tensor([[1, 4, 5, 3, 3, 6], [1, 3, 6, 4, 4, 5], [1, 5, 4, 3, 6, 6]])
 BASE = paper_parts(D, H, FF, dropout=0.0, residual=PreNorm)
 synthesizers = {
     f"synthesizer {kind} {mix or ''}".strip(): replace(
@@ -110,33 +110,17 @@ def build(name, layers=2):
 
 
 @pytest.mark.parametrize("name", MODIFICATIONS)
-def test_cached_equals_uncached_and_every_parameter_learns(name):
+def test_cached_equals_uncached_and_a_row_is_a_batch_of_one_without_padding(name):
     model = build(name)
-    memory = model.encode(SOURCE, LENGTHS)
-    state, full = model.start(memory), model(SOURCE, LENGTHS, TARGET).logits
-    for t in range(TARGET.shape[1]):
-        logits, state, _ = model.step(TARGET[:, t], state, memory)
-        torch.testing.assert_close(logits, full[:, t], **EXACT)
-    full.square().sum().backward()
-    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
-    assert len(greedy(model, SOURCE, LENGTHS, 4).tokens) == 3
-
-
-@pytest.mark.parametrize("name", MODIFICATIONS)
-def test_nothing_is_read_from_padding_nor_from_the_future(name):
-    model = build(name)
+    assert_steps_are_the_whole(model, SOURCE, LENGTHS, TARGET, weights=False)
     full = model(SOURCE, LENGTHS, TARGET).logits
-    for row, n in enumerate(LENGTHS.tolist()):
-        alone = model(
-            SOURCE[row : row + 1, :n], LENGTHS[row : row + 1], TARGET[row : row + 1]
-        ).logits
-        torch.testing.assert_close(full[row : row + 1], alone, **EXACT)
-    later = TARGET.clone()
-    later[:, -1] = 7
-    torch.testing.assert_close(model(SOURCE, LENGTHS, later).logits[:, :-1], full[:, :-1], **EXACT)
+    for b, n in enumerate(LENGTHS):
+        row = slice(b, b + 1)
+        assert_exact(model(SOURCE[row, :n], LENGTHS[row], TARGET[row]).logits, full[row])
     other = SOURCE.clone()
     other[0, -1] = 3
     assert (model(other, LENGTHS, TARGET).logits[0] - full[0]).abs().max() > 1e-6
+    assert len(greedy(model, SOURCE, LENGTHS, 4).tokens) == 3  # its caches can be picked from
 
 
 def x_of(n=5, seed=3):
@@ -156,15 +140,13 @@ def test_fixup_begins_as_the_identity_and_scales_as_its_authors_say():
     before = {name: p.clone() for name, p in model.named_parameters()}
     assert fixup_start(model) is model
     x = x_of()
-    torch.testing.assert_close(model.encoder(x).x, x, **EXACT)
+    assert_exact(model.encoder(x).x, x)
     branches = 3 * 2 + 3 * 3
     for name, p in model.named_parameters():
         last = name.endswith(("output_projection.weight", "feed_forward.output.weight"))
         first = name.endswith(("value_projection.weight", "feed_forward.hidden.weight"))
-        expected = (
-            0 * before[name] if last else before[name] * branches**-0.5 if first else before[name]
-        )
-        torch.testing.assert_close(p, expected, **EXACT)
+        factor = 0 if last else branches**-0.5 if first else 1
+        assert_exact(p, factor * before[name])
 
 
 def test_fixup_is_the_sum_with_two_shifts_and_a_factor():
@@ -173,34 +155,23 @@ def test_fixup_is_the_sum_with_two_shifts_and_a_factor():
     with torch.no_grad():
         residual.before.fill_(0.5), residual.after.fill_(-2.0), residual.scale.fill_(3.0)
     x = x_of()
-    torch.testing.assert_close(residual(x, lambda h: h**2), x + 3 * (x + 0.5) ** 2 - 2, **EXACT)
+    assert_exact(residual(x, lambda h: h**2), x + 3 * (x + 0.5) ** 2 - 2)
     assert isinstance(residual.norm, nn.Identity) and isinstance(residual, ResidualConnection)
 
 
 def test_fixup_in_the_wrong_place_is_named():
-    assert_refused("model", fixup_start, Transformer(8, 8, BASE, num_layers=1, token_ids=TOKEN_IDS))
+    assert_refused("model", fixup_start, Transformer(8, 8, BASE, num_layers=1))
+    keys = replace(MODIFICATIONS["fixup"], feed_forward=partial(ProductKeyMemory, D, 5, 2, 3, 8))
     with pytest.raises(ValueError, match="must be a MultiHeadAttention or a FeedForward"):
-        fixup_start(
-            Transformer(
-                8,
-                8,
-                replace(
-                    MODIFICATIONS["fixup"], feed_forward=partial(ProductKeyMemory, D, 5, 2, 3, 8)
-                ),
-                num_layers=1,
-                token_ids=TOKEN_IDS,
-            )
-        )
+        fixup_start(Transformer(8, 8, keys, num_layers=1))
 
 
 # Stacks
 
 
 def test_a_shared_block_is_one_block_and_a_universal_one_knows_its_depth():
-    model = build("block sharing", 4)
-    assert len(list(model.encoder.layers)) == 4 and sum(
-        p.numel() for p in model.encoder.parameters()
-    ) == sum(p.numel() for p in build("block sharing", 1).encoder.parameters())
+    first, *others = build("block sharing", 4).encoder.layers
+    assert len(others) == 3 and all(layer is first for layer in others)
     model = build("universal", 3)
     block, x = model.encoder.layers[0].block, x_of()
     assert all(layer.block is block for layer in model.encoder.layers)
@@ -221,26 +192,15 @@ def test_transparent_attention_mixes_the_levels_of_the_encoder():
     assert levels.shape == (2, 5, 4, D)
     y = x
     for i, layer in enumerate(model.encoder.layers):
-        torch.testing.assert_close(levels[..., i, :], model.encoder.norm(y), **EXACT)
+        assert_exact(levels[..., i, :], model.encoder.norm(y))
         y = layer(y, mask).x
-    torch.testing.assert_close(levels[..., 3, :], model.encoder.norm(y), **EXACT)
+    assert_exact(levels[..., 3, :], model.encoder.norm(y))
     shares = model.decoder.mixture.softmax(-1)  # (blocks, levels)
     for j, layer in enumerate(model.decoder.layers):
         mixed = sum(shares[j, i] * levels[..., i, :] for i in range(4))
-        torch.testing.assert_close(
-            model.decoder.project(levels)[j].key, layer.project(mixed).key, **EXACT
-        )
-    assert (
-        Transformer(8, 8, MODIFICATIONS["transparent"], num_layers=2, token_ids=TOKEN_IDS)
-        .decoder.mixture.abs()
-        .max()
-        == 0
-    )
+        assert_exact(model.decoder.project(levels)[j].key, layer.project(mixed).key)
+    assert (TransparentDecoder(model.decoder.layers, nn.Identity()).mixture == 0).all()
     assert_refused("memory", model.decoder.project, levels[..., :2, :])
-    uneven = replace(MODIFICATIONS["transparent"], decoder=partial(TransparentDecoder, levels=4))
-    assert Transformer(8, 8, uneven, num_layers=(3, 1), token_ids=TOKEN_IDS)(
-        SOURCE, LENGTHS, TARGET
-    ).logits.shape == (3, 6, 8)
 
 
 def test_a_funnel_halves_the_sequence_and_its_queries_only():
@@ -255,9 +215,7 @@ def test_a_funnel_halves_the_sequence_and_its_queries_only():
         norm = second.around_attention.norm
         y = pairs + second.attention(norm(pairs), norm(long[row : row + 1, :n])).context
         y = y + second.feed_forward(second.around_feed_forward.norm(y))
-        torch.testing.assert_close(
-            stacked.x[row, : pairs.shape[1]], model.encoder.norm(y)[0], **EXACT
-        )
+        assert_exact(stacked.x[row, : pairs.shape[1]], model.encoder.norm(y)[0])
         assert stacked.mask[row, 0].tolist() == [True] * pairs.shape[1] + [False] * (
             3 - pairs.shape[1]
         )
@@ -292,9 +250,7 @@ def branches_by_hand(layer, x, mask):
 def test_branches_equal_the_definition_and_a_row_without_keys_is_zero():
     layer = randomised(branched(MultiHeadAttention(D, H), FeedForward(D, FF)))
     x = x_of()
-    torch.testing.assert_close(
-        layer(x, mask=causal_mask(5)).context, branches_by_hand(layer, x, causal_mask(5)), **EXACT
-    )
+    assert_exact(layer(x, mask=causal_mask(5)).context, branches_by_hand(layer, x, causal_mask(5)))
     nothing = causal_mask(5).clone()
     nothing[2] = False
     assert layer(x, mask=nothing).context[:, 2].abs().max() == 0
@@ -313,15 +269,13 @@ def test_weights_of_branches_are_read_under_their_old_names_too():
     assert {"feed_forward.hidden.weight", "heads_in", "output_projection.weight"} <= {*old}
     other.double().load_state_dict(old)
     x = x_of()
-    torch.testing.assert_close(other(x).context, layer(x).context, **EXACT)
+    assert_exact(other(x).context, layer(x).context)
 
 
 def test_weighted_blocks_have_one_sublayer_less():
     attention, network = MultiHeadAttention(D, H), FeedForward(D, FF)
     layer, x = randomised(WeightedEncoderLayer(attention, network, wire())), x_of()
-    torch.testing.assert_close(
-        layer(x).x, x + layer.attention(layer.around_attention.norm(x)).context, **EXACT
-    )
+    assert_exact(layer(x).x, x + layer.attention(layer.around_attention.norm(x)).context)
     own = MultiHeadAttention(D, H, d_head=5, d_head_value=3, score=GeneralScore(5, 5))
     cross = MultiHeadAttention(D, H, d_key=7, d_value=9)
     encoder = WeightedEncoderLayer(own, network, wire()).attention
@@ -349,7 +303,7 @@ def test_a_sequence_convolution_is_pytorch_s():
         for causal in (False, True):
             layer = SequenceConvolution(D, 3, 5, separable=separable, causal=causal).double()
             y = layer.convolution(F.pad(x.mT, (4, 0) if causal else (2, 2))).mT
-            torch.testing.assert_close(layer(x), layer.pointwise(y) if separable else y, **EXACT)
+            assert_exact(layer(x), layer.pointwise(y) if separable else y)
             moved = x.clone()
             moved[:, -1] += 1
             assert torch.equal(layer(moved)[:, :-1], layer(x)[:, :-1]) is causal
@@ -375,7 +329,7 @@ def test_the_evolved_encoder_block_equals_its_figure():
     y = torch.cat([y[..., : D // 2] + h, y[..., D // 2 :]], -1)
     y = y + layer.attention(layer.around_attention.norm(y)).context
     y = y + layer.feed_forward(layer.around_feed_forward.norm(y))
-    torch.testing.assert_close(layer(x).x, y, **EXACT)
+    assert_exact(layer(x).x, y)
     with pytest.raises(ValueError, match="it takes no cache, and mask must be one of padding"):
         layer(x, causal_mask(5))
 
@@ -408,45 +362,35 @@ def test_the_evolved_decoder_block_equals_its_figure():
     y = y + layer.cross_attention(layer.around_cross_attention.norm(y), memory).context
     h = layer.feed_forward.hidden(layer.around_feed_forward.norm(y))
     y = y + layer.feed_forward.output(h * torch.sigmoid(h))
-    torch.testing.assert_close(layer(x, layer.project(memory), mask).x, y, **EXACT)
+    assert_exact(layer(x, layer.project(memory), mask).x, y)
     cache = None
     # blocks of several positions, longer than a kernel
     for first, last in ((0, 1), (1, 4), (4, 13)):
         result = layer(
             x[:, first:last], layer.project(memory), causal_mask(last - first, last), cache=cache
         )
-        torch.testing.assert_close(result.x, y[:, first:last], **EXACT)
+        assert_exact(result.x, y[:, first:last])
         cache = result.cache
 
 
 # Sizes
 
 
+SHARING = ("block sharing", "factorised embeddings", "transparent", "funnel")
+
+
 def test_blocks_share_across_a_model_what_they_should():
-    counts = {
-        name: sum(
-            p.numel()
-            for p in Transformer(
-                50, 50, parts, num_layers=4, tie="none", token_ids=TOKEN_IDS
-            ).parameters()
-        )
-        for name, parts in {"all": BASE, **MODIFICATIONS}.items()
-        if "adaptive" not in name
-    }
-    assert counts["block sharing"] < counts["all"] / 2 and counts[
-        "factorised embeddings"
-    ] == counts["all"] - 2 * 50 * D + 2 * 3 * (50 + D)
-    assert counts["transparent"] == counts["all"] + 4 * 5 and counts["funnel"] == counts["all"]
+    def count(parts):
+        model = Transformer(50, 50, parts, num_layers=4, tie="none")
+        return sum(p.numel() for p in model.parameters())
+
+    whole, counts = count(BASE), {name: count(MODIFICATIONS[name]) for name in SHARING}
+    assert counts["block sharing"] < whole / 2
+    assert counts["factorised embeddings"] == whole - 2 * 50 * D + 2 * 3 * (50 + D)
+    assert counts["transparent"] == whole + 4 * 5 and counts["funnel"] == whole
 
 
 def test_a_decoder_has_the_causal_attention_it_is_given():
     model = build("lightweight convolution")
-    assert all(layer.attention.left == 1 for layer in model.encoder.layers) and all(
-        layer.attention.left == 2 for layer in model.decoder.layers
-    )
-    assert isinstance(model.decoder.layers[0], DecoderLayer) and isinstance(
-        model.encoder.layers[0], EncoderLayer
-    )
-    assert isinstance(model.decoder.layers[0].around_attention, PreNorm) and not isinstance(
-        model.decoder.layers[0].around_attention, PostNorm
-    )
+    assert [layer.attention.left for layer in model.encoder.layers] == [1, 1]
+    assert [layer.attention.left for layer in model.decoder.layers] == [2, 2]

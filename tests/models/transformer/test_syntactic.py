@@ -7,13 +7,15 @@ from functools import partial
 
 import pytest
 import torch
+from exact import assert_exact
 from refusing import refusals
 
 from attnbook import RelativeMultiHeadAttention, TransformerEncoderModel, paper_parts
 from attnbook.mechanisms import NoPositions
 from attnbook.models.transformer.syntactic import SyntacticEncoderModel
 
-EXACT = {"atol": 1e-10, "rtol": 0}
+from ..properties import assert_every_parameter_learns
+
 V, D, H = 11, 12, 3
 PARTS = paper_parts(D, H, 20, dropout=0.0)
 TOKENS = torch.tensor([[4, 5, 6, 7, 8], [9, 10, 4, 0, 0]])
@@ -35,14 +37,14 @@ def test_padding_and_other_sentences_change_nothing_and_have_no_weight(depth, of
     made = model(depth=depth, max_tree_distance=offsets)
     logits, weights = made(TOKENS, HEADS, LENGTHS, need_weights=True)
     alone = made(TOKENS[1:, :3], HEADS[1:, :3])
-    torch.testing.assert_close(logits[1:, :3], alone.logits, **EXACT)
+    assert_exact(logits[1:, :3], alone.logits)
     assert (
         len(weights) == 2
         and all((w[1, :, :, 3:] == 0).all() for w in weights)
         and alone.weights is None
     )
     filled = made(TOKENS, torch.where(torch.arange(5) < LENGTHS[:, None], HEADS, 7), LENGTHS)
-    torch.testing.assert_close(filled.logits[1, :3], logits[1, :3], **EXACT)
+    assert_exact(filled.logits[1, :3], logits[1, :3])
 
 
 @pytest.mark.parametrize(
@@ -57,44 +59,27 @@ def test_another_tree_moves_what_is_told_of_trees_and_nothing_else(depth, offset
 
 
 def test_without_trees_it_is_the_plain_encoder_and_so_with_empty_tables():
-    plain = SyntacticEncoderModel(
-        V, PARTS, num_layers=2, depth=False, max_tree_distance=None
-    ).double()
-    same = TransformerEncoderModel(V, PARTS, num_layers=2, tie=False).double()
-    names = {name: name.replace("layers.", "stack.layers.", 1) for name in plain.state_dict()}
-    same.load_state_dict({names[name]: t for name, t in plain.state_dict().items()})
-    torch.testing.assert_close(
-        plain(TOKENS, HEADS, LENGTHS).logits, same(TOKENS, LENGTHS).logits, **EXACT
-    )
-    relative = dataclasses.replace(
-        PARTS,
-        positions=NoPositions,
-        attention=partial(RelativeMultiHeadAttention, D, H, max_distance=2),
-    )
-    noticed = SyntacticEncoderModel(
-        V, relative, num_layers=2, depth=False, max_distance=2, max_tree_distance=3
-    ).double()
-    same = TransformerEncoderModel(V, relative, num_layers=2, tie=False).double()
-    same.load_state_dict(
-        {
-            name.replace("layers.", "stack.layers.", 1): t
-            for name, t in noticed.state_dict().items()
-            if "offset" not in name
-        }
-    )
-    with torch.no_grad():
-        for name, p in noticed.named_parameters():
+    attention = partial(RelativeMultiHeadAttention, D, H, max_distance=2)
+    relative = dataclasses.replace(PARTS, positions=NoPositions, attention=attention)
+    for parts, options in (
+        (PARTS, {"max_tree_distance": None}),
+        (relative, {"max_distance": 2, "max_tree_distance": 3}),
+    ):
+        told = SyntacticEncoderModel(V, parts, num_layers=2, depth=False, **options).double()
+        plain = TransformerEncoderModel(V, parts, num_layers=2, tie=False).double()
+        state = {}
+        for name, tensor in told.state_dict().items():
             if "offset" in name:
-                p.zero_()
-    torch.testing.assert_close(
-        noticed(TOKENS, HEADS, LENGTHS).logits, same(TOKENS, LENGTHS).logits, **EXACT
-    )
+                tensor.zero_()  # its own, not a copy
+            else:
+                state[name.replace("layers.", "stack.layers.", 1)] = tensor
+        plain.load_state_dict(state)
+        assert_exact(told(TOKENS, HEADS, LENGTHS).logits, plain(TOKENS, LENGTHS).logits)
 
 
 def test_every_parameter_learns():
     made = model()
-    made(TOKENS, HEADS, LENGTHS).logits.square().sum().backward()
-    assert all(p.grad is not None and p.grad.abs().max() > 0 for p in made.parameters())
+    assert_every_parameter_learns(made, made(TOKENS, HEADS, LENGTHS).logits.square().sum())
 
 
 test_bad_input_is_named = refusals(

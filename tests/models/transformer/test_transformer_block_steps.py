@@ -4,20 +4,22 @@ them.
 
 import pytest
 import torch
+from exact import assert_exact
 from torch import nn
 
-from attnbook import Transformer, causal_mask
+from attnbook import causal_mask
 from attnbook.decoding import Step, beam_search, greedy
 from attnbook.models.transformer.encoder_decoder import DecoderState
 from attnbook.tasks import TOKEN_IDS
 
-from .oracles_transformer import EXACT, randomised
-from .test_transformer_decoding import BASE, EOS, LENGTHS, SOURCE, TARGET, log_prob
+from .test_transformer_decoding import BOS, EOS, LENGTHS, SOURCE, TARGET, build
 
 
-def build(seed=0):
-    torch.manual_seed(seed)
-    return randomised(Transformer(8, 8, BASE, num_layers=3, token_ids=TOKEN_IDS), seed).eval()
+def log_prob(model, source, tokens):
+    """log p(tokens | source), read at once."""
+    batch_in = torch.tensor([[BOS, *tokens[:-1]]])
+    logits = model(source[None], torch.tensor([len(source)]), batch_in).logits[0]
+    return logits.log_softmax(-1)[range(len(tokens)), list(tokens)].sum().item()
 
 
 def read_block(model, tokens, state, memory, mask):
@@ -43,7 +45,7 @@ def in_blocks(model, sizes, mask):
 def test_blocks_of_tokens_behind_a_cache_equal_the_whole_target(sizes):
     model = build()
     logits, state = in_blocks(model, sizes, causal_mask)
-    torch.testing.assert_close(logits, model(SOURCE, LENGTHS, TARGET).logits, **EXACT)
+    assert_exact(logits, model(SOURCE, LENGTHS, TARGET).logits)
     assert state.position == 6 and state.caches[0].key.shape[-2] == 6
 
 
@@ -104,36 +106,29 @@ class CachesStay(Prefix):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_greedy_and_beams_with_a_cache_are_those_without(seed):
-    model = build(seed)
-    assert (
-        greedy(model, SOURCE, LENGTHS, 7).tokens == greedy(Prefix(model), SOURCE, LENGTHS, 7).tokens
+    both = build(seed=seed), Prefix(build(seed=seed))
+    ours, theirs = (greedy(model, SOURCE, LENGTHS, 7) for model in both)
+    assert ours.tokens == theirs.tokens
+    with_cache, without = (
+        beam_search(model, SOURCE, LENGTHS, beam_size=4, max_length=7, length_penalty=0.6)
+        for model in both
     )
-    for alpha in (0.0, 0.6):
-        with_cache, without = (
-            beam_search(m, SOURCE, LENGTHS, beam_size=4, max_length=7, length_penalty=alpha)
-            for m in (model, Prefix(model))
-        )
-        for ours, theirs in zip(with_cache, without, strict=True):
-            assert [h.tokens for h in ours] == [h.tokens for h in theirs]
-            assert [h.log_prob for h in ours] == pytest.approx(
-                [h.log_prob for h in theirs], abs=1e-9
-            )
+    for ours, theirs in zip(with_cache, without, strict=True):
+        assert [h.tokens for h in ours] == [h.tokens for h in theirs]
+        assert [h.log_prob for h in ours] == pytest.approx([h.log_prob for h in theirs], abs=1e-9)
 
 
 def test_caches_that_stay_where_they_are_give_scores_that_are_not_true():
-    off = {}
-    for name, wrapped in (("follow", lambda m: m), ("stay", CachesStay)):
-        off[name] = 0.0
-        for seed in range(4):
-            model = build(seed)
-            for b in range(len(SOURCE)):
-                source = SOURCE[b : b + 1, : LENGTHS[b]]
-                with torch.no_grad():
-                    for h in beam_search(
-                        wrapped(model), source, LENGTHS[b : b + 1], beam_size=4, max_length=6
-                    )[0]:
-                        tokens = [*h.tokens, EOS] if h.finished else h.tokens
-                        off[name] = max(
-                            off[name], abs(h.log_prob - log_prob(model, source[0], tokens))
-                        )
-    assert off["follow"] < 1e-9 and off["stay"] > 1e-3
+    def off(model, wrapped):
+        """How far the scores of a beam are from what the whole target gives."""
+        found = beam_search(wrapped, SOURCE, LENGTHS, beam_size=4, max_length=6)
+        return max(
+            abs(h.log_prob - log_prob(model, source[:n], [*h.tokens, *[EOS] * h.finished]))
+            for source, n, beams in zip(SOURCE, LENGTHS, found)
+            for h in beams
+        )
+
+    with torch.no_grad():
+        models = [build(seed=seed) for seed in range(4)]
+        assert max(off(model, model) for model in models) < 1e-9
+        assert max(off(model, CachesStay(model)) for model in models) > 1e-3

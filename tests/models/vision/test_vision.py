@@ -2,11 +2,13 @@
 that they learn.
 """
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 import torch
+from exact import assert_exact
 from refusing import refusals
 from torch import nn
 from torch.nn import functional as F
@@ -22,7 +24,7 @@ from attnbook.models.vision import (
 from attnbook.models.vision.captioned_denoiser import draw_from_noise, flow_loss, with_noise
 from attnbook.models.vision.vision_transformer import pre_norm_parts
 
-from ..transformer.oracles_transformer import EXACT, copy_weights, layer_pairs, randomised
+from ..transformer.oracles_transformer import copy_weights, layer_pairs, randomised
 
 D, H, FF = 8, 2, 12
 
@@ -44,18 +46,9 @@ def their_layers(kind, ours):
 def by_hand(picture, side):
     """The patches of one picture, (C, H, W), number by number."""
     colors, height, width = picture.shape
-    rows = []
-    for top in range(0, height, side):
-        for left in range(0, width, side):
-            rows.append(
-                [
-                    picture[c, top + i, left + j]
-                    for c in range(colors)
-                    for i in range(side)
-                    for j in range(side)
-                ]
-            )
-    return np.array(rows)
+    places = itertools.product(range(0, height, side), range(0, width, side))
+    inside = [*itertools.product(range(colors), range(side), range(side))]
+    return np.array([[picture[c, top + i, left + j] for c, i, j in inside] for top, left in places])
 
 
 def pictures(batch=2, colors=3, size=6, seed=0):
@@ -81,9 +74,9 @@ def test_a_vision_transformer_is_the_formula():
         z = layer(z)
     z = F.layer_norm(z, (D,), net.stack.norm.weight, net.stack.norm.bias)
     expected = z[:, 0] @ net.output.weight.T + net.output.bias
-    torch.testing.assert_close(net(x), expected, **EXACT)
+    assert_exact(net(x), expected)
     read = net.read(x, need_weights=True)
-    torch.testing.assert_close(read.x, z, **EXACT)
+    assert_exact(read.x, z)
     assert [w.shape for w in read.weights] == [(2, H, 10, 10)] * 2
     # patches that change places change the answer: positions are known
     moved = x.roll(2, dims=-1)
@@ -107,23 +100,16 @@ def perceived(net, x, mask):
         D, 1, kdim=x.shape[-1], vdim=x.shape[-1], batch_first=True, dtype=torch.float64
     )
     ours = net.reading
-    with torch.no_grad():
-        for to, of in (
-            (other.q_proj_weight, ours.query_projection),
-            (other.k_proj_weight, ours.key_projection),
-            (other.v_proj_weight, ours.value_projection),
-            (other.out_proj.weight, ours.output_projection),
-        ):
-            to.copy_(of.weight)
-        other.in_proj_bias.copy_(
-            torch.cat(
-                [
-                    p.bias
-                    for p in (ours.query_projection, ours.key_projection, ours.value_projection)
-                ]
-            )
-        )
-        other.out_proj.bias.copy_(ours.output_projection.bias)
+    parts = ours.query_projection, ours.key_projection, ours.value_projection
+    into = other.q_proj_weight, other.k_proj_weight, other.v_proj_weight
+    copy_weights(
+        [
+            *(([part.weight], weight) for part, weight in zip(parts, into)),
+            ([part.bias for part in parts], other.in_proj_bias),
+            ([ours.output_projection.weight], other.out_proj.weight),
+            ([ours.output_projection.bias], other.out_proj.bias),
+        ]
+    )
 
     def normed(z, norm):
         return F.layer_norm(z, z.shape[-1:], norm.weight, norm.bias)
@@ -147,9 +133,9 @@ def test_a_perceiver_is_the_formula():
     net = randomised(Perceiver(5, 3, 4, parts(), num_layers=1, repeats=2)).eval()
     x = torch.randn(2, 7, 5, dtype=torch.float64)
     mask = torch.arange(7) < torch.tensor([7, 4])[:, None]
-    torch.testing.assert_close(net(x, mask), perceived(net, x, mask), **EXACT)
+    assert_exact(net(x, mask), perceived(net, x, mask))
     # it reads a set: the order is nothing but what stands in the inputs
-    torch.testing.assert_close(net(x.flip(1), mask.flip(1)), net(x, mask), **EXACT)
+    assert_exact(net(x.flip(1), mask.flip(1)), net(x, mask))
     read = net.read(x, mask, need_weights=True)
     assert [w.shape for w in read.weights] == [(2, 1, 3, 7)] * 2
     assert (read.weights[0][1, ..., 4:] == 0).all()
@@ -193,10 +179,9 @@ def test_a_denoiser_is_the_formula(conditioning):
     for got, patches, noisy, t in zip(velocity, out, rows, time):
         square = t**2 + (1 - t) ** 2 * 0.6**2
         guess = (t - (1 - t) * 0.6**2) * (noisy - (1 - t) * 0.4) / square - 0.4
-        torch.testing.assert_close(
+        assert_exact(
             torch.from_numpy(by_hand(got.detach().numpy(), 2)),
             (guess + 0.6 * patches / square.sqrt()).detach(),
-            **EXACT,
         )
 
 
@@ -233,7 +218,7 @@ def test_steps_against_a_known_velocity_end_at_the_picture():
         drawn = draw_from_noise(
             Known(), torch.ones(3, 2, dtype=torch.long), steps=steps, generator=torch.Generator()
         )
-        torch.testing.assert_close(drawn, target, atol=1e-10, rtol=0)
+        assert_exact(drawn, target)
     # and the loss of that velocity is zero
     words = torch.ones(3, 2, dtype=torch.long)
     loss, count = flow_loss(Known(), with_noise(target, words, torch.Generator().manual_seed(0)))

@@ -3,7 +3,6 @@ from refusing import assert_refused
 
 from attnbook.decoding import Decoded
 from attnbook.tasks.algorithms.multi_query_recall import FIRST, KEYS, VOCABULARY_SIZE, draw
-from attnbook_runs import load_experiments
 from attnbook_runs.algorithms.associative_recall import (
     KINDS,
     Settings,
@@ -60,8 +59,6 @@ def test_the_models_differ_in_their_attention_alone():
 
 
 def test_a_recorded_run_says_for_each_number_of_pairs_what_is_recalled(figures_of):
-    names = [name for name in load_experiments() if name.startswith("associative-recall-")]
-    assert len(names) == 2 * len(KINDS)
     figures = figures_of("associative-recall-delta", steps=8, pairs=(2, 3), test=10, batch_size=4)
     assert [row["pairs"] for row in figures["rows"]] == [2, 3] and len(figures["course"]) == 8
     assert all(0 <= row["recalled"] <= 1 and row["numbers_kept"] == 1024 for row in figures["rows"])

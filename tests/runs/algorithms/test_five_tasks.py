@@ -145,17 +145,6 @@ def closed_form(row, n=6):
     )
 
 
-def test_the_best_predictor_costs_what_the_final_counts_say():
-    """The product of its predictions is a ratio of Beta functions, whatever the order of the
-    bits.
-    """
-    bits = ntm_tasks.draw_n_grams(20, torch.Generator().manual_seed(3)).targets[..., 0]
-    p = ntm_tasks.optimal_n_grams(bits)
-    stepwise = -torch.where(bits == 1, p, 1 - p).log2().sum(1)
-    expected = [closed_form(row) for row in bits.long().tolist()]
-    assert torch.allclose(stepwise, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
-
-
 def test_nobody_is_below_the_best_and_the_gap_is_that_of_the_record():
     """Another seed, and the best cost computed another way than in the record."""
     ntm, lstm = (record(model, "n-grams")["figures"] for model in ("ntm", "lstm"))

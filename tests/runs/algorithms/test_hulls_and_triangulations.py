@@ -3,17 +3,20 @@ batches.
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import pytest
 import torch
 from refusing import assert_refused
 
+from attnbook.decoding import Step
 from attnbook.models.pointer.network import PointerNetwork
 from attnbook.tasks.geometry import hulls
 from attnbook.tasks.geometry.points import PointBatches, answers, draw
 from attnbook.training import load_model_weights, pointing_loss
 from attnbook_runs import load_experiments
 from attnbook_runs.algorithms import hulls_and_triangulations, pointer_networks
+from attnbook_runs.algorithms.hulls_and_triangulations import FromAnyCorner
 from attnbook_runs.algorithms.pointer_networks import Repeated
 
 
@@ -28,23 +31,23 @@ def test_a_stored_set_comes_again_and_endless_batches_do_not():
 
 def test_from_any_corner_the_polygon_is_the_same_and_the_start_another():
     batches = PointBatches("hulls", (4, 9), 400, seed=2)
-    plain, turned = batches.batch(3), hulls_and_triangulations.FromAnyCorner(batches).batch(3)
-    assert torch.equal(plain.inputs, turned.inputs) and torch.equal(
-        (plain.targets == plain.end), (turned.targets == plain.end)
-    )
+    plain, turned = batches.batch(3), FromAnyCorner(batches).batch(3)
+    assert torch.equal(plain.inputs, turned.inputs)
+    assert torch.equal((plain.targets == plain.end), (turned.targets == plain.end))
     starts = []
     for before, after, xy in zip(answers(plain), answers(turned), plain.inputs):
         assert hulls.same_polygon(before, after) and hulls.polygon_area(xy[after]) > 0
         starts.append(before.index(after[0]) / len(before))
     # uniform over h corners: (h − 1) / 2h
     assert 0.3 < sum(starts) / 400 < 0.45 and min(starts) == 0
-    again = hulls_and_triangulations.FromAnyCorner(
-        PointBatches("hulls", (4, 9), 400, seed=2)
-    ).batch(3)
-    assert torch.equal(again.targets, turned.targets)
-    assert not torch.equal(
-        hulls_and_triangulations.FromAnyCorner(batches).batch(4).targets, turned.targets
-    )
+    again = FromAnyCorner(PointBatches("hulls", (4, 9), 400, seed=2))
+    assert torch.equal(again.batch(3).targets, turned.targets)
+    assert not torch.equal(again.batch(4).targets, turned.targets)
+
+
+class State(NamedTuple):
+    targets: torch.Tensor
+    at: torch.Tensor
 
 
 class Oracle(torch.nn.Module):
@@ -63,10 +66,8 @@ class Oracle(torch.nn.Module):
         targets = torch.nn.utils.rnn.pad_sequence(
             [self.rows[tuple(x.flatten().tolist())] for x in memory], True, -1
         )
-        return State(
-            targets[:, None].expand(-1, count, -1),
-            torch.zeros(len(memory), count, 1, dtype=torch.long),
-        )
+        at = torch.zeros(len(memory), count, 1, dtype=torch.long)
+        return State(targets[:, None].expand(-1, count, -1), at)
 
     def step(self, pointed, state, memory):
         at = state.at.clamp(max=state.targets.shape[-1] - 1)
@@ -75,27 +76,15 @@ class Oracle(torch.nn.Module):
         return Step(logits, State(state.targets, state.at + 1), logits.softmax(-1))
 
 
-class State(tuple):
-    def __new__(cls, targets, at):
-        return super().__new__(cls, (targets, at))
-
-    targets, at = property(lambda self: self[0]), property(lambda self: self[1])
-
-
-class Step:
-    def __init__(self, logits, state, weights):
-        self.logits, self.state, self.weights = logits, state, weights
-
-
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_a_model_that_knows_is_reported_as_such(beam_size):
     batch = draw("hulls", 6, 40, torch.Generator().manual_seed(1_000_000_007 + 1000 + 6))
     (row,) = hulls_and_triangulations.hull_rows(Oracle(batch), [6], count=40, beam_size=beam_size)
     assert row == {"n": 6, "exact": 1.0, "same": 1.0, "simple": 1.0, "area": 1.0}
     batch = draw("delaunay", 5, 20, torch.Generator().manual_seed(1_000_000_007 + 1000 + 5))
-    assert hulls_and_triangulations.triangulation_rows(
-        Oracle(batch), [5], count=20, beam_size=beam_size
-    ) == [{"n": 5, "exact": 1.0, "coverage": 1.0}]
+    options = dict(count=20, beam_size=beam_size)
+    (row,) = hulls_and_triangulations.triangulation_rows(Oracle(batch), [5], **options)
+    assert row == {"n": 5, "exact": 1.0, "coverage": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -126,13 +115,11 @@ def test_a_small_run_leaves_its_figures_and_its_checkpoint(
 
     monkeypatch.setattr(hulls_and_triangulations, "PointBatches", watched)
     figures = figures_of(name, steps=12, count=20, test=(5, 6), hidden_size=16)
-    assert (
-        len(figures["losses"]) >= 12
-        and {row["n"] for row in figures["greedy"]} == {5, 6}
-        and len(figures["beam"]) == 2
-    )
+    assert len(figures["losses"]) >= 12
+    assert {row["n"] for row in figures["greedy"]} == {5, 6}
+    assert len(figures["beam"]) == 2
     assert drawn == [(kind, n)]
-    assert seen == [hulls_and_triangulations.FromAnyCorner if turned else batches]
+    assert seen == [FromAnyCorner if turned else batches]
     model = PointerNetwork(2, 16, ends=True, repeats=kind == "delaunay")
     if load_experiments()[name].settings.checkpoint:
         load_model_weights(model, tmp_path / f"{name}.safetensors")
@@ -146,18 +133,9 @@ def test_a_start_that_no_hull_has_is_named():
 
 
 def test_the_small_run_learns_to_walk_and_to_end():
-    figures = hulls_and_triangulations.hull(
-        hulls_and_triangulations.PointSettings(
-            n=3,
-            test=(3,),
-            hidden_size=48,
-            steps=200,
-            learning_rate=0.005,
-            pairs=None,
-            count=200,
-            beam_size=2,
-        )
-    )
+    small = dict(n=3, test=(3,), hidden_size=48, steps=200, count=200, beam_size=2)
+    settings = hulls_and_triangulations.PointSettings(learning_rate=0.005, pairs=None, **small)
+    figures = hulls_and_triangulations.hull(settings)
     assert figures["losses"][-1] < 0.3 * figures["losses"][0]
     assert figures["free"][0]["same"] > 0.95  # no rule helps: each corner once, then END
 
@@ -184,9 +162,8 @@ def test_the_first_update_of_the_papers_preset_has_the_size_of_its_formula(monke
 
     monkeypatch.setattr(pointer_networks, "train", spy)
     settings = load_experiments()["pointer-delaunay-5"].settings
-    hulls_and_triangulations.delaunay(
-        dataclasses.replace(settings, steps=1, count=2, beam_size=1, hidden_size=32)
-    )
+    small = dict(steps=1, count=2, beam_size=1, hidden_size=32)
+    hulls_and_triangulations.delaunay(dataclasses.replace(settings, **small))
     assert all(float(p.abs().max()) <= 0.08 for p in seen["start"])
     model = PointerNetwork(2, 32, ends=True, repeats=True)
     with torch.no_grad():

@@ -14,7 +14,7 @@ from attnbook.tasks.algorithms import ntm_tasks
 from attnbook.training import load_model_weights
 from attnbook.training.losses.bits import score_bits
 from attnbook.training.optim.rmsprop import GravesRMSProp
-from attnbook_runs import common, load_experiments, reproduce
+from attnbook_runs import common, load_experiments
 from attnbook_runs.algorithms import ntm as experiments
 
 TINY = {"steps": 4, "batch_size": 3, "test_sequences": 5, "evaluations": 2}
@@ -24,33 +24,20 @@ MACHINES = {
 }
 
 
-def run(name, folder, **overrides):
-    return json.loads(
-        reproduce(name, out=folder, device="cpu", commit="abc", **{**TINY, **overrides}).read_text()
-    )
-
-
 @pytest.mark.parametrize(
     "name", [n for n, e in load_experiments().items() if e.run is experiments.algorithm]
 )
-def test_every_registered_run_trains_and_measures(name, tmp_path):
+def test_every_registered_run_trains_and_measures(name, tmp_path, figures_of):
     """With its own task, tests, heads, layers and optimizer; the sizes made small."""
     given = vars(load_experiments()[name].settings)
     small = {"n-grams": {"n": 3, "length": 12}, "priority-sort": {"given": 4, "wanted": 3}}.get(
         given["task"], given["train"]
     )
-    record = run(
-        name,
-        tmp_path,
-        sizes={**given["sizes"], **MACHINES[given["model"]]},
-        train=small,
-        compiled=False,
-    )
-    figures = record["figures"]
+    sizes = {**given["sizes"], **MACHINES[given["model"]]}
+    figures = figures_of(name, sizes=sizes, train=small, compiled=False, **TINY)
     assert figures["sequences"] == 12 and [n for n, _ in figures["curve"]] == [6, 12]
-    assert len(figures["tests"]) == len(given["tests"]) and all(
-        0.5 < row["per_bit"] < 2 for row in figures["tests"]
-    )
+    assert len(figures["tests"]) == len(given["tests"])
+    assert all(0.5 < row["per_bit"] < 2 for row in figures["tests"])
     for row, changed in zip(figures["tests"], given["tests"]):
         assert changed.items() <= row.items()
         if given["task"] == "copy" and "length" in changed:
@@ -69,9 +56,8 @@ def test_the_paper_is_followed(task, rate):
     settings = load_experiments()[f"ntm-{task}-paper"].settings
     assert (settings.batch_size, settings.optimizer, settings.clip) == (1, "rmsprop", 10.0)
     assert not settings.decay and settings.learning_rate == rate
-    assert settings.train == {} and settings.grow == 0, (
-        "the sizes of the task are its defaults, which are the paper's"
-    )
+    assert settings.train == {}
+    assert settings.grow == 0, "the sizes of the task are its defaults, which are the paper's"
     net = experiments.make_model("ntm", *ntm_tasks.widths(task), **settings.sizes)
     assert (net.slots, net.slot_width, net.shift_range, net.shift) == (128, 20, 1, "softmax")
     assert (net.read_heads, net.write_heads, net.hidden_size) == (1, 1, 100)
@@ -79,7 +65,7 @@ def test_the_paper_is_followed(task, rate):
 
 @pytest.mark.parametrize("task", ["copy", "n-grams"])
 def test_the_first_update_of_the_papers_run_has_the_size_of_its_formula(
-    task, tmp_path, monkeypatch
+    task, figures_of, monkeypatch
 ):
     """From n = m = 0 an entry moves by lr · g / √(ρ (1 − ρ) g² + ε), with g the gradient of the
     nats of one sequence: large enough for ε to matter little. With the mean over bits it is not.
@@ -99,7 +85,7 @@ def test_the_first_update_of_the_papers_run_has_the_size_of_its_formula(
     monkeypatch.setattr(experiments, "GravesRMSProp", Spy)
     name = f"ntm-{task}-paper"
     settings = load_experiments()[name].settings
-    run(name, tmp_path, batch_size=1, steps=1, evaluations=1, compiled=False)
+    figures_of(name, test_sequences=5, batch_size=1, steps=1, evaluations=1, compiled=False)
 
     torch.manual_seed(0)
     net = experiments.make_model("ntm", *ntm_tasks.widths(task), **settings.sizes)
@@ -124,9 +110,8 @@ def test_the_baseline_reads_on_and_has_the_size_it_says():
     x = torch.randn(2, 7, 9)
     later = x.clone()
     later[:, 4:] += 1
-    assert torch.equal(net(x).logits[:, :4], net(later).logits[:, :4]) and not torch.equal(
-        net(x).logits[:, 4:], net(later).logits[:, 4:]
-    )
+    assert torch.equal(net(x).logits[:, :4], net(later).logits[:, :4])
+    assert not torch.equal(net(x).logits[:, 4:], net(later).logits[:, 4:])
     assert_refused("model", experiments.make_model, "gru", 9, 8)
 
 
@@ -168,24 +153,13 @@ def test_the_match_counts_where_the_heads_peak():
     assert match([2, 3, 4, 5] + [0] * 5, rest + [2, 3, 4, 5])["same"] == 0, (
         "the read head is the first one"
     )
-    assert_refused(
-        "net",
-        lambda: experiments.read_write_match(
-            NTM(3, 2, read_heads=2, slots=4, slot_width=2, hidden_size=2), batch
-        ),
-    )
+    assert_refused("net", experiments.read_write_match, NTM(3, 2, read_heads=2), batch)
 
 
-def test_the_optimum_of_n_grams_is_below_every_model_that_was_not_told(tmp_path):
-    record = run(
-        "ntm-n-grams-paper",
-        tmp_path,
-        train={"n": 3, "length": 60},
-        sizes=MACHINES["ntm"],
-        compiled=False,
-        test_sequences=100,
-    )
-    optimal, found = record["figures"]["optimal"][0], record["figures"]["tests"][0]["per_sequence"]
+def test_the_optimum_of_n_grams_is_below_every_model_that_was_not_told(figures_of):
+    changes = {**TINY, "train": {"n": 3, "length": 60}, "test_sequences": 100}
+    figures = figures_of("ntm-n-grams-paper", **changes, sizes=MACHINES["ntm"], compiled=False)
+    optimal, found = figures["optimal"][0], figures["tests"][0]["per_sequence"]
     assert 35 < optimal < 0.95 * found < 60
 
 
@@ -194,20 +168,13 @@ def test_the_optimizer_is_what_was_asked_for(monkeypatch):
 
     def fit(net, batches, loss, **options):
         made = options["optimizer"]
-        seen.append(
-            (
-                made if isinstance(made, str) else made(list(net.parameters())),
-                options["clip_norm"],
-                options.get("schedule"),
-            )
-        )
+        made = made if isinstance(made, str) else made(list(net.parameters()))
+        seen.append((made, options["clip_norm"], options.get("schedule")))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(common, "fit", fit)
-    for options in (
-        {},
-        {"optimizer": "rmsprop", "clip": 10.0, "decay": False, "learning_rate": 3e-5},
-    ):
+    paper = dict(optimizer="rmsprop", clip=10.0, decay=False, learning_rate=3e-5)
+    for options in ({}, paper):
         with pytest.raises(KeyboardInterrupt):
             experiments.algorithm(experiments.AlgorithmSettings(sizes=MACHINES["ntm"], **options))
     assert seen[0][0] == "adam" and seen[0][1] == 0.5 and seen[0][2](10**6) < 1e-6
@@ -219,41 +186,20 @@ def test_the_optimizer_is_what_was_asked_for(monkeypatch):
     )
 
 
-def test_no_setting_gives_a_number_that_is_not_finite(tmp_path):
+def test_no_setting_gives_a_number_that_is_not_finite(figures_of):
     """Every combination that the book offers, two seeds, at a rate three times too high; fit
     raises at the first NaN.
     """
-    record = json.loads(
-        reproduce(
-            "ntm-finite",
-            out=tmp_path,
-            device="cpu",
-            commit="abc",
-            seeds=2,
-            steps=6,
-            batch_size=4,
-            learning_rates=(3e-2,),
-            slots=12,
-            slot_width=5,
-            hidden_size=10,
-        ).read_text()
-    )
-    rows = record["figures"]["rows"]
-    assert len(rows) == 16 and record["figures"]["runs"] == 32
-    assert (
-        len(
-            {
-                tuple(row[k] for k in ("controller", "shift", "memory_start", "heads"))
-                for row in rows
-            }
-        )
-        == 16
-    )
+    sizes = dict(seeds=2, steps=6, batch_size=4, slots=12, slot_width=5, hidden_size=10)
+    figures = figures_of("ntm-finite", learning_rates=(3e-2,), **sizes)
+    rows, varied = figures["rows"], ("controller", "shift", "memory_start", "heads")
+    assert len(rows) == 16 and figures["runs"] == 32
+    assert len({tuple(row[k] for k in varied) for row in rows}) == 16
     assert all(math.isfinite(row[k]) for row in rows for k in ("first", "last", "largest_gradient"))
 
 
 @pytest.mark.slow
-def test_a_machine_learns_to_copy_and_its_twin_without_a_memory_does_not():
+def test_a_machine_learns_to_copy_and_its_twin_without_a_memory_does_not(monkeypatch):
     """The twin forgets its memory and what it read at every step: nothing comes back."""
     settings = dict(
         sizes={"slots": 16, "slot_width": 16},
@@ -264,27 +210,20 @@ def test_a_machine_learns_to_copy_and_its_twin_without_a_memory_does_not():
     figures = experiments.algorithm(experiments.AlgorithmSettings(**settings))
     assert figures["tests"][0]["per_bit"] < 0.1 and figures["tests"][1]["wrong"] < 0.5
     heads = figures["heads"]
-    assert (
-        max(heads["same"], heads["ahead"]) > 0.8 and max(heads["forward"], heads["backward"]) > 0.8
-    )
+    assert max(heads["same"], heads["ahead"]) > 0.8
+    assert max(heads["forward"], heads["backward"]) > 0.8
 
     class Twin(NTM):
         def __init__(self, *sizes, **options):
             super().__init__(*sizes, **options)
             step = self.cell
             self.cell = lambda x, state: step(
-                x,
-                state._replace(
-                    reads=torch.zeros_like(state.reads), memory=torch.zeros_like(state.memory)
-                ),
+                x, state._replace(reads=0 * state.reads, memory=0 * state.memory)
             )
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiments, "NTM", Twin)
-        assert (
-            experiments.algorithm(experiments.AlgorithmSettings(**settings))["tests"][1]["per_bit"]
-            > 0.6
-        )
+    monkeypatch.setattr(experiments, "NTM", Twin)
+    figures = experiments.algorithm(experiments.AlgorithmSettings(**settings))
+    assert figures["tests"][1]["per_bit"] > 0.6
 
 
 def test_the_recorded_machines_copy():
@@ -292,9 +231,8 @@ def test_the_recorded_machines_copy():
     twice the trained length; the LSTM on as many sequences does not come near. The stored weights
     do what the record says, heads included."""
     runs = [json.loads(resources.text(f"results/ntm-copy.seed{seed}.json")) for seed in range(5)]
-    assert len({run["commit"] for run in runs}) == 1 and all(
-        run["settings"]["train"]["length"] == [1, 10] for run in runs
-    )
+    assert len({run["commit"] for run in runs}) == 1
+    assert all(run["settings"]["train"]["length"] == [1, 10] for run in runs)
     kept = [
         run
         for run in runs
@@ -302,9 +240,8 @@ def test_the_recorded_machines_copy():
     ]
     assert len(kept) >= 4 and all(run["figures"]["tests"][2]["length"] == 20 for run in runs)
     alone = json.loads(resources.text("results/lstm-copy.seed0.json"))["figures"]
-    assert (
-        alone["sequences"] == runs[0]["figures"]["sequences"] and alone["tests"][0]["per_bit"] > 0.5
-    )
+    assert alone["sequences"] == runs[0]["figures"]["sequences"]
+    assert alone["tests"][0]["per_bit"] > 0.5
 
     net = NTM(9, 8, slots=64)
     load_model_weights(net, resources.path("results/ntm-copy.seed0.safetensors"))

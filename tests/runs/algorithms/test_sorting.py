@@ -38,20 +38,17 @@ def test_the_share_sorted_is_one_for_a_model_that_sorts_and_none_for_one_that_so
 def test_every_number_of_a_model_starts_within_the_range_of_the_paper():
     model = initialise_as_the_paper(make_sorter("pointer", most=10))
     everything = torch.cat([p.flatten() for p in model.parameters()])
-    assert (
-        everything.abs().max() <= 0.08
-        and everything.abs().max() > 0.079
-        and abs(float(everything.detach().mean())) < 1e-3
-    )
+    assert everything.abs().max() <= 0.08
+    assert everything.abs().max() > 0.079
+    assert abs(float(everything.detach().mean())) < 1e-3
 
 
 def test_a_recorded_run_of_sorting_holds_what_the_book_shows(tmp_path, figures_of):
     figures = figures_of(
         "pointer-sorting", steps=8, count=40, hidden_size=8, test=(5, 10, 12), checkpoint="sorter"
     )
-    assert [row["model"] for row in figures["rows"]] == list(MODELS) and figures[
-        "sequences"
-    ] == 8 * 128
+    assert [row["model"] for row in figures["rows"]] == list(MODELS)
+    assert figures["sequences"] == 8 * 128
     assert [size for size, _ in figures["rows"][0]["exact"]] == [5, 10, 12]
     assert [size for size, _ in figures["rows"][2]["exact"]] == [5, 10]  # no word for 12
     assert figures["rows"][1]["repeated_free"] > 0 and len(figures["rows"][0]["course"]) == 8

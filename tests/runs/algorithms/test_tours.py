@@ -1,5 +1,4 @@
 import dataclasses
-import json
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from attnbook.models import PointerNetwork
 from attnbook.tasks.geometry import tours as routes
 from attnbook.tasks.geometry.points import draw_tours
 from attnbook.training import load_model_weights, save_model
-from attnbook_runs import load_experiments, reproduce
+from attnbook_runs import load_experiments
 from attnbook_runs.algorithms import pointer_networks
 from attnbook_runs.algorithms.pointer_networks import MODELS
 from attnbook_runs.algorithms.tours import (
@@ -36,25 +35,15 @@ def test_rows_of_tours_stand_beside_the_shortest_or_the_best_known():
     assert [row["reference"] for row in rows] == ["shortest", "shortest", "best 2-opt"]
     for row in rows:
         length, above = row["length"], row["above"]
-        assert (
-            length["random"]
-            > length["nearest neighbour"]
-            >= length["2-opt"]
-            >= length[row["reference"]]
-        )
-        assert length["beam 4"] >= length["shortest of beam 4"] >= length[row["reference"]]
-        assert (
-            abs(above["beam 4"] - (length["beam 4"] / length[row["reference"]] - 1)) < 1e-3
-            and above[row["reference"]] == 0
-        )
+        best = length[row["reference"]]
+        assert length["random"] > length["nearest neighbour"] >= length["2-opt"] >= best
+        assert length["beam 4"] >= length["shortest of beam 4"] >= best
+        assert abs(above["beam 4"] - (length["beam 4"] / length[row["reference"]] - 1)) < 1e-3
+        assert above[row["reference"]] == 0
         # nothing was learned; the network masks what it has used
         assert above["greedy"] > 0.1 and row["valid_free"] == 1.0
-    assert (
-        rows[0]["shortest_found"]["shortest"]
-        == 1
-        > rows[0]["shortest_found"]["2-opt"]
-        > rows[0]["shortest_found"]["random"]
-    )
+    found = rows[0]["shortest_found"]
+    assert found["shortest"] == 1 > found["2-opt"] > found["random"]
     assert "shortest" not in rows[2]["length"] and "shortest_found" not in rows[2]
 
 
@@ -79,10 +68,10 @@ def test_of_a_beam_the_most_probable_and_the_shortest():
 
 def test_only_without_its_mask_an_answer_may_visit_a_city_twice():
     batch = cities(8, 50)
-    assert (
-        valid_share(seeded(), batch) == 1.0 and valid_share(seeded("pointer, no mask"), batch) < 0.2
-    )
+    assert valid_share(seeded(), batch) == 1.0
+    assert valid_share(seeded("pointer, no mask"), batch) < 0.2
     assert valid_share(seeded("pointer, no mask"), batch, beam_size=3) < 0.2
+    assert_refused("name", make_tourist, "ant", most=5)
 
 
 def test_batches_have_one_size_drawn_or_growing():
@@ -93,18 +82,8 @@ def test_batches_have_one_size_drawn_or_growing():
     assert set(sizes) == {5, 6, 7, 8} and min(sizes.count(n) for n in set(sizes)) > 5
     assert all(bool((TourBatches((5, 8), 2).batch(step).targets >= 0).all()) for step in range(5))
     growing = TourBatches(50, 2, teacher="farthest insertion", warm_up=(10, 8))
-    assert [growing.batch(step).inputs.shape[1] for step in range(10)] == [
-        10,
-        15,
-        20,
-        25,
-        30,
-        35,
-        40,
-        45,
-        50,
-        50,
-    ]
+    grown = [growing.batch(step).inputs.shape[1] for step in range(10)]
+    assert grown == [*range(10, 51, 5), 50]
     ranged = TourBatches((5, 20), 2, teacher="2-opt", warm_up=(5, 100))
     assert (
         max(ranged.batch(step).inputs.shape[1] for step in range(15))
@@ -117,27 +96,23 @@ def test_batches_have_one_size_drawn_or_growing():
 def test_any_form_has_the_same_tour_with_every_start_and_direction():
     plain = TourBatches(6, 400)
     ways, one, other = AnyForm(plain), plain.batch(0), AnyForm(plain).batch(0)
-    assert torch.equal(routes.canonical(other.targets), one.targets) and torch.equal(
-        one.inputs, other.inputs
-    )
+    assert torch.equal(routes.canonical(other.targets), one.targets)
+    assert torch.equal(one.inputs, other.inputs)
     counts = torch.bincount(other.targets[:, 0], minlength=6)
     after_city_0 = other.targets.roll(-1, 1).gather(1, other.targets.argmin(1, keepdim=True))[:, 0]
     forwards = after_city_0 == one.targets[:, 1]
     assert counts.min() > 30 and 150 < int(forwards.sum()) < 250
-    assert torch.equal(ways.batch(0).targets, other.targets) and not torch.equal(
-        ways.batch(1).targets, other.targets
-    )
+    assert torch.equal(ways.batch(0).targets, other.targets)
+    assert not torch.equal(ways.batch(1).targets, other.targets)
 
 
 def test_a_recorded_run_of_tours_holds_what_the_book_shows(tmp_path, figures_of):
     figures = figures_of(
         "pointer-tours-10", n=6, steps=4, count=30, test=(5, 6), hidden_size=8, beams=(1, 2)
     )
-    assert (
-        [row["n"] for row in figures["rows"]] == [5, 6]
-        and figures["sequences"] == 512
-        and len(figures["losses"]) == 4
-    )
+    assert [row["n"] for row in figures["rows"]] == [5, 6]
+    assert figures["sequences"] == 512
+    assert len(figures["losses"]) == 4
     model = PointerNetwork(2, 8, ends=False)
     load_model_weights(model, tmp_path / "pointer-tours-10.seed0.safetensors")
     # halved
@@ -152,19 +127,10 @@ def test_a_recorded_run_of_tours_holds_what_the_book_shows(tmp_path, figures_of)
 
 @pytest.mark.parametrize("name", ["pointer-tours-5-20", "pointer-tours-50"])
 def test_every_recorded_run_of_tours_runs(name, figures_of):
-    rows = figures_of(
-        name,
-        steps=2,
-        batch_size=4,
-        count=8,
-        hidden_size=8,
-        beams=(1, 2),
-        pairs=8 if name == "pointer-tours-5-20" else None,
-        paper_start=True,
-        optimizer="sgd",
-        decay=False,
-        test=(5, 12),
-    )["rows"]
+    sizes = dict(steps=2, batch_size=4, count=8, hidden_size=8, beams=(1, 2), test=(5, 12))
+    paper = dict(paper_start=True, optimizer="sgd", decay=False)
+    pairs = 8 if name == "pointer-tours-5-20" else None
+    rows = figures_of(name, **sizes, **paper, pairs=pairs)["rows"]
     assert [row["n"] for row in rows] == [5, 12]
 
 
@@ -192,29 +158,17 @@ def test_the_recipe_of_the_paper_sums_the_loss_of_an_answer(name, sizes, monkeyp
     assert norms[1] > 4 * norms[0]
 
 
-def test_all_models_are_compared_on_the_same_cities_in_both_forms(tmp_path, figures_of):
-    figures = figures_of(
-        "tours-10-compared",
-        n=6,
-        steps=3,
-        batch_size=8,
-        count=30,
-        hidden_size=8,
-        test=(5, 6),
-        beyond=(8,),
-        beams=(1, 2),
-    )
+def test_all_models_are_compared_on_the_same_cities_in_both_forms(figures_of):
+    sizes = dict(n=6, steps=3, batch_size=8, count=30, hidden_size=8, beams=(1, 2))
+    figures = figures_of("tours-10-compared", test=(5, 6), beyond=(8,), **sizes)
     assert [(m["model"], m["form"]) for m in figures["models"]] == [
         *((name, "any") for name in MODELS),
         ("pointer", "canonical"),
         ("LSTM + attention", "canonical"),
         ("LSTM", "canonical"),
     ]
-    assert figures["sequences"] == 24 and [r["n"] for r in figures["models"][0]["rows"]] == [
-        5,
-        6,
-        8,
-    ]
+    assert figures["sequences"] == 24
+    assert [r["n"] for r in figures["models"][0]["rows"]] == [5, 6, 8]
     # a fixed dictionary has no word for 8
     assert [r["n"] for r in figures["models"][3]["rows"]] == [5, 6]
     (masked,), (free,) = (
@@ -227,53 +181,22 @@ def test_all_models_are_compared_on_the_same_cities_in_both_forms(tmp_path, figu
     )
     assert masked == 1.0 and free < 0.5
     assert len({m["rows"][0]["length"]["greedy"] for m in figures["models"]}) == 7
-    assert_refused(
-        "form",
-        lambda: reproduce(
-            "pointer-tours-10",
-            out=tmp_path,
-            device="cpu",
-            commit="abc",
-            form="some",
-            steps=1,
-            count=2,
-            test=(5,),
-        ),
-    )
+    assert_refused("form", figures_of, "pointer-tours-10", form="some", steps=1)
 
 
-def test_networks_of_the_book_on_sizes_that_they_never_saw(tmp_path, monkeypatch):
+def test_networks_of_the_book_on_sizes_that_they_never_saw(tmp_path, monkeypatch, figures_of):
     for name in ("one", "other"):
         torch.manual_seed(len(name))
-        save_model(
-            make_tourist("pointer", most=9, hidden_size=8),
-            tmp_path / f"{name}.seed0.safetensors",
-            half=True,
-        )
+        model = make_tourist("pointer", most=9, hidden_size=8)
+        save_model(model, tmp_path / f"{name}.seed0.safetensors", half=True)
     monkeypatch.setattr(resources, "path", lambda name: tmp_path / name.removeprefix("results/"))
-    path = reproduce(
-        "pointer-tours-by-size",
-        out=tmp_path,
-        device="cpu",
-        commit="abc",
-        hidden_size=8,
-        count=20,
-        test=(5, 14),
-        networks=(("5", "one"), ("9", "other")),
-        beams=(1, 2),
-    )
-    first, second = json.loads(path.read_text())["figures"]["networks"]
+    sizes = dict(hidden_size=8, count=20, test=(5, 14), beams=(1, 2))
+    networks = (("5", "one"), ("9", "other"))
+    first, second = figures_of("pointer-tours-by-size", networks=networks, **sizes)["networks"]
     assert first["trained_on"] == "5" and [row["n"] for row in second["rows"]] == [5, 14]
-    assert first["rows"][0]["length"]["2-opt"] == second["rows"][0]["length"]["2-opt"], (
-        "the same cities for all"
-    )
-    assert first["rows"][0]["length"]["greedy"] != second["rows"][0]["length"]["greedy"]
-    torch.manual_seed(len("other"))
-    again = tour_rows(make_tourist("pointer", most=9, hidden_size=8), (14,), count=20, beams=(1,))[
-        0
-    ]["length"]["greedy"]
-    assert abs(again - second["rows"][1]["length"]["greedy"]) < 0.05  # the checkpoint is halved
-
-
-def test_no_model_of_another_name():
-    assert_refused("name", make_tourist, "ant", most=5)
+    lengths = [row["rows"][0]["length"] for row in (first, second)]
+    assert lengths[0]["2-opt"] == lengths[1]["2-opt"], "the same cities for all"
+    assert lengths[0]["greedy"] != lengths[1]["greedy"]
+    (again,) = tour_rows(model, (14,), count=20, beams=(1,))
+    # the checkpoint is halved
+    assert abs(again["length"]["greedy"] - second["rows"][1]["length"]["greedy"]) < 0.05

@@ -1,4 +1,3 @@
-import json
 import math
 
 import pytest
@@ -10,7 +9,6 @@ from attnbook.decoding.pointing import permutation
 from attnbook.tasks import datasets
 from attnbook.tasks.geometry import tours, tsplib
 from attnbook.training import save_model
-from attnbook_runs import reproduce
 from attnbook_runs.algorithms.tours import make_tourist
 from attnbook_runs.algorithms.tsplib import views, walks
 
@@ -25,9 +23,10 @@ def model_of(seed=0):
 def test_views_are_the_same_cities_turned_mirrored_and_in_another_order():
     points = torch.rand(7, 2, generator=torch.Generator().manual_seed(0))
     seen, order = views(points, 3, torch.Generator().manual_seed(1))
-    assert (
-        seen.shape == (24, 7, 2) and order.shape == (24, 7) and 0 <= seen.min() and seen.max() <= 1
-    )
+    assert seen.shape == (24, 7, 2)
+    assert order.shape == (24, 7)
+    assert 0 <= seen.min()
+    assert seen.max() <= 1
     assert torch.equal(order[0], torch.arange(7)) and torch.allclose(seen[0], points)
     matrix = tours.distances(points[None])[0]
     for view, places in zip(seen, order):
@@ -69,10 +68,8 @@ def test_the_shortest_of_the_views_is_a_tour_of_the_cities_and_no_longer_than_th
                     [int(places[k]) for k in answer.positions],
                 )
             )
-    assert (
-        found["shortest of views"] in [walk for _, walk in every]
-        and every.index(min(every)) >= 3 * 8
-    ), "not in the first order"
+    assert found["shortest of views"] in [walk for _, walk in every]
+    assert every.index(min(every)) >= 3 * 8, "not in the first order"
     # the matrix is rounded
     assert 1000 * min(every)[0] == pytest.approx(length["shortest of views"], abs=5)
     # Many views of nine cities by a network that guesses: the shortest is far better than a guess.
@@ -119,38 +116,23 @@ def library(tmp_path, monkeypatch):
     monkeypatch.setattr(resources, "path", lambda name: tmp_path / name.removeprefix("results/"))
 
 
-def test_a_recorded_run_holds_lengths_walks_and_a_picture_and_no_coordinates(library, tmp_path):
-    out = tmp_path / "out"
-    path = reproduce(
-        "tsplib-tours",
-        out=out,
-        device="cpu",
-        commit="abc",
-        names=("ring12",),
-        networks=(("5 to 9", "one"), ("9", "other")),
-        hidden_size=8,
-        beam_size=2,
-        orders=2,
-        drawn=("ring12",),
-    )
-    figures = json.loads(path.read_text())["figures"]
+def test_a_recorded_run_holds_lengths_walks_and_a_picture_and_no_coordinates(
+    library, tmp_path, figures_of
+):
+    given = dict(names=("ring12",), networks=(("5 to 9", "one"), ("9", "other")))
+    given |= dict(hidden_size=8, beam_size=2, orders=2, drawn=("ring12",))
+    figures = figures_of("tsplib-tours", **given)
     (row,) = figures["rows"]
-    assert (
-        figures["views"] == 16
-        and row["n"] == 12
-        and set(row["walks"])
-        == {
-            f"trained on {n}, {way}"
-            for n in ("5 to 9", "9")
-            for way in ("beam", "shortest of views")
-        }
-    )
+    assert figures["views"] == 16
+    assert row["n"] == 12
+    assert set(row["walks"]) == {
+        f"trained on {n}, {way}" for n in ("5 to 9", "9") for way in ("beam", "shortest of views")
+    }
     found = tsplib.load("ring12")
     matrix = tsplib.lengths_of(found.points, found.kind)
     for way, walk in row["walks"].items():
-        assert tours.is_tour(walk, 12) and row["length"][way] == int(
-            tours.tour_length(matrix[None], torch.tensor([walk]))
-        )
+        assert tours.is_tour(walk, 12)
+        assert row["length"][way] == int(tours.tour_length(matrix[None], torch.tensor([walk])))
         assert row["above"][way] == round(row["length"][way] / row["best"] - 1, 4) > 0
         assert [found.tour.tolist()[place] for place in row["along"][way]] == walk
     assert (
@@ -159,5 +141,6 @@ def test_a_recorded_run_holds_lengths_walks_and_a_picture_and_no_coordinates(lib
         <= row["above"]["2-opt"]
         <= row["above"]["nearest neighbour"]
     )
-    assert (out / "tsplib-tours.seed0.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    assert "points" not in row and str(found.points[1, 0].item()) not in path.read_text()
+    assert (tmp_path / "tsplib-tours.seed0.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    record = (tmp_path / "tsplib-tours.seed0.json").read_text()
+    assert "points" not in row and str(found.points[1, 0].item()) not in record

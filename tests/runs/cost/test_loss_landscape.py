@@ -1,5 +1,6 @@
 """Loss surfaces of trained stacks: what the numbers of a surface mean, and a small run."""
 
+import dataclasses
 import json
 
 import pytest
@@ -59,40 +60,24 @@ def test_the_weights_of_a_seed_are_the_same_for_every_wiring():
 
 
 def test_a_small_run_takes_the_loss_in_planes_around_trained_models():
-    found = loss_landscape.around_minima(
-        loss_landscape.Settings(
-            layers=(1,),
-            wirings=("post-norm", "no residual"),
-            seeds=2,
-            planes=2,
-            steps=12,
-            points=5,
-            rows=16,
-        )
-    )
-    assert len(found["runs"]) == 2 * 2 * 2 and sorted(found["surfaces"]) == [
+    small = dict(layers=(1,), steps=12, points=5, rows=16, seeds=2, planes=2)
+    settings = loss_landscape.Settings(wirings=("post-norm", "no residual"), **small)
+    found = loss_landscape.around_minima(settings)
+    assert len(found["runs"]) == 2 * 2 * 2
+    assert sorted(found["surfaces"]) == [
         f"{w}/1/{k}" for w in ("no residual", "post-norm") for k in (0, 1)
     ]
     for row in found["runs"]:
-        assert (
-            row["loss"] < row["highest"]
-            and row["loss"] < 2.6
-            and {"bends_down", "minima", "detours"} == set(row["near"])
-        )
+        assert row["loss"] < row["highest"]
+        assert row["loss"] < 2.6
+        assert {"bends_down", "minima", "detours"} == set(row["near"])
     z = torch.tensor(found["surfaces"]["post-norm/1/0"])
-    assert (
-        z.shape == (5, 5)
-        and abs(float(z[2, 2]) - found["runs"][0]["loss"]) < 1e-4
-        and found["grid"][2] == 0
-    )
-    assert (
-        not torch.equal(z, torch.tensor(found["surfaces"]["post-norm/1/1"]))
-        and float(z.max()) > float(z[2, 2]) + 0.1
-    )
-    again = loss_landscape.around_minima(
-        loss_landscape.Settings(
-            layers=(1,), wirings=("post-norm",), seeds=1, planes=1, steps=12, points=5, rows=16
-        )
-    )
+    assert z.shape == (5, 5)
+    assert abs(float(z[2, 2]) - found["runs"][0]["loss"]) < 1e-4
+    assert found["grid"][2] == 0
+    assert not torch.equal(z, torch.tensor(found["surfaces"]["post-norm/1/1"]))
+    assert float(z.max()) > float(z[2, 2]) + 0.1
+    one = dataclasses.replace(settings, wirings=("post-norm",), seeds=1, planes=1)
+    again = loss_landscape.around_minima(one)
     assert again["runs"][0] == found["runs"][0]
     json.dumps(found)

@@ -37,9 +37,8 @@ def test_a_child_that_fails_is_reported():
 
 def test_the_record_has_one_number_for_each_size():
     found = score_cost.cost(score_cost.Settings(lengths=(8, 16), widths=(4,), width=4, length=8))
-    assert found["over_length"]["sizes"] == [[8, 4], [16, 4]] and found["over_width"]["sizes"] == [
-        [8, 4]
-    ]
+    assert found["over_length"]["sizes"] == [[8, 4], [16, 4]]
+    assert found["over_width"]["sizes"] == [[8, 4]]
     for part in found.values():
         for what in ("milliseconds", "peak_mb"):
             assert [len(part[what][kind]) for kind in score_cost.KINDS] == [len(part["sizes"])] * 2

@@ -23,17 +23,10 @@ def test_without_attention_no_position_of_the_discriminator_sees_both_figures():
     the figures.
     """
     torch.manual_seed(0)
+    sizes = dict(attention_at=8, last_side=8, d_key=16, d_value=32, num_classes=4)
     nets = {
-        v: gan.make_pair(
-            v,
-            blocks="convolution",
-            attention_at=8,
-            last_side=8,
-            d_key=16,
-            d_value=32,
-            num_classes=4,
-        ).discriminator
-        for v in gan.VARIANTS
+        variant: gan.make_pair(variant, blocks="convolution", **sizes).discriminator
+        for variant in gan.VARIANTS
     }
     seen = {}
     for variant, net in nets.items():
@@ -46,11 +39,9 @@ def test_without_attention_no_position_of_the_discriminator_sees_both_figures():
             x = stage(x)
         net.last_block(x)[0, :, 4, 4].abs().sum().backward()
         seen[variant] = int((picture.grad.abs().sum((0, 1, 2)) > 0).sum())
-    assert (
-        seen["none"] == 18
-        and seen["residual block"] == seen["scaled residual block"] >= 30
-        and seen["attention"] == seen["pooled attention"] == 32
-    )
+    assert seen["none"] == 18
+    assert seen["residual block"] == seen["scaled residual block"] >= 30
+    assert seen["attention"] == seen["pooled attention"] == 32
     counts = {v: sum(p.numel() for p in net.parameters()) for v, net in nets.items()}
     assert counts["attention"] <= counts["residual block"] < 1.1 * counts["attention"]
     assert counts["scaled residual block"] == counts["residual block"] + 1
@@ -99,24 +90,15 @@ def test_a_tiny_run_leaves_figures_and_both_networks(variant, folder):
     path = reproduce(name, out=folder, device="cpu", samples=40, evaluations=1, **TINY)
     figures = json.loads(path.read_text())["figures"]
     scores = figures["scores"]
-    assert scores["samples"] == figures["real_beside_real"]["samples"] == 40 and {
-        "fid",
-        "intra_fid",
-        "inception_style",
-        "as_asked",
-    } <= set(scores)
+    assert scores["samples"] == figures["real_beside_real"]["samples"] == 40
+    assert {"fid", "intra_fid", "inception_style", "as_asked"} <= set(scores)
     assert figures["real_beside_real"]["agree"] == 1 and 0 <= scores["agree"] <= 1
     assert figures["real_beside_real"]["fid"] < scores["fid"]
-    assert (
-        [row["step"] for row in figures["path"]] == [1, 2, 3, 4]
-        and "fid" in figures["path"][3]
-        and "fid" not in figures["path"][2]
-    )
-    assert (
-        ("gamma_generator" in figures["path"][0])
-        == ("gamma_discriminator" in figures["path"][0])
-        == (variant == "attention")
-    )
+    assert [row["step"] for row in figures["path"]] == [1, 2, 3, 4]
+    assert "fid" in figures["path"][3]
+    assert "fid" not in figures["path"][2]
+    for side in ("generator", "discriminator"):
+        assert (f"gamma_{side}" in figures["path"][0]) == (variant == "attention")
     for side in ("generator", "discriminator"):
         assert (folder / f"{name}.{side}.seed0.safetensors").stat().st_size < 2_000_000
     pair = gan.load_pair(name, folder=folder)
@@ -134,13 +116,10 @@ def test_the_full_presets_train(name, tmp_path, monkeypatch, figures_of):
     monkeypatch.setitem(judges.SETS, "cifar-10", judges.SETS["far-parts"])
     monkeypatch.setitem(judges.JUDGES, "cifar-10", judges.SETS["far-parts"])
     monkeypatch.setitem(judges.JUDGE_SIZES, "cifar-10", dict(channels=2, d_feature=4, steps=3))
-    figures = figures_of(
-        name, steps=2, batch_size=4, channels=4, max_channels=8, samples=16, evaluations=1
-    )
-    assert (
-        figures["scores"]["samples"] == 16
-        and (tmp_path / "judge-cifar-10.seed0.safetensors").is_file()
-    )
+    sizes = dict(steps=2, batch_size=4, channels=4, max_channels=8, samples=16)
+    figures = figures_of(name, evaluations=1, **sizes)
+    assert figures["scores"]["samples"] == 16
+    assert (tmp_path / "judge-cifar-10.seed0.safetensors").is_file()
 
 
 def test_the_recorded_runs_say_who_beats_whom():
@@ -161,12 +140,9 @@ def test_the_recorded_runs_say_who_beats_whom():
     )
     assert max(sagan_s) < 4 < 8 < min(dcgan_s)
     attention = scores("far-parts-attention")
-    assert (
-        min(row["agree"] for row in attention) > 0.6 and max(row["fid"] for row in attention) < 15
-    )
+    assert min(row["agree"] for row in attention) > 0.6
+    assert max(row["fid"] for row in attention) < 15
     for block in ("residual-block", "scaled-residual-block"):
         rows = scores(f"far-parts-{block}")
-        assert (
-            max(row["agree"] - row["chance"] for row in rows) < 0.1
-            and min(row["fid"] for row in rows) > 20
-        )
+        assert max(row["agree"] - row["chance"] for row in rows) < 0.1
+        assert min(row["fid"] for row in rows) > 20

@@ -19,8 +19,7 @@ FIGURES = {"loss", "last", "told", "by_position"}
 
 @pytest.mark.parametrize("kind", experiment.POSITIONS)
 def test_every_kind_is_read_at_every_length_where_it_is_defined(kind):
-    settings = load_experiments()[f"extrapolation-{kind}"].settings
-    found = experiment.extrapolation(replace(settings, **SMALL))
+    found = experiment.extrapolation(experiment.Settings(positions=kind, **SMALL))
     lengths = {"12": 4} if kind == "learned" else {"12": 4, "24": 8, "48": 16}
     assert {k: len(v["by_position"]) for k, v in found["lengths"].items()} == lengths
     for length, figures in found["lengths"].items():
@@ -43,25 +42,13 @@ def test_all_kinds_and_seeds_are_one_run():
     assert {kind: len(runs) for kind, runs in found.items()} == dict.fromkeys(
         experiment.POSITIONS, 2
     )
-    alone = experiment.extrapolation(
-        replace(load_experiments()["extrapolation-alibi"].settings, **SMALL), seed=5
-    )
+    alone = experiment.extrapolation(experiment.Settings(positions="alibi", **SMALL), seed=5)
     assert found["alibi"][1]["lengths"] == alone["lengths"]
 
 
 def short_run(**options):
-    settings = replace(
-        load_experiments()["extrapolation-alibi"].settings,
-        **{
-            **SMALL,
-            "steps": 60,
-            "warmup": 5,
-            "learning_rate": 0.02,
-            "texts": 32,
-            "factors": (1,),
-            **options,
-        },
-    )
+    given = dict(steps=60, warmup=5, learning_rate=0.02, texts=32, factors=(1,))
+    settings = experiment.Settings(positions="alibi", **{**SMALL, **given, **options})
     found = experiment.extrapolation(settings)
     return found["lengths"]["12"]["loss"], found["least"]["12"]["loss"]
 
@@ -83,7 +70,7 @@ def test_it_learns_what_words_follow_and_knows_no_more_than_can_be_known(monkeyp
 
 def test_a_scaled_copy_reads_far_words_as_near_ones():
     torch.manual_seed(0)
-    settings = replace(load_experiments()["extrapolation-rotary"].settings, **SMALL)
+    settings = experiment.Settings(positions="rotary", **SMALL)
     model = experiment.make_model(settings)
     scaled = experiment.scale(model, Interpolation(2.0))
     assert all(layer.attention.rotary.scaling is None for layer in model.stack.layers)

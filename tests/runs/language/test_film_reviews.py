@@ -1,13 +1,14 @@
 """Film reviews, small: the baseline, the interval, and the record of a run."""
 
 import io
-import json
 import zipfile
 
 from attnbook.tasks import datasets
 from attnbook.tasks.text import reviews
-from attnbook_runs import reproduce
 from attnbook_runs.language import film_reviews
+
+SIZES = dict(test=40, d_embed=16, hidden_size=8, batch_size=20, dropout=0.0, min_count=1)
+SIZES |= dict(valid=20, learning_rate=0.01)
 
 
 def test_wilson_and_naive_bayes():
@@ -35,14 +36,13 @@ def test_what_is_learned_from_single_sentences_is_kept(tmp_path, monkeypatch, fi
     ]
     monkeypatch.setattr(reviews, "sentence_polarity", lambda: before)
     monkeypatch.setattr(reviews, "movie_reviews", lambda: after)
-    options = dict(train=40, valid=20, test=40, d_embed=16, hidden_size=8, batch_size=20, steps=1)
-    options |= dict(dropout=0.0, min_count=1, learning_rate=0.01)
+    options = dict(train=40, steps=1, **SIZES)
     name = "movie-reviews-hierarchical"
     assert figures_of(f"{name}-pretrained", **options, pretraining_steps=60)["accuracy"] == 1.0
     assert figures_of(name, **options)["accuracy"] < 0.8
 
 
-def test_film_reviews_are_trained_tested_and_shown(tmp_path, monkeypatch):
+def test_film_reviews_are_trained_tested_and_shown(tmp_path, monkeypatch, figures_of):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for i, d in enumerate(reviews.generate(240, seed=0)):
@@ -50,32 +50,13 @@ def test_film_reviews_are_trained_tested_and_shown(tmp_path, monkeypatch):
             archive.writestr(f"movie_reviews/{('neg', 'pos')[d.label]}/cv{i}.txt", text)
     (tmp_path / "movie_reviews.zip").write_bytes(buffer.getvalue())
     monkeypatch.setattr(datasets, "fetch", lambda *names: tmp_path / "movie_reviews.zip")
-    path = reproduce(
-        "movie-reviews-hierarchical",
-        out=tmp_path,
-        device="cpu",
-        commit="abc",
-        train=160,
-        valid=20,
-        test=40,
-        d_embed=16,
-        hidden_size=8,
-        batch_size=20,
-        steps=90,
-        learning_rate=0.01,
-        dropout=0.0,
-        min_count=1,
-    )
-    figures = json.loads(path.read_text())["figures"]
+    figures = figures_of("movie-reviews-hierarchical", train=160, steps=90, **SIZES)
     assert figures["interval"][0] < figures["accuracy"] < figures["interval"][1] or figures[
         "accuracy"
     ] in (0, 1)
-    assert figures["accuracy"] > 0.6 and figures["valid"] == max(
-        share for _, share in figures["course"]
-    )
-    assert (
-        sum(n for _, n in figures["most_picked_words"]) <= 40
-        and figures["top_sentence_over_uniform"] >= 1
-    )
+    assert figures["accuracy"] > 0.6
+    assert figures["valid"] == max(share for _, share in figures["course"])
+    assert sum(n for _, n in figures["most_picked_words"]) <= 40
+    assert figures["top_sentence_over_uniform"] >= 1
     for row in figures["example"]["sentences"]:
         assert len(row["words"]) == len(row["weights"]) and abs(sum(row["weights"]) - 1) < 1e-2

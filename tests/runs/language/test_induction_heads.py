@@ -2,27 +2,12 @@
 what the heads do.
 """
 
-import pytest
-
-SMALL = dict(
-    symbols=24,
-    shortest=4,
-    longest=8,
-    length=16,
-    batch_size=64,
-    learning_rate=1e-2,
-    steps=150,
-    every=50,
-)
+SMALL = dict(symbols=24, shortest=4, longest=8, length=16, batch_size=64)
+SMALL |= dict(learning_rate=1e-2, steps=150, every=50)
 
 
-@pytest.fixture
-def two_layers(figures_of):
-    return figures_of("induction-heads", **SMALL)
-
-
-def test_two_layers_go_on_with_what_stood_there_before(two_layers):
-    found = two_layers
+def test_two_layers_go_on_with_what_stood_there_before(figures_of):
+    found = figures_of("induction-heads", **SMALL)
     assert found["repeated_loss"] < 0.5 < 2.4 < found["new_loss"]
     assert [point[0] for point in found["curve"]] == [0, 50, 100, 150]
     first, second = found["prefix_matching"][-1]

@@ -10,14 +10,8 @@ from attnbook_runs.language import long_sums
 
 
 def test_long_sums_say_for_each_length_what_is_solved(figures_of):
-    rows = figures_of(
-        "feed-forward-attention-adding",
-        lengths=(12,),
-        steps=10,
-        test=50,
-        hidden_size=8,
-        batch_size=10,
-    )["rows"]
+    sizes = dict(lengths=(12,), steps=10, test=50, hidden_size=8, batch_size=10)
+    rows = figures_of("feed-forward-attention-adding", **sizes)["rows"]
     assert [(r["length"], r["pooling"]) for r in rows] == [(12, "attention"), (12, "mean")]
     assert all(0 <= r["solved"] <= 1 and len(r["course"]) == 10 for r in rows)
     assert rows[0]["weight_on_marked"] <= 2 * math.e**2 / (2 * math.e**2 + 10)
@@ -37,10 +31,8 @@ def test_solved_counts_answers_off_by_less_than_the_tolerance():
             self.start += len(inputs)
             return SimpleNamespace(output=held.target[rows] + self.by)
 
-    assert (
-        long_sums.share_solved(Off(0.039), held) == 1
-        and long_sums.share_solved(Off(-0.041), held) == 0
-    )
+    assert long_sums.share_solved(Off(0.039), held) == 1
+    assert long_sums.share_solved(Off(-0.041), held) == 0
 
 
 def test_most_weight_is_that_of_two_scores_of_one_among_minus_ones():

@@ -1,70 +1,14 @@
-"""The masked language model of Winogender's run: its batches, its loss, and its questions put to
-models whose answers are known.
-"""
+"""The questions of Winogender's run, put to models whose answers are known."""
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
-from attnbook.tasks import PAD, Vocabulary
+from attnbook.tasks import Vocabulary
 from attnbook.tasks.text import winogender
-from attnbook.tasks.text.masking import NOT_HIDDEN
 from attnbook_runs.language import masked_words
-from attnbook_runs.language.masked_words import (
-    MASK,
-    MaskedBatches,
-    head_shares,
-    make_model,
-    masked_loss,
-    preferences,
-    read_words,
-)
-
-TEXTS = [[int(i) for i in np.random.default_rng(k).integers(4, 40, 3 + k % 9)] for k in range(400)]
-
-
-def test_batches_hide_some_pieces_and_keep_what_they_were():
-    batches = MaskedBatches(TEXTS, 40, 64, seed=1)
-    hidden = kept = swapped = total = pieces = 0
-    known = {tuple(text) for text in TEXTS}
-    for step in range(40):
-        batch, again = batches.batch(step), batches.batch(step)
-        assert all(torch.equal(a, b) for a, b in zip(batch, again))
-        chosen = batch.target != NOT_HIDDEN
-        assert chosen.any(1).all() and (batch.target[batch.tokens == PAD] == NOT_HIDDEN).all()
-        whole = torch.where(chosen, batch.target, batch.tokens)
-        assert all(tuple(row[:n].tolist()) in known for row, n in zip(whole, batch.lengths))
-        pieces, total = pieces + int(batch.lengths.sum()), total + int(chosen.sum())
-        hidden += int((chosen & (batch.tokens == MASK)).sum())
-        kept += int((chosen & (batch.tokens == batch.target)).sum())
-        swapped += int((chosen & (batch.tokens != batch.target) & (batch.tokens != MASK)).sum())
-    assert 0.15 < total / pieces < 0.25  # 15 %, and at least one of each short text
-    assert (
-        abs(hidden / total - 0.8) < 0.03
-        and abs(kept / total - 0.1) < 0.03
-        and abs(swapped / total - 0.1) < 0.03
-    )
-    assert not torch.equal(batches.batch(0).tokens[:, :3], batches.batch(1).tokens[:, :3])
-
-
-def test_the_loss_is_the_cross_entropy_of_the_hidden_pieces():
-    torch.manual_seed(0)
-    model = make_model(40, d_model=16, num_heads=2, num_layers=2).eval()
-    batch = MaskedBatches(TEXTS, 40, 8).batch(3)
-    total, count = masked_loss(model, batch)
-    log_p = model(batch.tokens, batch.lengths).logits.double().log_softmax(-1)
-    expected = -sum(
-        float(log_p[b, t, batch.target[b, t]])
-        for b in range(8)
-        for t in range(batch.tokens.shape[1])
-        if batch.target[b, t] != NOT_HIDDEN
-    )
-    assert float(total) == pytest.approx(expected, rel=1e-5) and int(count) == int(
-        (batch.target != NOT_HIDDEN).sum()
-    )
-
+from attnbook_runs.language.masked_words import head_shares, make_model, preferences, read_words
 
 WORDS = "the a told b that he ran slept 's dog . x".split()
 
@@ -115,13 +59,8 @@ def schema(text, referent, possessive=False):
 
 def test_the_preferred_person_makes_the_rest_more_probable():
     ran, slept = "the a told the b that he ran .", "the a told the b that he slept ."
-    asked = [
-        schema(ran, "a"),
-        schema(ran, "b"),
-        schema(slept, "a"),
-        schema(slept, "b"),
-        schema("the a told the b that he dog ran .", "a", True),
-    ]
+    asked = [schema(text, name) for text in (ran, slept) for name in "ab"]
+    asked.append(schema("the a told the b that he dog ran .", "a", True))
     assert preferences(Bag(), Pieces(), asked, batch_size=4) == [True, False, False, True, True]
 
 
@@ -136,9 +75,8 @@ def test_words_get_the_weights_of_their_pieces():
     model = make_model(len(Pieces.vocab), d_model=16, num_heads=2, num_layers=3).eval()
     words = ["the", "a", "ran"]
     found = read_words(model, Halves(), words)
-    assert found.shape == (3, 2, 3, 3) and torch.allclose(
-        found.sum(-1), torch.ones(3, 2, 3).double(), atol=1e-5
-    )
+    assert found.shape == (3, 2, 3, 3)
+    assert torch.allclose(found.sum(-1), torch.ones(3, 2, 3).double(), atol=1e-5)
     raw = model(
         torch.tensor([Pieces.vocab.encode(["the", "x", "a", "x", "ran", "x"])]), need_weights=True
     ).weights[1][0, 1]
@@ -146,23 +84,15 @@ def test_words_get_the_weights_of_their_pieces():
 
 
 def test_shares_of_heads_are_counted_in_pairs(monkeypatch):
-    four = [
-        schema("the a told the b that he ran .", "a"),
-        schema("the a told the b that he slept .", "b"),
-        schema("the a told the b that he dog .", "a"),
-        schema("the a told the b that he x .", "b"),
-    ]
     # weights on a, on b
     rows = {"ran": (0.6, 0.1), "slept": (0.2, 0.3), "dog": (0.6, 0.1), "x": (0.5, 0.2)}
+    four = [schema(f"the a told the b that he {w} .", name) for w, name in zip(rows, "abab")]
 
     def fake(model, pieces, words):
         out = torch.zeros(1, 2, len(words), len(words), dtype=torch.float64)
-        for key, (on_a, on_b) in rows.items():
-            if key in words:
-                (
-                    out[0, 0, words.index("he"), words.index("a")],
-                    out[0, 0, words.index("he"), words.index("b")],
-                ) = on_a, on_b
+        weights = next(weights for key, weights in rows.items() if key in words)
+        for name, weight in zip("ab", weights):
+            out[0, 0, words.index("he"), words.index(name)] = weight
         out[0, 1] = 1 / len(words)
         return out
 
@@ -170,8 +100,6 @@ def test_shares_of_heads_are_counted_in_pairs(monkeypatch):
     monkeypatch.setattr(masked_words, "read_words", fake)
     found = head_shares(SimpleNamespace(), None)
     assert found["more"] == [[0.75, 0.0]] and found["pairs"] == [[0.5, 0.0]]
-    assert (
-        found["pairs_even"] == [[1.0, 0.0]]
-        and found["pairs_odd"] == [[0.0, 0.0]]
-        and found["largest"] == [[0.75, 0.0]]
-    )
+    assert found["pairs_even"] == [[1.0, 0.0]]
+    assert found["pairs_odd"] == [[0.0, 0.0]]
+    assert found["largest"] == [[0.75, 0.0]]

@@ -11,15 +11,8 @@ from attnbook_runs.language import memory_questions
 
 
 def test_question_tasks_fill_the_table(figures_of):
-    rows = figures_of(
-        "memory-network-questions",
-        kinds=("one fact", "giving"),
-        hops=(1, 2),
-        train=100,
-        test=50,
-        d_embed=8,
-        steps=3,
-    )["rows"]
+    sizes = dict(hops=(1, 2), train=100, test=50, d_embed=8, steps=3)
+    rows = figures_of("memory-network-questions", kinds=("one fact", "giving"), **sizes)["rows"]
     plans = [(r["kind"], r["hops"], r["encoding"], r["init_std"]) for r in rows]
     for kind in ("one fact", "giving"):
         assert [p[1:] for p in plans if p[0] == kind] == [

@@ -2,6 +2,8 @@
 them alike.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 from refusing import assert_refused
@@ -59,31 +61,19 @@ def count(name):
 
 
 def test_what_is_said_to_cost_the_same_does():
+    def beside_vanilla(name):
+        return count_parameters(build(name, 5000)) / count_parameters(build("vanilla", 5000))
+
     vanilla = count("vanilla")
     for name in "gelu rezero-layer-norm deepest widest wider deeper funnel glu swiglu".split():
-        assert (
-            abs(count_parameters(build(name, 5000)) / count_parameters(build("vanilla", 5000)) - 1)
-            < 0.06
-        ), name
-    # 217 and 223 M in the paper
-    assert (
-        abs(count_parameters(build("evolved", 5000)) / count_parameters(build("vanilla", 5000)) - 1)
-        < 0.1
-    )
-    # 421 M
-    assert (
-        1.5
-        < count_parameters(build("product-keys", 5000)) / count_parameters(build("vanilla", 5000))
-        < 2.2
-    )
-    assert (
-        count("tied-inputs") == count("tied-decoder") == vanilla + SIZE * 24
-        and count("untied") == vanilla + 2 * SIZE * 24
-    )
+        assert abs(beside_vanilla(name) - 1) < 0.06, name
+    assert abs(beside_vanilla("evolved") - 1) < 0.1  # 217 and 223 M in the paper
+    assert 1.5 < beside_vanilla("product-keys") < 2.2  # 421 M
+    assert count("tied-inputs") == count("tied-decoder") == vanilla + SIZE * 24
+    assert count("untied") == vanilla + 2 * SIZE * 24
     assert count("block-sharing") < count("decoder-sharing") < count("encoder-sharing") < vanilla
-    assert count("mixture-of-experts") > 1.5 * vanilla and count("factorised-shared") < count(
-        "factorised"
-    )
+    assert count("mixture-of-experts") > 1.5 * vanilla
+    assert count("factorised-shared") < count("factorised")
 
 
 def test_depth_against_width():
@@ -92,11 +82,9 @@ def test_depth_against_width():
     }
     assert layers == {"deepest": 8, "deeper": 6, "wider": 3, "widest": 2}
     block = made("widest").encoder.layers[0]
-    assert (
-        block.attention.num_heads == 8
-        and block.attention.d_head == 6
-        and block.feed_forward.hidden.out_features == 96
-    )
+    assert block.attention.num_heads == 8
+    assert block.attention.d_head == 6
+    assert block.feed_forward.hidden.out_features == 96
 
 
 def test_what_the_models_are_made_of():
@@ -106,45 +94,23 @@ def test_what_the_models_are_made_of():
     assert all(
         isinstance(layer.around_attention, PreNorm) for layer in made("vanilla").encoder.layers
     )
-    assert (
-        kinds("vanilla", FeedForward) == 8
-        and kinds("swiglu", GatedFeedForward) == 8
-        and kinds("rms-norm", RMSNorm) == 22
-    )
-    assert (
-        kinds("rms-norm", nn.LayerNorm) == 0
-        and kinds("rezero", ReZero) == 20
-        and kinds("switch", Switch) == 8
-    )
-    assert (
-        kinds("synthesizer-dense", SynthesizerAttention) == 8
-        and kinds("dynamic-convolution", DynamicConvolution) == 8
-    )
+    assert kinds("vanilla", FeedForward) == 8
+    assert kinds("swiglu", GatedFeedForward) == 8
+    assert kinds("rms-norm", RMSNorm) == 22
+    assert kinds("rms-norm", nn.LayerNorm) == 0
+    assert kinds("rezero", ReZero) == 20
+    assert kinds("switch", Switch) == 8
+    assert kinds("synthesizer-dense", SynthesizerAttention) == 8
+    assert kinds("dynamic-convolution", DynamicConvolution) == 8
     model = made("factorised-shared")
-    assert (
-        model.output.words
-        is model.source_embedding.narrow.weight
-        is model.target_embedding.narrow.weight
-    )
+    narrow = model.source_embedding.narrow.weight
+    assert model.output.words is narrow is model.target_embedding.narrow.weight
     model = made("encoder-sharing")
-    assert (
-        len(set(map(id, model.encoder.layers))) == 1
-        and len(set(map(id, model.decoder.layers))) == 4
-    )
+    assert len(set(map(id, model.encoder.layers))) == 1
+    assert len(set(map(id, model.decoder.layers))) == 4
     model = made("untied")
-    assert (
-        len(
-            {
-                id(p)
-                for p in (
-                    model.source_embedding.weight,
-                    model.target_embedding.weight,
-                    model.output.weight,
-                )
-            }
-        )
-        == 3
-    )
+    tables = model.source_embedding, model.target_embedding, model.output
+    assert len({id(table.weight) for table in tables}) == 3
     fixup = made("fixup")
     assert all(
         layer.attention.output_projection.weight.abs().max() == 0 for layer in fixup.encoder.layers
@@ -161,32 +127,17 @@ def test_experts_pay_for_their_balance_and_others_do_not():
 
 
 def test_a_short_comparison_learns_and_is_the_same_again():
-    settings = dict(
-        data="grammar",
-        seeds=2,
-        min_count=1,
-        length=24,
-        d_model=24,
-        d_feed_forward=48,
-        num_layers=1,
-        batch_size=16,
-        steps=40,
-        warmup=5,
-        held_batches=2,
-    )
-    found = modifications.compare(modifications.Settings(modification="rms-norm", **settings))
+    given = dict(data="grammar", seeds=2, min_count=1, length=24, batch_size=16, held_batches=2)
+    given |= dict(d_model=24, d_feed_forward=48, num_layers=1, steps=40, warmup=5)
+    settings = modifications.Settings(modification="rms-norm", **given)
+    found = modifications.compare(settings)
     assert found["label"] == "RMS Norm" and found["paper"] == {"early": 2.167, "final": 1.821}
-    assert len(found["final"]) == 2 and all(
-        b < a - 0.2 for a, b in zip(found["early"], found["final"])
-    )
-    assert (
-        abs(found["mean"] - sum(found["final"]) / 2) < 1e-4
-        and found["spread"] > 0
-        and found["operations"] > 10**6
-    )
-    again = modifications.compare(
-        modifications.Settings(modification="rms-norm", **{**settings, "seeds": 1}), seed=1
-    )
+    assert len(found["final"]) == 2
+    assert all(b < a - 0.2 for a, b in zip(found["early"], found["final"]))
+    assert abs(found["mean"] - sum(found["final"]) / 2) < 1e-4
+    assert found["spread"] > 0
+    assert found["operations"] > 10**6
+    again = modifications.compare(replace(settings, seeds=1), seed=1)
     assert again["final"] == found["final"][1:] and again["spread"] is None
     assert_refused("data", lambda: modifications.compare(modifications.Settings(data="news")))
 
@@ -221,9 +172,8 @@ def test_the_extreme_rows_on_reviews_that_are_held_out(monkeypatch, figures_of):
 
 def test_the_table_is_the_paper_s():
     assert TABLE["vanilla"] == ("vanilla Transformer", 223, 11.1, 3.5, 2.182, 0.005, 1.838)
-    assert min(TABLE, key=lambda name: TABLE[name].final) == "switch" and max(
-        TABLE, key=lambda name: TABLE[name].final
-    ) == ("block-sharing-factorised-shared")
+    assert min(TABLE, key=lambda name: TABLE[name].final) == "switch"
+    assert max(TABLE, key=lambda name: TABLE[name].final) == ("block-sharing-factorised-shared")
     members = [name for family in FAMILIES.values() for name in family]
     assert sorted(["vanilla", *members]) == sorted(TABLE)
     better = [name for name, row in TABLE.items() if row.final < TABLE["vanilla"].final]

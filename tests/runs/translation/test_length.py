@@ -1,5 +1,6 @@
 """The curve of exact answers by source length, of models whose answers are known."""
 
+import pytest
 import torch
 
 from attnbook.decoding import Step
@@ -15,22 +16,14 @@ class Reader(torch.nn.Module):
     def __init__(self, task, pairs):
         super().__init__()
         self.none, self.size = torch.nn.Parameter(torch.zeros(1)), len(task.target_vocab)
-        self.answers = {
-            tuple(task.source_vocab.encode(pair.source)): [
-                *task.target_vocab.encode(pair.target),
-                EOS,
-            ]
-            for pair in pairs
-        }
+        sources = (tuple(task.source_vocab.encode(pair.source)) for pair in pairs)
+        targets = ([*task.target_vocab.encode(pair.target), EOS] for pair in pairs)
+        self.answers = dict(zip(sources, targets))
 
     def encode(self, source, lengths):
-        answers = [
-            self.answers[tuple(row[:n])]
-            for row, n in zip(source.tolist(), lengths.tolist(), strict=True)
-        ]
-        return torch.nn.utils.rnn.pad_sequence(
-            [torch.tensor(answer) for answer in answers], batch_first=True, padding_value=EOS
-        )
+        rows = (tuple(row[:n]) for row, n in zip(source.tolist(), lengths.tolist()))
+        answers = [torch.tensor(self.answers[row]) for row in rows]
+        return torch.nn.utils.rnn.pad_sequence(answers, batch_first=True, padding_value=EOS)
 
     def start(self, memory):
         return torch.zeros(len(memory), dtype=torch.long)
@@ -40,26 +33,29 @@ class Reader(torch.nn.Module):
         return Step(torch.nn.functional.one_hot(said, self.size) * 9.0 + self.none, state + 1, None)
 
 
-def test_the_curve_counts_exact_answers_of_a_perfect_and_of_a_silent_model():
-    task = make_task("phrases", train=20, valid=0, test=40, seed=0, phrases=(1, 3))
+@pytest.fixture
+def task():
+    return make_task("phrases", train=20, valid=0, test=40, seed=0, phrases=(1, 3))
+
+
+def test_the_curve_counts_exact_answers_of_a_perfect_and_of_a_silent_model(task):
     net = make_model("seq2seq", task, d_embed=4, hidden_size=4)
     assert all(row["exact"] == 0 for row in curve_of(net, task.test, task))
     perfect = Reader(task, task.test)
     assert len(perfect.answers) == 40
     rows = curve_of(perfect, task.test, task)
-    groups = [
-        [pair for pair in task.test if low <= len(pair.source) <= high] for low, high in EDGES
-    ]
+    counts = {
+        edge: sum(edge[0] <= len(pair.source) <= edge[1] for pair in task.test) for edge in EDGES
+    }
     assert rows == [
-        {"words": list(edge), "sentences": len(group), "exact": 1.0, "token": 1.0}
-        for edge, group in zip(EDGES, groups, strict=True)
-        if group
+        {"words": list(edge), "sentences": count, "exact": 1.0, "token": 1.0}
+        for edge, count in counts.items()
+        if count
     ]
     assert len(rows) >= 3 and sum(row["sentences"] for row in rows) == 40
 
 
-def test_one_wrong_word_costs_one_answer_and_one_token_of_its_row():
-    task = make_task("phrases", train=20, valid=0, test=40, seed=0, phrases=(1, 3))
+def test_one_wrong_word_costs_one_answer_and_one_token_of_its_row(task):
     model, pair = Reader(task, task.test), task.test[0]
     answer = model.answers[tuple(task.source_vocab.encode(pair.source))]
     answer[-2] = next(
@@ -69,6 +65,5 @@ def test_one_wrong_word_costs_one_answer_and_one_token_of_its_row():
         low, high = row["words"]
         wrong = low <= len(pair.source) <= high
         tokens = sum(len(other.target) for other in task.test if low <= len(other.source) <= high)
-        assert row["exact"] == round(1 - wrong / row["sentences"], 4) and row["token"] == round(
-            1 - wrong / tokens, 4
-        )
+        assert row["exact"] == round(1 - wrong / row["sentences"], 4)
+        assert row["token"] == round(1 - wrong / tokens, 4)

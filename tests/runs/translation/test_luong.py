@@ -1,10 +1,7 @@
-import json
-
 import pytest
 from refusing import assert_refused
 from scipy.stats import spearmanr
 
-from attnbook_runs import load_experiments, reproduce
 from attnbook_runs.translation.luong import (
     PAPER_PERPLEXITY,
     SYSTEMS,
@@ -13,14 +10,7 @@ from attnbook_runs.translation.luong import (
     spearman,
 )
 
-TINY = {
-    "train_pairs": 60,
-    "test_pairs": 20,
-    "steps": 2,
-    "d_embed": 6,
-    "hidden_size": 6,
-    "batch_size": 8,
-}
+TINY = dict(train_pairs=60, test_pairs=20, steps=2, d_embed=6, hidden_size=6)
 
 
 def test_the_rank_correlation_is_scipys():
@@ -36,9 +26,9 @@ def test_the_rank_correlation_is_scipys():
 
 
 @pytest.mark.parametrize("name", ["luong-ranking", "luong-ranking-phrases"])
-def test_the_ranking_trains_all_eight_systems_alike(tmp_path, name):
-    record = json.loads(reproduce(name, out=tmp_path, device="cpu", **TINY).read_text())
-    rows = record["figures"]["systems"]
+def test_the_ranking_trains_all_eight_systems_alike(figures_of, name):
+    figures = figures_of(name, **TINY, batch_size=8)
+    rows = figures["systems"]
     assert [row["system"] for row in rows] == list(SYSTEMS) == list(PAPER_PERPLEXITY)
     assert all(
         row["perplexity"] > 1 and 0 <= row["exact"] <= 1 and 0 <= row["alignment_accuracy"] <= 1
@@ -50,15 +40,15 @@ def test_the_ranking_trains_all_eight_systems_alike(tmp_path, name):
     assert parameters["local-m (dot)"] == parameters["global (dot)"]
     # W and v of the position
     assert parameters["local-p (dot)"] - parameters["global (dot)"] == d * d + d
-    assert -1 <= record["figures"]["rank_correlation"] <= 1
+    assert -1 <= figures["rank_correlation"] <= 1
+
+
+def test_an_unknown_system_is_refused():
+    assert_refused("system", lambda: multi30k(Multi30kSettings(system="local-q (dot)")))
 
 
 def test_the_windows_of_each_start_are_watched(figures_of):
-    tiny = {k: v for k, v in TINY.items() if k != "batch_size"} | {
-        "steps": 5,
-        "looks": (0, 3),
-        "warmups": (1, 4),
-    }
+    tiny = {**TINY, "steps": 5, "looks": (0, 3), "warmups": (1, 4)}
     one, again, other = (
         figures_of("luong-local-p-starts", seed=seed, **tiny)["rows"] for seed in (0, 0, 1)
     )
@@ -72,16 +62,3 @@ def test_the_windows_of_each_start_are_watched(figures_of):
     # Untrained windows stand in the middle: half of a source of 12 words or more is out of the
     # reach of seven.
     assert 0.3 < one[0]["track"][0]["inside"] < 0.8
-
-
-def test_every_system_has_its_runs_on_multi30k():
-    for size in ("", "-small"):
-        systems = [
-            e.settings.system
-            for n, e in load_experiments().items()
-            if n.startswith("multi30k-luong-")
-            and n.endswith("-small") == bool(size)
-            and "window" not in n
-        ]
-        assert sorted(systems) == sorted(SYSTEMS)
-    assert_refused("system", lambda: multi30k(Multi30kSettings(system="local-q (dot)")))

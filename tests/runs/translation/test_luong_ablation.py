@@ -1,14 +1,13 @@
 """Rows of Luong's table 1: each adds one part, which does something."""
 
 import dataclasses
-import json
 
 import pytest
 import torch
 from refusing import assert_refused
 
 from attnbook import Luong, Seq2Seq
-from attnbook_runs import load_experiments, reproduce
+from attnbook_runs import load_experiments
 from attnbook_runs.translation.luong_ablation import ROWS, Settings, make_model
 
 RUNS = {name: load_experiments()[f"luong-ablation-{name}"].settings for name in ROWS}
@@ -50,8 +49,7 @@ def test_a_row_without_attention_has_the_last_state_alone():
 
 
 @pytest.mark.parametrize("name", ["base", "local"])
-def test_a_row_has_the_figures_of_the_book(captions, tmp_path, name):
+def test_a_row_has_the_figures_of_the_book(captions, figures_of, name):
     sizes = dict(pieces=60, d_embed=8, hidden_size=8, batch_size=16, steps=12)
-    path = reproduce(f"luong-ablation-{name}", out=tmp_path, device="cpu", commit="abc", **sizes)
-    figures = json.loads(path.read_text())["figures"]
+    figures = figures_of(f"luong-ablation-{name}", **sizes)
     assert 1 < figures["perplexity_valid"] < 60 and 0 <= figures["bleu_beam5"] <= 100

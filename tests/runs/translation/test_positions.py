@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from modes import modes_are_kept
 from refusing import assert_refused
+from watching import modes_are_kept
 
 from attnbook.tasks import Vocabulary
 from attnbook.tasks.algorithms.order import OrderBatches
@@ -26,16 +26,8 @@ VOCABULARY = Vocabulary(tokens())
 
 
 def test_relative_positions_learn_the_letter_before_and_no_positions_do_not():
-    rows = extrapolation(
-        ExtrapolationSettings(
-            order="before",
-            kinds=("none", "relative"),
-            length=(4, 8),
-            lengths=(8, 16),
-            steps=250,
-            learning_rate=0.005,
-        )
-    )["kinds"]
+    given = dict(kinds=("none", "relative"), length=(4, 8), lengths=(8, 16), learning_rate=0.005)
+    rows = extrapolation(ExtrapolationSettings(order="before", steps=250, **given))["kinds"]
     assert min(rows["relative"]["right"]) > 0.9 and max(rows["none"]["right"]) < 0.5
     assert rows["relative"]["loss"] < rows["none"]["loss"]
 
@@ -75,16 +67,9 @@ def test_tree_models_score_verbs(kind):
 
 
 def test_a_short_run_with_trees_is_ahead_of_one_with_chains():
-    rows = agreement(
-        AgreementSettings(
-            kinds=("relative and tree", "relative and chain"),
-            tests=(4,),
-            sentences=100,
-            steps=150,
-            batch_size=32,
-            learning_rate=0.005,
-        )
-    )["kinds"]
+    kinds = ("relative and tree", "relative and chain")
+    given = dict(tests=(4,), sentences=100, steps=150, batch_size=32, learning_rate=0.005)
+    rows = agreement(AgreementSettings(kinds=kinds, **given))["kinds"]
     assert rows["relative and tree"]["inner"][0] > rows["relative and chain"]["inner"][0] + 0.05
 
 

@@ -10,28 +10,15 @@ from attnbook_runs.translation.recipe import CHANGES, measure, without_rise
 
 
 def test_the_recipe_is_measured_part_by_part(figures_of):
-    tiny = dict(
-        train_pairs=60,
-        test_pairs=20,
-        phrases=(1, 1),
-        d_model=8,
-        num_heads=2,
-        d_feed_forward=8,
-        num_layers=1,
-        steps=6,
-        warmup=3,
-        averaged=2,
-        save_every=2,
-    )
+    tiny = dict(train_pairs=60, test_pairs=20, phrases=(1, 1), steps=6, warmup=3, averaged=2)
+    tiny |= dict(d_model=8, num_heads=2, d_feed_forward=8, num_layers=1, save_every=2)
     rows, again = (figures_of("transformer-recipe", **tiny)["rows"] for _ in range(2))
     assert rows == again and [row["changed"] for row in rows] == list(CHANGES)
     assert len({row["perplexity"] for row in rows}) == len(rows)  # every change changes something
     for row in rows:
-        assert (
-            0 <= row["exact"] <= 1
-            and row["perplexity"] > 1
-            and row["perplexity_averaged"] != row["perplexity"]
-        )
+        assert 0 <= row["exact"] <= 1
+        assert row["perplexity"] > 1
+        assert row["perplexity_averaged"] != row["perplexity"]
 
 
 def test_only_the_rise_is_missing():
@@ -67,7 +54,5 @@ def test_a_perfect_model_is_measured_as_one():
 
     assert measure(Copier(50.0), task.test, task) == {"exact": 1.0, "perplexity": 1.0}
     unsure = measure(Copier(0.0), task.test, task)
-    assert (
-        unsure["perplexity"] == pytest.approx(len(task.target_vocab), abs=1e-3)
-        and unsure["exact"] == 0
-    )
+    assert unsure["perplexity"] == pytest.approx(len(task.target_vocab), abs=1e-3)
+    assert unsure["exact"] == 0

@@ -15,22 +15,12 @@ from attnbook.tasks import make_task
 from attnbook.tasks.sequences.batches import SequenceBatches
 from attnbook.tasks.text.subwords import Subwords
 from attnbook.training import load_model_weights, token_loss
-from attnbook_runs import load_experiments, reproduce
+from attnbook_runs import load_experiments
 from attnbook_runs.translation import transformer
 from attnbook_runs.translation.transformer import Settings, alternating, multi30k, paper_adam
 
-TINY = dict(
-    pieces=70,
-    d_model=16,
-    num_heads=2,
-    d_feed_forward=16,
-    num_layers=1,
-    batch_size=16,
-    steps=8,
-    warmup=4,
-    averaged=3,
-    save_every=2,
-)
+TINY = dict(pieces=70, d_model=16, num_heads=2, d_feed_forward=16, num_layers=1, batch_size=16)
+TINY |= dict(steps=8, warmup=4, averaged=3, save_every=2)
 
 
 def test_what_is_measured_is_what_is_stored(captions, tmp_path, monkeypatch):
@@ -51,10 +41,8 @@ def test_what_is_measured_is_what_is_stored(captions, tmp_path, monkeypatch):
     for name, weights in net.state_dict().items():
         assert torch.equal(weights, scored["net"][name]), name
     assert figures["validation_loss"][-1][0] == 8 and len(figures["validation_loss"]) == 8
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "here.seed0.safetensors",
-        "here.seed0.joint.json",
-    }
+    stored = {"here.seed0.safetensors", "here.seed0.joint.json"}
+    assert {path.name for path in tmp_path.iterdir()} == stored
 
 
 def test_the_last_checkpoints_are_averaged(captions, monkeypatch):
@@ -70,34 +58,21 @@ def test_the_last_checkpoints_are_averaged(captions, monkeypatch):
     several, one = multi30k(Settings(**TINY)), multi30k(Settings(**{**TINY, "averaged": 1}))
     assert taken == [["step_000004", "step_000006", "step_000008"], ["step_000008"]]
     assert several["validation_loss"] == one["validation_loss"]  # the training is the same
-    assert (
-        one["validation_loss_averaged"]
-        == one["validation_loss"][-1][1]
-        != several["validation_loss_averaged"]
-    )
+    averaged = [figures["validation_loss_averaged"] for figures in (one, several)]
+    assert averaged[0] == one["validation_loss"][-1][1] != averaged[1]
 
 
-def test_separate_pieces_and_the_clock_beside_a_rival(captions, tmp_path):
+def test_separate_pieces_and_the_clock_beside_a_rival(captions, tmp_path, figures_of):
     rival = dict(steps=40, batch_size=20, pieces=60, d_embed=8, hidden_size=8, dropout=0.0)
-    path = reproduce(
-        "multi30k-en-de-transformer-small",
-        out=tmp_path,
-        device="cpu",
-        commit="abc",
-        **{**TINY, "joint": False, "rival": rival, "checkpoint": "apart"},
-    )
-    figures = json.loads(path.read_text())["figures"]
+    name, apart = "multi30k-en-de-transformer-small", dict(joint=False, checkpoint="apart")
+    figures = figures_of(name, **TINY, **apart, rival=rival)
     clock = figures["equal_time"]
     low, high = clock["ratio_least_and_largest"]
     assert 0 < low <= clock["ratio"] <= high
     assert clock["steps_of_equal_time"] == pytest.approx(clock["ratio"] * 40, abs=0.6)
     assert clock["share_of_the_time"] == pytest.approx(8 / (clock["ratio"] * 40), rel=0.02)
-    assert {p.name for p in tmp_path.iterdir()} == {
-        path.name,
-        "apart.seed0.safetensors",
-        "apart.seed0.en.json",
-        "apart.seed0.de.json",
-    }
+    stored = {f"apart.seed0.{end}" for end in ("safetensors", "en.json", "de.json")}
+    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.seed0.json", *stored}
     assert 0 <= figures["bleu_beam5"] <= 100 and figures["training_cpu_seconds"] > 0
 
 
@@ -115,19 +90,11 @@ def test_models_take_turns_on_their_own_batches():
         seen.append((model is models["large"], batch))
         return token_loss(model, batch)
 
-    rounds = [
-        {
-            "small": [batches.batch(0), batches.batch(1)],
-            "large": [batches.batch(2), batches.batch(3)],
-        }
-        for _ in range(3)
-    ]
+    four = [batches.batch(k) for k in range(4)]
+    rounds = 3 * [{"small": four[:2], "large": four[2:]}]
     spent = alternating(models, rounds, loss)
     assert [large for large, _ in seen] == [False, False, True, True] * 3
-    assert all(
-        batch is (rounds[0]["large"] if large else rounds[0]["small"])[k % 2]
-        for k, (large, batch) in enumerate(seen[:4])
-    )
+    assert all(batch is wanted for (_, batch), wanted in zip(seen, four))
     assert all(len(times) == 3 and min(times) > 0 for times in spent.values())
     assert sum(spent["large"]) > sum(spent["small"])
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from refusing import refusals
+from task_data import seeded
 
 from attnbook.tasks import PAD
 from attnbook.tasks.algorithms.multi_query_recall import (
@@ -14,7 +15,7 @@ from attnbook.tasks.algorithms.multi_query_recall import (
 
 @pytest.mark.parametrize("told", [1, 2, 3])
 def test_every_key_is_asked_once_for_the_last_value_that_it_was_given(told):
-    tokens, target = draw(5, 40, torch.Generator().manual_seed(0), told=told)
+    tokens, target = draw(5, 40, seeded(), told=told)
     assert tokens.shape == target.shape == (40, (2 * told + 1) * 5)
     assert tokens.min() >= FIRST and tokens.max() < VOCABULARY_SIZE
     changed = 0
@@ -31,17 +32,14 @@ def test_every_key_is_asked_once_for_the_last_value_that_it_was_given(told):
 
 
 def test_there_are_as_many_keys_and_values_as_asked_for():
-    tokens, target = draw(5, 200, torch.Generator().manual_seed(0), keys=6, values=3)
+    tokens, target = draw(5, 200, seeded(), keys=6, values=3)
     assert tokens[:, :10:2].unique().tolist() == list(range(FIRST, FIRST + 6))
     assert tokens[:, 1:10:2].unique().tolist() == list(range(FIRST + 6, FIRST + 9))
     assert set(target.unique().tolist()) == {PAD, *range(FIRST + 6, FIRST + 9)}
 
 
-def test_batches_depend_on_the_seed_and_have_all_sizes():
+def test_batches_have_all_sizes():
     batches = RecallBatches((2, 4), 3, seed=1)
-    again = RecallBatches((2, 4), 3, seed=1)
-    assert all(torch.equal(a, b) for a, b in zip(batches.batch(7), again.batch(7)))
-    assert not torch.equal(batches.batch(0).tokens[0], RecallBatches((2, 4), 3).batch(0).tokens[0])
     assert {batches.batch(step).tokens.shape[1] for step in range(20)} == {6, 12}
 
 

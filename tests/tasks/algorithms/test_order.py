@@ -13,30 +13,17 @@ def test_answers_letter_by_letter():
     ):
         for n in (1, 2, 3, 4, 9):
             batch = OrderBatches(order, n, 5, seed=n).batch(0)
-            assert (
-                batch.tokens.shape == batch.target.shape == (5, n)
-                and batch.tokens.min() >= 1
-                and batch.tokens.max() <= 10
-            )
+            assert batch.tokens.shape == batch.target.shape == (5, n)
+            assert batch.tokens.min() >= 1
+            assert batch.tokens.max() <= 10
             for text, answers in zip(batch.tokens.tolist(), batch.target.tolist()):
                 assert answers == [expected(text, p) for p in range(n)]
 
 
-def test_lengths_lie_in_the_range_and_batches_depend_on_seed_and_step_alone():
+def test_lengths_and_letters_lie_in_their_range():
     batches = OrderBatches("before", (4, 6), 3, letters=3, seed=1)
     assert {batches.batch(k).tokens.shape[1] for k in range(40)} == {4, 5, 6}
     assert {int(i) for k in range(10) for i in batches.batch(k).tokens.flatten()} == {1, 2, 3}
-    assert torch.equal(
-        batches.batch(7).tokens,
-        OrderBatches("before", (4, 6), 3, letters=3, seed=1).batch(7).tokens,
-    )
-    assert any(
-        not torch.equal(
-            batches.batch(k).tokens,
-            OrderBatches("before", (4, 6), 3, letters=3, seed=2).batch(k).tokens,
-        )
-        for k in range(3)
-    )
 
 
 test_bad_input_is_named = refusals(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from refusing import assert_refused
+from task_data import seeded
 
 from attnbook.tasks.decisions.bandits import RandomPolicy
 from attnbook.tasks.decisions.decision_processes import (
@@ -23,17 +24,13 @@ def test_worlds_follow_their_law():
     world = DecisionProcesses(2)
     world.reset(0, 400)
     p, mean = world.transitions, world.means
-    assert (
-        p.shape == (400, 10, 5, 10)
-        and torch.allclose(p.sum(-1), torch.ones(()), atol=1e-5)
-        and p.min() >= 0
-    )
-    assert float(p.var()) == pytest.approx(9 / (100 * 11), rel=0.03), (
-        "the variance of a flat Dirichlet's entry"
-    )
-    assert float(mean.mean()) == pytest.approx(1, abs=0.02) and float(mean.std()) == pytest.approx(
-        1, abs=0.02
-    )
+    assert p.shape == (400, 10, 5, 10)
+    assert torch.allclose(p.sum(-1), torch.ones(()), atol=1e-5)
+    assert p.min() >= 0
+    # the variance of a flat Dirichlet's entry
+    assert float(p.var()) == pytest.approx(9 / (100 * 11), rel=0.03)
+    assert float(mean.mean()) == pytest.approx(1, abs=0.02)
+    assert float(mean.std()) == pytest.approx(1, abs=0.02)
 
 
 def test_moves_and_rewards_follow_the_world():
@@ -41,7 +38,7 @@ def test_moves_and_rewards_follow_the_world():
     world.reset(5, 1)
     counts, sums = np.zeros((3, 2, 3)), np.zeros((3, 2))
     squares, state = np.zeros((3, 2)), 0
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     for _ in range(2999):
         action = torch.randint(2, (1,), generator=generator)
         outcome = world.step(action)
@@ -52,10 +49,8 @@ def test_moves_and_rewards_follow_the_world():
         squares[state, int(action)] += float(reward) ** 2
         state = int(new)
     n = counts.sum(-1)
-    assert (
-        np.abs(counts / n[..., None] - world.transitions[0].numpy())
-        < 5 * np.sqrt(0.25 / n)[..., None]
-    ).all()
+    off = np.abs(counts / n[..., None] - world.transitions[0].numpy())
+    assert (off < 5 * np.sqrt(0.25 / n)[..., None]).all()
     assert (np.abs(sums / n - world.means[0].numpy()) < 4.5 / np.sqrt(n)).all()
     assert (np.abs(squares / n - (sums / n) ** 2 - 1) < 0.35).all()
 
@@ -70,9 +65,8 @@ def test_episodes_begin_in_state_0_and_the_world_stays():
         outcome = world.step(torch.full((50,), t % 2))
         last, reward, state, done = world.read(outcome.input)
         assert (last.argmax(-1) == t % 2).all() and torch.equal(reward, outcome.reward)
-        assert torch.equal(done, outcome.done) and bool(done.all()) == bool(done.any()) == (
-            t % 5 == 0
-        )
+        assert torch.equal(done, outcome.done)
+        assert bool(done.all()) == bool(done.any()) == (t % 5 == 0)
         if t % 5 == 0:
             assert not state.any()
     assert torch.equal(before[0], world.transitions) and torch.equal(before[1], world.means)
@@ -92,70 +86,25 @@ def test_reset_draws_new_worlds_and_forgets_where_it_was():
     assert torch.equal(world.step(actions).input, fresh.step(actions).input)
 
 
-def test_copies_of_one_world_have_their_own_luck():
-    world = DecisionProcesses(1, alike=True)
-    world.reset(4, 50)
-    assert torch.equal(world.means, world.means[:1].expand(50, -1, -1)) and torch.equal(
-        world.transitions[3], world.transitions[0]
-    )
-    outcome = world.step(torch.zeros(50, dtype=torch.int64))
-    assert len(outcome.reward.unique()) == 50 and len(world.state.unique()) > 3
-    other = DecisionProcesses(1)
-    other.reset(4, 50)
-    assert len(other.means[:, 0, 0].unique()) == 50
-
-
 def expected_return(p, mean, rules, horizon):
     """Of a rule ``rules[t][s]``, by following the distribution of states."""
-    where, total = np.eye(len(mean))[0], 0.0
+    where, total, states = np.eye(len(mean))[0], 0.0, np.arange(len(mean))
     for t in range(horizon):
-        act = np.array(rules[t])
-        total += where @ mean[np.arange(len(mean)), act]
-        where = where @ p[np.arange(len(mean)), act]
+        total += where @ mean[states, rules[t]]
+        where = where @ p[states, rules[t]]
     return total
 
 
 def test_value_iteration_against_every_rule():
-    generator = torch.Generator().manual_seed(3)
-    for _ in range(4):
-        p = torch.rand(1, 2, 2, 2, generator=generator, dtype=torch.float64)
-        p, mean = (
-            p / p.sum(-1, keepdim=True),
-            torch.randn(1, 2, 2, generator=generator, dtype=torch.float64),
-        )
-        plan = value_iteration(p, mean, 3)
-        every = itertools.product(itertools.product(range(2), repeat=2), repeat=3)
-        best = max(expected_return(p[0].numpy(), mean[0].numpy(), rules, 3) for rules in every)
-        followed = expected_return(
-            p[0].numpy(), mean[0].numpy(), plan.actions[0].flip(0).numpy(), 3
-        )
-        assert (
-            float(plan.values[0, -1, 0])
-            == pytest.approx(best, abs=1e-12)
-            == pytest.approx(followed, abs=1e-12)
-        )
-
-
-def test_value_iteration_of_a_batch_equals_loops():
-    world = DecisionProcesses(1, states=4, actions=3)
-    world.reset(0, 6)
-    plan = value_iteration(world.transitions.double(), world.means.double(), 5)
-    for b in range(6):
-        worth, p, mean = (
-            np.zeros(4),
-            world.transitions[b].double().numpy(),
-            world.means[b].double().numpy(),
-        )
-        for h in range(5):
-            q = np.array(
-                [
-                    [mean[s, a] + sum(p[s, a, z] * worth[z] for z in range(4)) for a in range(3)]
-                    for s in range(4)
-                ]
-            )
-            worth = q.max(1)
-            np.testing.assert_allclose(plan.values[b, h].numpy(), worth, atol=1e-10)
-            assert (plan.actions[b, h].numpy() == q.argmax(1)).all()
+    p = torch.rand(4, 2, 3, 2, generator=seeded(3), dtype=torch.float64)
+    p, mean = p / p.sum(-1, keepdim=True), torch.randn(4, 2, 3, generator=seeded(4)).double()
+    plan = value_iteration(p, mean, 3)
+    for b in range(4):
+        world = p[b].numpy(), mean[b].numpy()
+        every = itertools.product(itertools.product(range(3), repeat=2), repeat=3)
+        best = max(expected_return(*world, np.array(rules), 3) for rules in every)
+        followed = expected_return(*world, plan.actions[b].flip(0).numpy(), 3)
+        assert [best, followed] == pytest.approx([float(plan.values[b, -1, 0])] * 2, abs=1e-12)
 
 
 def test_who_knows_the_world_earns_what_the_plan_says():
@@ -191,35 +140,24 @@ def test_beliefs_are_counted_by_hand():
 def test_psrl_draws_from_its_posterior():
     world, policy = DecisionProcesses(1, states=2, actions=2), PSRL()
     world.reset(0, 20_000)
-    policy.start(world, 20_000, torch.Generator().manual_seed(0))
+    policy.start(world, 20_000, seeded())
     policy.moves[:, 0, 0, 1] = 3
     policy.visits[:, 0, 0], policy.rewards[:, 0, 0] = 3, 9
     p, mean = policy.believe()
     assert float(p[:, 0, 0, 1].mean()) == pytest.approx(4 / 5, abs=0.01)
     assert float(p[:, 0, 0, 1].var()) == pytest.approx(4 * 1 / (25 * 6), rel=0.05)
-    assert float(mean[:, 0, 0].mean()) == pytest.approx(10 / 4, abs=0.02) and float(
-        mean[:, 0, 0].std()
-    ) == pytest.approx(0.5, rel=0.03)
+    assert float(mean[:, 0, 0].mean()) == pytest.approx(10 / 4, abs=0.02)
+    assert float(mean[:, 0, 0].std()) == pytest.approx(0.5, rel=0.03)
     assert float(mean[:, 1, 1].std()) == pytest.approx(1, rel=0.03)
 
 
 def test_plans_are_made_when_episodes_begin_and_earn_more_than_chance():
     world = DecisionProcesses(10)
-    earned = {
-        name: play(world, policy, seed=8, count=300, keep_inputs=False).rewards
-        for name, policy in (
-            ("random", RandomPolicy()),
-            ("psrl", PSRL()),
-            ("mean", EpsilonGreedyPlanner()),
-            ("best", OptimalPlanner()),
-        )
-    }
-    total = {name: float(r.sum(1).mean()) for name, r in earned.items()}
-    assert (
-        total["random"] * 1.2 < min(total["psrl"], total["mean"])
-        and max(total["psrl"], total["mean"]) < 0.85 * total["best"]
-    )
-    by_episode = earned["psrl"].view(300, 10, 10).sum(2).mean(0)
+    policies = RandomPolicy(), PSRL(), EpsilonGreedyPlanner(), OptimalPlanner()
+    rewards = [play(world, p, seed=8, count=300, keep_inputs=False).rewards for p in policies]
+    chance, psrl, mean, best = (float(r.sum(1).mean()) for r in rewards)
+    assert chance * 1.2 < min(psrl, mean) and max(psrl, mean) < 0.85 * best
+    by_episode = rewards[1].view(300, 10, 10).sum(2).mean(0)
     assert by_episode[-1] > by_episode[0] + 3, "it learns from episode to episode"
 
 
@@ -227,20 +165,13 @@ def test_plans_are_made_when_episodes_begin_and_earn_more_than_chance():
 def test_planners_start_anew_in_new_worlds(policy):
     world, used = DecisionProcesses(2), policy()
     play(world, used, seed=1, count=10)
-    assert torch.equal(
-        play(world, used, seed=2, count=10).actions, play(world, policy(), seed=2, count=10).actions
-    )
+    again, first = (play(world, p, seed=2, count=10).actions for p in (used, policy()))
+    assert torch.equal(again, first)
 
 
 def test_errors():
-    for kwargs, word in (
-        (dict(episodes=0), "episodes"),
-        (dict(actions=1), "actions"),
-        (dict(states=0), "states"),
-        (dict(horizon=True), "horizon"),
-    ):
-        with pytest.raises(ValueError, match=word):
-            DecisionProcesses(**kwargs)
+    for name, wrong in (("episodes", 0), ("actions", 1), ("states", 0), ("horizon", 0)):
+        assert_refused(name, DecisionProcesses, **{name: wrong})
     assert_refused("transitions", value_iteration, torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 3), 4)
     assert_refused("horizon", value_iteration, torch.zeros(1, 2, 2, 2), torch.zeros(1, 2, 2), 0)
     assert_refused("epsilon", EpsilonGreedyPlanner, -0.1)

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import refusals
+from task_data import seeded
 
 from attnbook.tasks.geometry import points, tours
 from attnbook.tasks.geometry.hulls import convex_hulls
@@ -14,7 +15,7 @@ from attnbook.tasks.geometry.triangulations import delaunay
 
 
 def draw(kind="hulls", n=8, count=20, seed=0):
-    return points.draw(kind, n, count, torch.Generator().manual_seed(seed))
+    return points.draw(kind, n, count, seeded(seed))
 
 
 def solved(kind, row):
@@ -37,11 +38,9 @@ def test_positions_then_end_then_padding(kind, low, more, seed):
     for row, length, target, answer in zip(
         batch.inputs, batch.lengths.tolist(), batch.targets.tolist(), points.answers(batch)
     ):
-        assert (
-            low <= length <= n
-            and bool((row[length:] == 0).all())
-            and bool(((row >= 0) & (row < 1)).all())
-        )
+        assert low <= length <= n
+        assert bool((row[length:] == 0).all())
+        assert bool(((row >= 0) & (row < 1)).all())
         assert answer == solved(kind, row[:length]) and max(answer) < length
         walk = answer + [n] * ends
         assert target == walk + [-1] * (len(target) - len(walk))
@@ -51,10 +50,8 @@ def test_positions_then_end_then_padding(kind, low, more, seed):
 
 def test_sizes_and_places_are_uniform():
     batch = draw("sorting", (2, 6), 4000)
-    assert (
-        set(batch.lengths.tolist()) == {2, 3, 4, 5, 6}
-        and torch.bincount(batch.lengths)[2:].min() > 700
-    )
+    assert set(batch.lengths.tolist()) == {2, 3, 4, 5, 6}
+    assert torch.bincount(batch.lengths)[2:].min() > 700
     square = draw("hulls", 10, 2000).inputs
     assert abs(float(square.mean()) - 0.5) < 0.01 and abs(float(square.var()) - 1 / 12) < 0.002
 

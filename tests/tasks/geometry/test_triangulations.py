@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import assert_refused
+from task_data import seeded
 
 from attnbook.tasks.geometry import triangulations
 
@@ -20,22 +21,11 @@ def by_definition(points):
     """Every triangle whose circumscribed circle holds no other point."""
     result = set()
     for triangle in itertools.combinations(range(len(points)), 3):
-        (ax, ay), (bx, by), (cx, cy) = (points[i] for i in triangle)
-        d = 2 * (ax * (by - cy) + bx * (cy - ay) + cx * (ay - by))
-        ux = (
-            (ax * ax + ay * ay) * (by - cy)
-            + (bx * bx + by * by) * (cy - ay)
-            + (cx * cx + cy * cy) * (ay - by)
-        ) / d
-        uy = (
-            (ax * ax + ay * ay) * (cx - bx)
-            + (bx * bx + by * by) * (ax - cx)
-            + (cx * cx + cy * cy) * (bx - ax)
-        ) / d
-        radius = math.dist((ux, uy), (ax, ay))
-        if all(
-            math.dist((ux, uy), points[i]) > radius for i in range(len(points)) if i not in triangle
-        ):
+        a, b, c = (np.array(points[i]) for i in triangle)
+        # as far from a as from b and from c: 2 (b − a) · x = |b|² − |a|²
+        centre = np.linalg.solve(2 * np.stack([b - a, c - a]), [b @ b - a @ a, c @ c - a @ a])
+        others = [p for i, p in enumerate(points) if i not in triangle]
+        if all(math.dist(centre, p) > math.dist(centre, a) for p in others):
             result.add(triangle)
     return result
 
@@ -48,7 +38,7 @@ def incentre(a, b, c):
 
 @given(st.integers(0, 2000), st.integers(3, 9))
 def test_triangles_by_definition_in_the_order_of_their_incentres(seed, n):
-    points = torch.rand(1, n, 2, generator=torch.Generator().manual_seed(seed))
+    points = torch.rand(1, n, 2, generator=seeded(seed))
     answer = triangulations.triangles_of(triangulations.delaunay(points)[0].tolist())
     plain = points[0].double().tolist()
     assert len(answer) == len(set(answer)) and set(answer) == by_definition(plain)
@@ -61,17 +51,11 @@ def test_triangles_by_definition_in_the_order_of_their_incentres(seed, n):
 def test_the_incentre_is_as_far_from_every_side():
     corners = np.random.default_rng(0).random((20, 3, 2))
     for triangle, centre in zip(corners, triangulations.incentres(corners)):
-        far = []
-        for k in range(3):
-            a, b = triangle[k], triangle[k - 1]
-            far.append(
-                abs((b[0] - a[0]) * (a[1] - centre[1]) - (b[1] - a[1]) * (a[0] - centre[0]))
-                / np.linalg.norm(b - a)
-            )
-        assert max(far) - min(far) < 1e-12
-    np.testing.assert_allclose(
-        triangulations.incentres(np.array([[0, 0], [3, 0], [0, 4.0]])), [1, 1]
-    )
+        sides = np.roll(triangle, 1, 0) - triangle
+        far = abs(np.linalg.det(np.stack([sides, triangle - centre], 1)))
+        assert np.ptp(far / np.linalg.norm(sides, axis=1)) < 1e-12
+    right = np.array([[0, 0], [3, 0], [0, 4.0]])
+    np.testing.assert_allclose(triangulations.incentres(right), [1, 1])
 
 
 def test_rows_of_their_own_length():
@@ -97,16 +81,13 @@ def test_rows_of_their_own_length():
 )
 def test_what_has_no_one_triangulation_is_refused(points, words):
     assert_refused(words, triangulations.delaunay, torch.tensor([points], dtype=torch.float32))
+    short = "points of row 1 must be at least 3, got 2"
+    assert_refused(short, triangulations.delaunay, torch.rand(2, 4, 2), torch.tensor([4, 2]))
 
 
 def test_a_point_on_the_outline_is_no_corner_that_points_inwards():
     points = torch.tensor([[[0.0, 0], [1, 0], [0.5, 0], [0.5, 1], [0.25, 0.5]]])
     assert triangulations.delaunay(points).tolist() == [[0, 2, 4, 1, 3, 4, 1, 2, 4]]
-
-
-def test_a_short_row_is_refused():
-    with pytest.raises(ValueError, match="points of row 1 must be at least 3, got 2"):
-        triangulations.delaunay(torch.rand(2, 4, 2), torch.tensor([4, 2]))
 
 
 def test_three_points_on_an_outer_edge_are_no_fault():
@@ -116,14 +97,8 @@ def test_three_points_on_an_outer_edge_are_no_fault():
 
 def test_a_report_takes_the_set_of_triangles():
     right = [0, 1, 2, 1, 2, 3]
-    answer = [
-        right,
-        [1, 3, 2, 2, 1, 0],
-        [0, 1, 2],
-        [0, 1, 2, 0, 1, 3, 7],
-        [],
-        [0, 1, 2, 1, 2, 3, 0, 1, 3],
-    ]
+    turned, half, more = [1, 3, 2, 2, 1, 0], [0, 1, 2], [*right, 0, 1, 3]
+    answer = [right, turned, half, [0, 1, 2, 0, 1, 3, 7], [], more]
     result = triangulations.report(answer, [right] * 6)
     assert result == (pytest.approx(2 / 6), pytest.approx((1 + 1 + 0.5 + 0.5 + 0 + 1) / 6))
     with pytest.raises(ValueError, match="must be as many, at least one, got 1 and 2"):
@@ -132,7 +107,7 @@ def test_a_report_takes_the_set_of_triangles():
 
 @given(st.integers(0, 2000), st.integers(3, 8))
 def test_few_points_are_triangulated_as_many_are(seed, n):
-    points = torch.rand(4, n, 2, generator=torch.Generator().manual_seed(seed))
+    points = torch.rand(4, n, 2, generator=seeded(seed))
     together = triangulations.delaunay(points)
     with mock.patch.object(triangulations, "_FEW", 0):
         assert torch.equal(together, triangulations.delaunay(points))

@@ -7,10 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import refusals
+from task_data import seeded
 
 from attnbook.tasks.images import far_parts as task
-
-GENERATOR = torch.Generator
 
 
 @given(st.integers(0, 2**31), st.booleans())
@@ -19,10 +18,8 @@ def test_the_reader_reads_what_was_drawn(seed, agree):
     assert parts.data.pictures.shape == (20, 3, 32, 32)
     assert torch.equal(task.read_colours(parts.data.pictures), parts.colours)
     if agree:
-        assert (
-            torch.equal(parts.colours[:, 0], parts.colours[:, 1])
-            and task.agreement(parts.data.pictures).agree == 1
-        )
+        assert torch.equal(parts.colours[:, 0], parts.colours[:, 1])
+        assert task.agreement(parts.data.pictures).agree == 1
 
 
 def test_figures_lie_where_they_should_and_nothing_coloured_between_them():
@@ -49,10 +46,8 @@ def test_shapes_are_of_their_form_and_the_same_on_both_sides():
 
 def test_class_colour_and_heights_are_independent_and_even():
     parts = task.far_parts(8000, seed=0)
-    table = torch.zeros(4, 8).index_put_(
-        (parts.data.labels, parts.colours[:, 0]), torch.ones(8000), accumulate=True
-    )
-    assert (table / 8000 - 1 / 32).abs().max() < 0.008
+    counts = torch.bincount(8 * parts.data.labels + parts.colours[:, 0], minlength=32)
+    assert (counts / 8000 - 1 / 32).abs().max() < 0.008
     apart = task.far_parts(8000, seed=0, agree=False)
     assert abs(task.agreement(apart.data.pictures).agree - 1 / 8) < 0.015
     tops = parts.data.pictures.float().amax(1)[..., 1:7].amax(-1).argmax(-1)
@@ -71,9 +66,8 @@ def test_agreement_counts_found_chance_and_colours():
     rest = colours[1:]
     assert (got.agree, got.found) == (4 / 8, 7 / 8)
     left, right = (torch.bincount(side, minlength=8) / 7 for side in rest.unbind(1))
-    assert got.chance == pytest.approx(float(left @ right)) and got.colours == pytest.approx(
-        float(torch.special.entr(left).sum().exp())
-    )
+    assert got.chance == pytest.approx(float(left @ right))
+    assert got.colours == pytest.approx(float(torch.special.entr(left).sum().exp()))
     one = task.agreement(task.draw(shapes, torch.full((8, 2), 5), tops))
     # a generator of one colour is seen through
     assert (one.agree, one.chance, one.colours) == (1, 1, 1)
@@ -84,50 +78,29 @@ def test_the_reader_is_not_misled():
     """By noise it is at chance; a figure that is paler, blurred or a little off in hue is still
     read.
     """
-    noise = torch.randint(
-        0, 256, (4000, 3, 32, 32), generator=GENERATOR().manual_seed(0), dtype=torch.uint8
-    )
+    noise = torch.randint(256, (4000, 3, 32, 32), generator=seeded(), dtype=torch.uint8)
     assert abs(task.agreement(noise).agree - 1 / 8) < 0.03
     parts = task.far_parts(300, seed=5)
-    blurred = torch.nn.functional.avg_pool2d(
-        parts.data.pictures.float(), 3, 1, 1, count_include_pad=False
-    )
-    paler = 128 + (parts.data.pictures.float() - 128) * 0.5
+    pictures = parts.data.pictures
+    blurred = torch.nn.functional.avg_pool2d(pictures.float(), 3, 1, 1, count_include_pad=False)
+    paler = 128 + (pictures.float() - 128) * 0.5
     for changed in (blurred, paler):
-        assert (
-            task.read_colours(changed.round().to(torch.uint8)) == parts.colours
-        ).float().mean() > 0.99
-    swapped = torch.cat(
-        [parts.data.pictures[..., :16], parts.data.pictures.roll(1, 0)[..., 16:]], -1
-    )
+        read = task.read_colours(changed.round().to(torch.uint8))
+        assert (read == parts.colours).float().mean() > 0.99
+    swapped = torch.cat([pictures[..., :16], pictures.roll(1, 0)[..., 16:]], -1)
     expected = (parts.colours[:, 0] == parts.colours[:, 1].roll(1)).double().mean()
     assert task.agreement(swapped).agree == pytest.approx(float(expected))
 
 
+NONE = torch.zeros(1, dtype=torch.long)
+LOW, HIGH = torch.tensor([[-1, 7]]), torch.tensor([[0, 21]])
+
 test_errors_name_the_argument = refusals(
     ("count", lambda: task.far_parts(0, seed=0)),
-    (
-        "colours and tops",
-        lambda: task.draw(
-            torch.zeros(2, dtype=torch.long), torch.zeros(2, dtype=torch.long), torch.zeros(2, 2)
-        ),
-    ),
-    (
-        "tops",
-        lambda: task.draw(
-            torch.zeros(1, dtype=torch.long),
-            torch.zeros(1, 2, dtype=torch.long),
-            torch.tensor([[0, 21]]),
-        ),
-    ),
-    (
-        "shapes",
-        lambda: task.draw(torch.tensor([-1]), torch.zeros(1, 2).long(), torch.zeros(1, 2).long()),
-    ),
-    (
-        "colours",
-        lambda: task.draw(torch.tensor([0]), torch.tensor([[-1, 7]]), torch.zeros(1, 2).long()),
-    ),
+    ("colours and tops", lambda: task.draw(NONE, NONE, HIGH)),
+    ("tops", lambda: task.draw(NONE, NONE.expand(1, 2), HIGH)),
+    ("shapes", lambda: task.draw(NONE - 1, NONE.expand(1, 2), NONE.expand(1, 2))),
+    ("colours", lambda: task.draw(NONE, LOW, NONE.expand(1, 2))),
     ("pictures", lambda: task.read_colours(torch.zeros(2, 3, 8, 8))),
     ("pictures must hold", lambda: task.agreement(torch.zeros(0, 3, 32, 32, dtype=torch.uint8))),
 )

@@ -4,11 +4,10 @@ from pathlib import Path
 import pytest
 from refusing import assert_refused
 
-from attnbook.tasks import UNK, Vocabulary, make_task
+from attnbook.tasks import UNK, make_task
 from attnbook.tasks.make import task_names
 from attnbook.tasks.sequences.pairs import Pair, distinct
 from attnbook.tasks.sequences.task import DRAWERS, MAKERS
-from attnbook.tasks.translation import dates
 
 MADE = [name for name in task_names() if name in DRAWERS]
 
@@ -21,9 +20,8 @@ def test_no_source_is_in_two_splits(name):
     assert len(set(sources)) == 2000
     assert task.name == name and task.attribution == ""
     for pair in task.train + task.valid + task.test:
-        assert UNK not in task.source_vocab.encode(
-            pair.source
-        ) and UNK not in task.target_vocab.encode(pair.target)
+        assert UNK not in task.source_vocab.encode(pair.source)
+        assert UNK not in task.target_vocab.encode(pair.target)
         assert len(pair.alignment) == len(pair.content) == len(pair.target)
         assert all(0 <= i < len(pair.source) for sources in pair.alignment for i in sources)
 
@@ -55,9 +53,8 @@ def test_unseen_pairs_are_new_and_can_be_longer(name, options, longer):
     assert len({pair.source for pair in more} - seen) == 200
     long = task.unseen(50, seed=1, **longer)
     assert min(len(p.source) for p in long) > 3
-    assert (
-        sum(len(p.target) for p in long) / 50 > 1.5 * sum(len(p.target) for p in task.train) / 300
-    )
+    mean = sum(len(p.target) for p in task.train) / 300
+    assert sum(len(p.target) for p in long) / 50 > 1.5 * mean
     for pair in long:
         task.source_vocab.encode(pair.source), task.target_vocab.encode(pair.target)
 
@@ -65,41 +62,26 @@ def test_unseen_pairs_are_new_and_can_be_longer(name, options, longer):
 @pytest.mark.parametrize("name", task_names())
 def test_every_task_has_what_it_needs(name):
     module = MAKERS[name].__module__.rpartition(".")[2]
-    assert (Path(__file__).parents[1] / "translation" / f"test_{module}.py").exists(), (
-        f"task {name!r}: tests/tasks/translation/test_{module}.py is missing"
-    )
+    test = Path(__file__).parents[1] / "translation" / f"test_{module}.py"
+    assert test.exists(), f"task {name!r}: {test} is missing"
     if name not in DRAWERS:
         if not os.environ.get("ATTNBOOK_DATA"):
             pytest.skip("needs real data: ATTNBOOK_DATA is not set")
-        assert make_task(name, train=20, valid=1, test=1).attribution, (
-            f"task {name!r}: a corpus needs an attribution"
-        )
+        task = make_task(name, train=20, valid=1, test=1)
+        assert task.attribution, f"task {name!r}: a corpus needs an attribution"
 
 
 def test_options_reach_the_generator():
-    task = make_task(
-        "dates", train=50, valid=0, test=0, seed=0, formats=["year month day"], cases=["upper"]
-    )
-    assert all("".join(pair.source[5:]).isupper() for pair in task.train)
-    assert task.source_vocab == Vocabulary(dates.source_tokens())
     assert len(make_task("reverse", train=9, valid=0, test=0, symbols=3).source_vocab) == 7
     assert any("and" in p.source for p in make_task("numbers-en", train=200, british=True).train)
 
 
 def test_wrong_arguments_are_named():
     assert_refused("name", make_task, "date", train=1)
-    for sizes in (
-        {"train": 0},
-        {"train": 1, "valid": -1},
-        {"train": 1, "test": 1.5},
-        {"train": True},
-    ):
-        with pytest.raises(ValueError, match="^(train|valid|test) must"):
-            make_task("copy", **sizes)
+    for size, wrong in (("train", 0), ("valid", -1), ("test", 1.5)):
+        assert_refused(size, make_task, "copy", **{"train": 1, size: wrong})
     with pytest.raises(ValueError, match="options of 'copy'.*colour"):
         make_task("copy", train=1, colour="red")
-    for length in ("3", None, 2.5, (1, 2, 3), (1, "2")):
-        assert_refused("length", make_task, "copy", train=1, length=length)
     with pytest.raises(ValueError, match="too few different sources"):
         make_task("copy", train=100, length=1, symbols=5)
     with pytest.raises(ValueError, match="options of 'tatoeba'.*length"):
@@ -112,9 +94,8 @@ def test_wrong_arguments_are_named():
 
 def test_a_task_can_use_up_all_its_sources():
     task = make_task("numbers-en", train=7, valid=1, test=2, digits=1)
-    assert sorted("".join(p.target) for p in task.train + task.valid + task.test) == list(
-        "0123456789"
-    )
+    digits = sorted("".join(p.target) for p in task.train + task.valid + task.test)
+    assert digits == list("0123456789")
     with pytest.raises(ValueError, match="too few"):
         task.unseen(1, seed=0, digits=1)
 

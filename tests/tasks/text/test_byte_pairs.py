@@ -82,20 +82,14 @@ def test_a_word_is_encoded_by_the_merges_in_their_order():
 
 def the_packages(merges):
     """The byte-level encoding of the package tokenizers with the same merges."""
-    letters = [
-        chr(b) if b in range(33, 127) or b in range(161, 173) or b > 173 else None
-        for b in range(256)
-    ]
+    printed = {*range(33, 127), *range(161, 173), *range(174, 256)}
     hidden = iter(range(256, 512))
-    letters = [chr(next(hidden)) if letter is None else letter for letter in letters]
+    letters = [chr(b if b in printed else next(hidden)) for b in range(256)]
     pieces = BytePairs(merges).pieces
     spelled = ["".join(letters[b] for b in piece) for piece in pieces]
-    made = tokenizers.Tokenizer(
-        tokenizers.models.BPE(
-            {piece: k for k, piece in enumerate(spelled) if piece},
-            [(spelled[a], spelled[b]) for a, b in merges],
-        )
-    )
+    numbered = {piece: k for k, piece in enumerate(spelled) if piece}
+    joined = [(spelled[a], spelled[b]) for a, b in merges]
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(numbered, joined))
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     return made
 
@@ -122,12 +116,9 @@ def test_training_is_that_of_the_package_ties_included(text):
     theirs = tokenizers.Tokenizer(tokenizers.models.BPE())
     byte_level = tokenizers.pre_tokenizers.ByteLevel
     theirs.pre_tokenizer = byte_level(add_prefix_space=False)
-    theirs.train_from_iterator(
-        [text],
-        tokenizers.trainers.BpeTrainer(
-            vocab_size=256 + 40, initial_alphabet=byte_level.alphabet(), show_progress=False
-        ),
-    )
+    options = dict(initial_alphabet=byte_level.alphabet(), show_progress=False)
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=256 + 40, **options)
+    theirs.train_from_iterator([text], trainer)
     ours = BytePairs.train(text, 40)
     assert [i - 4 for i in ours.encode(text)] == theirs.encode(text).ids
     assert len(ours) == 4 + theirs.get_vocab_size()

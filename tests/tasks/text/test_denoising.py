@@ -30,11 +30,7 @@ def put_back(source, target):
             gaps[mark] = []
         else:
             gaps[mark].append(token)
-    return [
-        token
-        for piece in source
-        for token in (gaps.get(piece, [piece]) if piece in MARKS else [piece])
-    ]
+    return [token for piece in source for token in gaps.get(piece, [piece])]
 
 
 @settings(max_examples=200, deadline=None)
@@ -49,26 +45,21 @@ def test_both_halves_make_the_text_again(n, share, mean, seed):
     assert [t for t in source if t in MARKS] == [t for t in target if t in MARKS] == MARKS[:number]
     assert len(target) == gone + number and len(source) == n - gone + number
     assert source[0] == text[0] and source[-1] in MARKS
-    assert all(
-        not (a in MARKS and b in MARKS) for row in (source, target) for a, b in zip(row, row[1:])
-    )
+    beside = [pair for row in (source, target) for pair in zip(row, row[1:])]
+    assert not any(a in MARKS and b in MARKS for a, b in beside)
 
 
 def test_how_much_is_cut_out():
-    assert (
-        gaps_in(64) == (10, 3)
-        and gaps_in(512) == (77, 26)
-        and gaps_in(2) == (1, 1)
-        and gaps_in(4, 0.9) == (3, 1)
-    )
+    assert gaps_in(64) == (10, 3)
+    assert gaps_in(512) == (77, 26)
+    assert gaps_in(2) == (1, 1)
+    assert gaps_in(4, 0.9) == (3, 1)
 
 
 def test_all_ways_to_cut_are_alike():
     """Of 6 tokens, 2 go in 2 spans of one token: the 4 that stay are split in 3 ways."""
-    counts = Counter(
-        tuple(corrupt(range(6), MARKS, random.Random(k), share=1 / 3, mean=1.0)[0])
-        for k in range(6000)
-    )
+    cut = [corrupt(range(6), MARKS, random.Random(k), share=1 / 3, mean=1.0) for k in range(6000)]
+    counts = Counter(tuple(source) for source, _ in cut)
     assert len(counts) == 3 and all(abs(c / 6000 - 1 / 3) < 0.03 for c in counts.values())
 
 
@@ -85,13 +76,6 @@ def test_batches_show_every_text_once_an_epoch_with_other_gaps_each_time():
             ):
                 seen.append(put_back(row[:n], target[: target.index(2)]))
         assert sorted(seen) == texts.tolist()
-    same, other = (
-        DenoisingBatches(texts, 2, MARKS, seed=3).batch(4),
-        DenoisingBatches(texts, 2, MARKS, seed=4).batch(4),
-    )
-    assert torch.equal(same.source, batches.batch(4).source) and not torch.equal(
-        same.source, other.source
-    )
     assert not torch.equal(batches.batch(0).source, batches.batch(3).source)
 
 

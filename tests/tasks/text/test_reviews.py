@@ -3,19 +3,15 @@ on the data itself.
 """
 
 import io
-import os
 import zipfile
 
 import pytest
 import torch
 from refusing import refusals
+from task_data import real
 
 from attnbook.tasks import Vocabulary
 from attnbook.tasks.text import reviews
-
-real = pytest.mark.skipif(
-    not os.environ.get("ATTNBOOK_DATA"), reason="needs real data: ATTNBOOK_DATA is not set"
-)
 
 
 def test_the_deciding_word_decides_and_no_other_adjective_does():
@@ -27,13 +23,8 @@ def test_the_deciding_word_decides_and_no_other_adjective_does():
         assert set(document.sentences[s]) & set(reviews.FILMS) and 6 <= len(document.sentences) <= 9
         about_films = [row for row in document.sentences if set(row) & set(reviews.FILMS)]
         assert len(about_films) == 1
-        others = [
-            w
-            for row in document.sentences
-            if row is not document.sentences[s]
-            for w in row
-            if w in reviews.GOOD + reviews.BAD
-        ]
+        rest = document.sentences[:s] + document.sentences[s + 1 :]
+        others = [w for row in rest for w in row if w in reviews.GOOD + reviews.BAD]
         assert 2 <= len(others) <= 4
         agree += sum((w in reviews.GOOD) == bool(document.label) for w in others)
         total += len(others)
@@ -51,19 +42,14 @@ def _zip(files):
 
 
 def test_the_loader_reads_one_sentence_a_line_and_the_class_from_the_folder(mirror):
-    mirror(
-        "movie_reviews",
-        "movie_reviews.zip",
-        _zip(
-            {
-                "movie_reviews/": "",
-                "movie_reviews/README": "about",
-                "movie_reviews/pos/cv001.txt": "a fine film . \n\n i liked it . \n",
-                "movie_reviews/neg/cv000.txt": "dull \x85 and long .\n",
-                "movie_reviews/neg/cv002.txt": "\n",
-            }
-        ),
-    )
+    files = {
+        "movie_reviews/": "",
+        "movie_reviews/README": "about",
+        "movie_reviews/pos/cv001.txt": "a fine film . \n\n i liked it . \n",
+        "movie_reviews/neg/cv000.txt": "dull \x85 and long .\n",
+        "movie_reviews/neg/cv002.txt": "\n",
+    }
+    mirror("movie_reviews", "movie_reviews.zip", _zip(files))
     negative, positive = reviews.movie_reviews()
     assert (negative.label, positive.label) == (0, 1) and positive.deciding is None
     assert positive.sentences == (("a", "fine", "film", "."), ("i", "liked", "it", "."))
@@ -96,18 +82,12 @@ def test_the_real_reviews_are_all_there():
 def test_the_split_is_even_apart_and_fixed_by_the_seed():
     documents = reviews.generate(200, seed=0)
     parts = reviews.split(documents, (60, 20, 40), seed=0)
-    assert [len(p) for p in parts] == [60, 20, 40] and [sum(d.label for d in p) for p in parts] == [
-        30,
-        10,
-        20,
-    ]
+    assert [len(p) for p in parts] == [60, 20, 40]
+    assert [sum(d.label for d in p) for p in parts] == [30, 10, 20]
     places = [{id(d) for d in p} for p in parts]
     assert not places[0] & places[1] and not places[0] & places[2] and not places[1] & places[2]
-    assert (
-        parts
-        == reviews.split(documents, (60, 20, 40), seed=0)
-        != reviews.split(documents, (60, 20, 40), seed=1)
-    )
+    again, other = (reviews.split(documents, (60, 20, 40), seed=seed) for seed in (0, 1))
+    assert again == parts != other
     for sizes, words in (((3,), "even numbers"), ((400,), "there are")):
         with pytest.raises(ValueError, match=words):
             reviews.split(documents, sizes)
@@ -118,18 +98,14 @@ def test_a_batch_holds_every_word_in_its_place_and_cuts_what_is_too_long():
     vocab = Vocabulary.from_sequences(row for d in documents for row in d.sentences)
     batch = reviews.collate_documents(documents, vocab)
     for b, document in enumerate(documents):
-        assert batch.lengths[b].tolist()[: len(document.sentences)] == [
-            len(row) for row in document.sentences
-        ]
-        assert (batch.lengths[b, len(document.sentences) :] == 0).all() and int(
-            batch.label[b]
-        ) == document.label
+        lengths = [len(row) for row in document.sentences]
+        assert batch.lengths[b].tolist() == lengths + [0] * (batch.lengths.shape[1] - len(lengths))
+        assert int(batch.label[b]) == document.label
         for i, row in enumerate(document.sentences):
             assert vocab.decode(batch.documents[b, i].tolist()) == list(row)
     cut = reviews.collate_documents(documents, vocab, max_sentences=2, max_words=3)
-    assert cut.documents.shape == (6, 2, 3) and torch.equal(
-        cut.documents, batch.documents[:, :2, :3]
-    )
+    assert cut.documents.shape == (6, 2, 3)
+    assert torch.equal(cut.documents, batch.documents[:, :2, :3])
     assert int(cut.lengths.max()) == 3
 
 
@@ -139,15 +115,9 @@ def test_batches_show_each_document_once_an_epoch_bucketed_or_not():
     for bucket in (False, True):
         batches = reviews.DocumentBatches(documents, vocab, 8, seed=2, bucket=bucket)
         assert len(batches) == 4
-        rows = [
-            [r for r in row if any(r)]
-            for step in range(4)
-            for row in batches.batch(step).documents.tolist()
-        ]
-        stripped = sorted(str([[w for w in r if w] for r in row]) for row in rows)
+        rows = [row for step in range(4) for row in batches.batch(step).documents.tolist()]
+        stripped = sorted(str([[w for w in r if w] for r in row if any(r)]) for row in rows)
         assert stripped == sorted(str([vocab.encode(r) for r in d.sentences]) for d in documents)
-        again = reviews.DocumentBatches(documents, vocab, 8, seed=2, bucket=bucket)
-        assert torch.equal(batches.batch(6).documents, again.batch(6).documents)
     counts = (reviews.DocumentBatches(documents, vocab, 8, bucket=True).batch(0).lengths > 0).sum(1)
     assert int(counts.max() - counts.min()) <= 3
 

@@ -11,25 +11,10 @@ from attnbook.tasks.text.treebank import TreeBatches, collate_trees, sentence, t
 
 SINGULAR = {"sleeps", "sings", "waits", "smiles", "sees", "likes", "knows", "hears"}
 PLURAL = {verb[:-1] for verb in SINGULAR}
-VERBS, TRANSITIVE = (
-    SINGULAR | PLURAL,
-    {"sees", "likes", "knows", "hears", "see", "like", "know", "hear"},
-)
+VERBS = SINGULAR | PLURAL
+TRANSITIVE = {"sees", "likes", "knows", "hears", "see", "like", "know", "hear"}
 PLACES = {"near", "behind", "beside"}
-NOUNS = {
-    "boy",
-    "girl",
-    "dog",
-    "cat",
-    "horse",
-    "farmer",
-    "doctor",
-    "king",
-    "sailor",
-    "house",
-    "tree",
-    "boat",
-}
+NOUNS = set("boy girl dog cat horse farmer doctor king sailor house tree boat".split())
 VOCABULARY = Vocabulary(tokens())
 
 
@@ -77,11 +62,8 @@ class Parser:
         return noun
 
     def belongs(self, noun):
-        """Whether what comes next hangs on this noun and not on one further out: of three
-        candidates the told head decides.
-        """
-        first, at = self.words[self.at], self.told[self.at]
-        return self.told[at] == noun if first in PLACES | {"that"} else False
+        """Whether what comes next hangs on this noun and not on one further out, as is told."""
+        return self.told[self.told[self.at]] == noun
 
     def insertion(self, noun):
         self.insertions += 1
@@ -109,14 +91,11 @@ def test_every_sentence_parses_to_its_tree_and_every_verb_agrees(seed, insertion
     for word, subject in zip(tree.words, tree.decided):
         assert (subject >= 0) == (word in VERBS)
         if subject >= 0:
-            assert is_noun(tree.words[subject]) and (word in PLURAL) == tree.words[
-                subject
-            ].endswith("s")
-    assert (
-        tree.words[tree.main_verb] in VERBS
-        and tree.relations[tree.main_verb] == "root"
-        and tree.relations.count("root") == 1
-    )
+            assert is_noun(tree.words[subject])
+            assert (word in PLURAL) == tree.words[subject].endswith("s")
+    assert tree.words[tree.main_verb] in VERBS
+    assert tree.relations[tree.main_verb] == "root"
+    assert tree.relations.count("root") == 1
     assert set(tree.words) <= set(tokens())
 
 
@@ -160,20 +139,16 @@ def test_a_batch_hides_the_number_of_verbs_and_keeps_the_trees():
         n = len(tree.words)
         shown = [VOCABULARY.tokens[i] for i in batch.tokens[b, :n].tolist()]
         assert batch.lengths[b] == n and batch.heads[b, :n].tolist() == list(tree.heads)
-        assert (
-            (batch.tokens[b, n:] == PAD).all()
-            and (batch.heads[b, n:] == -1).all()
-            and (batch.target[b, n:] == PAD).all()
-        )
+        assert (batch.tokens[b, n:] == PAD).all()
+        assert (batch.heads[b, n:] == -1).all()
+        assert (batch.target[b, n:] == PAD).all()
         for k, (word, seen) in enumerate(zip(tree.words, shown)):
             wanted = int(batch.target[b, k])
             assert seen not in SINGULAR
             if word in VERBS:
-                assert (
-                    VOCABULARY.tokens[wanted] == word
-                    and seen in PLURAL
-                    and seen == word.removesuffix("s")
-                )
+                assert VOCABULARY.tokens[wanted] == word
+                assert seen in PLURAL
+                assert seen == word.removesuffix("s")
             else:
                 assert wanted == PAD and seen == word
 

@@ -2,25 +2,25 @@
 generator.
 """
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import assert_refused
+from refusing import refusals
 
 from attnbook.tasks.translation import numbers
 
 EN = dict(
     zero=0, one=1, two=2, three=3, four=4, five=5, six=6, seven=7, eight=8, nine=9, ten=10,
-    eleven=11, twelve=12,
-    thirteen=13, fourteen=14, fifteen=15, sixteen=16, seventeen=17, eighteen=18, nineteen=19,
-    twenty=20, thirty=30,
-    forty=40, fifty=50, sixty=60, seventy=70, eighty=80, ninety=90,
+    eleven=11, twelve=12, thirteen=13, fourteen=14, fifteen=15, sixteen=16, seventeen=17,
+    eighteen=18, nineteen=19, twenty=20, thirty=30, forty=40, fifty=50, sixty=60, seventy=70,
+    eighty=80, ninety=90,
 )  # fmt: skip
 FR = dict(
     zéro=0, un=1, deux=2, trois=3, quatre=4, cinq=5, six=6, sept=7, huit=8, neuf=9, dix=10,
-    onze=11, douze=12,
-    treize=13, quatorze=14, quinze=15, seize=16, vingt=20, trente=30, quarante=40, cinquante=50,
-    soixante=60,
+    onze=11, douze=12, treize=13, quatorze=14, quinze=15, seize=16, vingt=20, trente=30,
+    quarante=40, cinquante=50, soixante=60,
 )  # fmt: skip
 
 
@@ -90,43 +90,30 @@ def test_all_numbers_to_a_few_thousand_read_back_and_differ():
         assert len(set(seen)) == 3000
 
 
-@pytest.mark.parametrize(
-    ("value", "french"),
-    [
-        (0, "zéro"),
-        (17, "dix sept"),
-        (21, "vingt et un"),
-        (31, "trente et un"),
-        (61, "soixante et un"),
-        (70, "soixante dix"),
-        (71, "soixante et onze"),
-        (72, "soixante douze"),
-        (77, "soixante dix sept"),
-        (80, "quatre vingts"),
-        (81, "quatre vingt un"),
-        (90, "quatre vingt dix"),
-        (91, "quatre vingt onze"),
-        (99, "quatre vingt dix neuf"),
-        (100, "cent"),
-        (101, "cent un"),
-        (180, "cent quatre vingts"),
-        (200, "deux cents"),
-        (201, "deux cent un"),
-        (1000, "mille"),
-        (1100, "mille cent"),
-        (2000, "deux mille"),
-        (21000, "vingt et un mille"),
-        (80000, "quatre vingt mille"),
-        (200000, "deux cent mille"),
-        (1000000, "un million"),
-        (80000000, "quatre vingts millions"),
-        (200000000, "deux cents millions"),
-        (200000200, "deux cents millions deux cents"),
-        (1001080, "un million mille quatre vingts"),
-    ],
-)
-def test_french_spelling(value, french):
-    assert numbers.pair(value, "fr").source == tuple(french.split())
+FRENCH = """0: zéro
+17: dix sept
+21: vingt et un
+70: soixante dix
+71: soixante et onze
+77: soixante dix sept
+80: quatre vingts
+81: quatre vingt un
+91: quatre vingt onze
+100: cent
+180: cent quatre vingts
+200: deux cents
+1000: mille
+21000: vingt et un mille
+80000: quatre vingt mille
+1000000: un million
+200000000: deux cents millions
+1001080: un million mille quatre vingts"""
+
+
+def test_french_spelling():
+    for line in FRENCH.splitlines():
+        value, _, words = line.partition(": ")
+        assert " ".join(numbers.pair(int(value), "fr").source) == words
 
 
 @given(VALUES.filter(bool))
@@ -154,22 +141,18 @@ def test_french_spelling_rules(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "american", "british"),
+    ("value", "words"),
     [
-        (302, "three hundred two", "three hundred and two"),
-        (100, "one hundred", "one hundred"),
-        (1005, "one thousand five", "one thousand and five"),
-        (
-            5321,
-            "five thousand three hundred twenty one",
-            "five thousand three hundred and twenty one",
-        ),
-        (1000042, "one million forty two", "one million and forty two"),
+        (302, "three hundred (and) two"),
+        (100, "one hundred"),
+        (1005, "one thousand (and) five"),
+        (5321, "five thousand three hundred (and) twenty one"),
+        (1000042, "one million (and) forty two"),
     ],
 )
-def test_english_on_both_sides_of_the_atlantic(value, american, british):
-    assert numbers.pair(value).source == tuple(american.split())
-    assert numbers.pair(value, british=True).source == tuple(british.split())
+def test_english_on_both_sides_of_the_atlantic(value, words):
+    assert " ".join(numbers.pair(value).source) == words.replace("(and) ", "")
+    assert " ".join(numbers.pair(value, british=True).source) == words.replace("(and)", "and")
 
 
 def say_where(value, words, language):
@@ -223,63 +206,37 @@ def test_the_alignment_is_what_each_word_says(value, language):
     assert pair.content == tuple(bool(sources) for sources in pair.alignment)
 
 
-@given(VALUES.filter(bool), st.sampled_from(["en", "fr"]))
-def test_only_zeros_come_from_nothing_and_no_numeral_is_lost(value, language):
-    pair = numbers.pair(value, language)
-    assert all(digit == "0" for digit, sources in zip(pair.target, pair.alignment) if not sources)
-    used = frozenset().union(*pair.alignment)
-    silent = {pair.source[i] for i in set(range(len(pair.source))) - used}
-    assert silent <= {"hundred", "thousand", "million", "cent", "cents", "mille", "millions", "et"}
-
-
 def test_known_alignments():
     assert numbers.pair(97, "fr").alignment == (frozenset({0, 1, 2}), frozenset({3}))
     assert numbers.pair(71, "fr").alignment == (frozenset({0, 2}), frozenset({2}))
     assert numbers.pair(312).alignment == (frozenset({0}), frozenset({2}), frozenset({2}))
     assert numbers.pair(302).alignment == (frozenset({0}), frozenset(), frozenset({2}))
-    assert numbers.pair(1000, "fr").alignment == (
-        frozenset({0}),
-        frozenset(),
-        frozenset(),
-        frozenset(),
-    )
+    assert numbers.pair(1000, "fr").alignment == (frozenset({0}), *[frozenset()] * 3)
 
 
-def test_generate_is_seeded_and_covers_the_lengths():
+def test_drawn_numbers_cover_the_lengths_and_are_the_same_on_every_platform():
     pairs = numbers.generate(3000, seed=5, language="fr", digits=(2, 7))
-    assert pairs == numbers.generate(3000, seed=5, language="fr", digits=(2, 7))
-    assert pairs != numbers.generate(3000, seed=6, language="fr", digits=(2, 7))
-    lengths = [len(pair.target) for pair in pairs]
-    assert {n: 400 < lengths.count(n) < 600 for n in set(lengths)} == dict.fromkeys(
-        range(2, 8), True
-    )
+    counts = Counter(len(pair.target) for pair in pairs)
+    assert set(counts) == set(range(2, 8)) and all(400 < n < 600 for n in counts.values())
     assert {len(p.target) for p in numbers.generate(50, seed=0, digits=9)} == {9}
-
-
-def test_the_same_numbers_on_every_platform():
-    assert ["".join(p.target) for p in numbers.generate(6, seed=0)] == GOLDEN
-
-
-GOLDEN = ["7890", "4", "73691", "5969", "6866", "38631"]
+    drawn = ["".join(p.target) for p in numbers.generate(6, seed=0)]
+    assert drawn == "7890 4 73691 5969 6866 38631".split()
 
 
 def test_every_word_of_the_vocabulary_is_used():
     for language, british in (("en", False), ("en", True), ("fr", False)):
-        said = {
-            w
-            for v in [*range(101), 10**3, 10**6, 2 * 10**6, 200, 105]
-            for w in numbers.pair(v, language, british=british).source
-        }
-        assert said == set(numbers.source_tokens(language, british=british))
+        values = [*range(101), 10**3, 10**6, 2 * 10**6, 200, 105]
+        pairs = [numbers.pair(value, language, british=british) for value in values]
+        assert {word for pair in pairs for word in pair.source} == set(
+            numbers.source_tokens(language, british=british)
+        )
 
 
-@pytest.mark.parametrize("value", [-1, 10**9, 1.0, "1"])
-def test_values_outside_are_refused(value):
-    assert_refused("value", numbers.pair, value)
-
-
-def test_wrong_arguments_are_named():
-    assert_refused("language", numbers.generate, 1, seed=0, language="de")
-    for digits in ((0, 3), (4, 3), 10, (1, 2.5)):
-        assert_refused("digits", numbers.generate, 1, seed=0, digits=digits)
-    assert_refused("count", numbers.generate, -1, seed=0)
+test_wrong_arguments_are_named = refusals(
+    ("value", lambda: numbers.pair(-1)),
+    ("value", lambda: numbers.pair(10**9)),
+    ("language", lambda: numbers.generate(1, seed=0, language="de")),
+    ("digits", lambda: numbers.generate(1, seed=0, digits=(0, 3))),
+    ("digits", lambda: numbers.generate(1, seed=0, digits=10)),
+    ("count", lambda: numbers.generate(-1, seed=0)),
+)

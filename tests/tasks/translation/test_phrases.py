@@ -4,19 +4,16 @@ the generator.
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import assert_refused
+from refusing import refusals
 
 from attnbook.tasks.sequences.pairs import take
 from attnbook.tasks.translation import phrases
 
 NOUN = {noun.english: noun for noun in phrases.NOUNS}
-ADJECTIVE = {
-    a.english: a for a in phrases.BEFORE + phrases.COLOURS + phrases.ORIGINS + phrases.KINDS
-}
 LAYERS = (phrases.COLOURS, phrases.ORIGINS, phrases.KINDS)
+ADJECTIVE = {a.english: a for layer in (phrases.BEFORE, *LAYERS) for a in layer}
 
 
 def generate(count, *, seed, **options):
@@ -37,45 +34,30 @@ def make(text):
     return phrases.phrase("the *" if plural else determiner, noun, before, tuple(adjectives))
 
 
-@pytest.mark.parametrize(
-    ("english", "french"),
-    [
-        ("three small red houses", "trois petites maisons rouges"),
-        ("one old tree", "un vieil arbre"),
-        ("the old tree", "le vieil arbre"),
-        ("the tree", "l' arbre"),
-        ("the green tree", "l' arbre vert"),
-        ("the school", "l' école"),
-        ("the hotel", "l' hôtel"),
-        ("one hotel", "un hôtel"),
-        ("the new hotel", "le nouvel hôtel"),
-        ("the beautiful birds", "les beaux oiseaux"),
-        ("the beautiful bird", "le bel oiseau"),
-        ("the beautiful island", "la belle île"),
-        ("the old churches", "les vieilles églises"),
-        ("one white door", "une porte blanche"),
-        ("six white doors", "six portes blanches"),
-        ("five grey coats", "cinq manteaux gris"),
-        ("two royal horses", "deux chevaux royaux"),
-        ("two royal cars", "deux voitures royales"),
-        ("nine French newspapers", "neuf journaux français"),
-        ("nine French letters", "neuf lettres françaises"),
-        ("two traditional dresses", "deux robes traditionnelles"),
-        ("ten Italian buses", "dix bus italiens"),
-        ("two big European economic zones", "deux grandes zones économiques européennes"),
-        ("the black American electric train", "le train électrique américain noir"),
-        ("one good potato", "une bonne pomme de terre"),
-        ("seven yellow potatoes", "sept pommes de terre jaunes"),
-        ("two blue bedrooms", "deux chambres à coucher bleues"),
-        ("the new railway station", "la nouvelle gare"),
-        ("two old railway stations", "deux vieilles gares"),
-        ("two German washing machines", "deux machines à laver allemandes"),
-    ],
-)
-def test_known_phrases(english, french):
-    pair = make(english)
-    assert " ".join(pair.source) == english
-    assert " ".join(pair.target) == french
+KNOWN = """three small red houses: trois petites maisons rouges
+the old tree: le vieil arbre
+the tree: l' arbre
+the school: l' école
+the hotel: l' hôtel
+the new hotel: le nouvel hôtel
+the beautiful bird: le bel oiseau
+one white door: une porte blanche
+two royal horses: deux chevaux royaux
+nine French newspapers: neuf journaux français
+two traditional dresses: deux robes traditionnelles
+two big European economic zones: deux grandes zones économiques européennes
+the black American electric train: le train électrique américain noir
+one good potato: une bonne pomme de terre
+seven yellow potatoes: sept pommes de terre jaunes
+two blue bedrooms: deux chambres à coucher bleues
+the new railway station: la nouvelle gare
+two German washing machines: deux machines à laver allemandes"""
+
+
+def test_known_phrases():
+    for line in KNOWN.splitlines():
+        pair = make(line.partition(": ")[0])
+        assert f"{' '.join(pair.source)}: {' '.join(pair.target)}" == line
 
 
 CHOICE = st.tuples(
@@ -93,9 +75,9 @@ def agrees(form, adjective, feminine, plural):
     irregular = {
         "petit": {}, "beau": dict(mp="beaux", fs="belle", fp="belles"),
         "nouveau": dict(mp="nouveaux", fs="nouvelle", fp="nouvelles"),
-        "vieux": dict(mp="vieux", fs="vieille", fp="vieilles"), "blanc": dict(fs="blanche",
-        fp="blanches"),
-        "bon": dict(fs="bonne", fp="bonnes"), "violet": dict(fs="violette", fp="violettes"),
+        "vieux": dict(mp="vieux", fs="vieille", fp="vieilles"),
+        "blanc": dict(fs="blanche", fp="blanches"), "bon": dict(fs="bonne", fp="bonnes"),
+        "violet": dict(fs="violette", fp="violettes"),
     }.get(adjective.ms, {})  # fmt: skip
     key = ("f" if feminine else "m") + ("p" if plural else "s")
     if key in irregular:
@@ -108,11 +90,7 @@ def agrees(form, adjective, feminine, plural):
             base += "e"
     if plural:
         base = (
-            re.sub("al$", "aux", base)
-            if base.endswith("al")
-            else base
-            if base[-1] in "sx"
-            else base + "s"
+            re.sub("al$", "aux", base) if base.endswith("al") else re.sub("([^sx])$", r"\1s", base)
         )
     return form == base
 
@@ -163,22 +141,12 @@ def test_agreement_order_and_alignment(choice):
 def test_nouns_that_are_several_words_on_one_side():
     def pieces(text):
         pair = make(text)
-        return [
-            (word, [pair.source[i] for i in sorted(s)])
-            for word, s in zip(pair.target, pair.alignment)
-        ]
+        said = [" ".join(pair.source[i] for i in sorted(s)) for s in pair.alignment]
+        return [f"{word} < {words}" for word, words in zip(pair.target, said)]
 
-    assert pieces("two potatoes")[1:] == [
-        ("pommes", ["potatoes"]),
-        ("de", []),
-        ("terre", ["potatoes"]),
-    ]
-    assert pieces("the railway station")[1:] == [("gare", ["railway", "station"])]
-    assert pieces("the washing machine")[1:] == [
-        ("machine", ["machine"]),
-        ("à", []),
-        ("laver", ["washing"]),
-    ]
+    assert pieces("two potatoes")[1:] == ["pommes < potatoes", "de < ", "terre < potatoes"]
+    assert pieces("the railway station")[1:] == ["gare < railway station"]
+    assert pieces("the washing machine")[1:] == ["machine < machine", "à < ", "laver < washing"]
     assert make("two potatoes").content == (True, True, False, True)
 
 
@@ -187,20 +155,17 @@ def test_plurals_of_the_lexicon():
     irregular = {
         "hat": ("hats", "chapeaux"), "coat": ("coats", "manteaux"), "boat": ("boats", "bateaux"),
         "bird": ("birds", "oiseaux"), "animal": ("animals", "animaux"),
-        "newspaper": ("newspapers", "journaux"),
-        "horse": ("horses", "chevaux"), "bus": ("buses", "bus"), "potato": ("potatoes",
-        "pommes de terre"),
+        "newspaper": ("newspapers", "journaux"), "horse": ("horses", "chevaux"),
+        "bus": ("buses", "bus"), "potato": ("potatoes", "pommes de terre"),
         "bedroom": ("bedrooms", "chambres à coucher"), "dress": ("dresses", "robes"),
-        "glass": ("glasses", "verres"),
-        "box": ("boxes", "boîtes"), "watch": ("watches", "montres"), "church": ("churches",
-        "églises"),
+        "glass": ("glasses", "verres"), "box": ("boxes", "boîtes"),
+        "watch": ("watches", "montres"), "church": ("churches", "églises"),
         "washing machine": ("washing machines", "machines à laver"),
         "railway station": ("railway stations", "gares"),
     }  # fmt: skip
     for noun in phrases.NOUNS:
-        assert plurals[noun.english] == irregular.get(
-            noun.english, (noun.english + "s", noun.french + "s")
-        )
+        regular = noun.english + "s", noun.french + "s"
+        assert plurals[noun.english] == irregular.get(noun.english, regular)
     assert set(irregular) <= set(plurals)
     assert len(plurals) == len(phrases.NOUNS)
 
@@ -214,37 +179,14 @@ def test_joined_phrases_keep_their_alignment():
         [0], [2], [1], [3], [4], [5], [6], [7], [8], [9], [], [9],
     ]  # fmt: skip
     assert pair.content == (True,) * 3 + (False, False, True, True, False, True, True, False, True)
-    assert_refused("phrases", phrases.join, [])
 
 
-def test_generated_blocks_are_reordered():
-    pairs = generate(400, seed=2, phrases=1, adjectives=(2, 3))
-
-    def longest_reversal(pair):
-        runs, run = [1], 1
-        single = [min(s) for s in pair.alignment if len(s) == 1]
-        for a, b in zip(single, single[1:]):
-            run = run + 1 if b == a - 1 else 1
-            runs.append(run)
-        return max(runs)
-
-    # With two adjectives or more at least one follows the noun, most often two: blocks of 2, 3 and
-    # 4 run backwards.
-    lengths = [longest_reversal(pair) for pair in pairs]
-    assert set(lengths) <= {1, 2, 3, 4}
-    assert min(lengths) >= 1 and lengths.count(3) > 100 and lengths.count(4) > 20
-
-
-def test_generate_is_seeded_and_joins_as_many_as_asked():
+def test_as_many_phrases_are_joined_as_asked():
     pairs = generate(300, seed=7, phrases=(2, 5))
-    assert pairs == generate(300, seed=7, phrases=(2, 5))
-    assert pairs != generate(300, seed=8, phrases=(2, 5))
     assert {p.source.count("and") for p in pairs} == {1, 2, 3, 4}
     assert all(p.target.count("et") == p.source.count("and") for p in pairs)
     plain = generate(100, seed=0, phrases=1, adjectives=0)
     assert all(not set(p.source) & set(ADJECTIVE) for p in plain)
-    assert {w for p in pairs for w in p.source} <= set(phrases.source_tokens())
-    assert {w for p in pairs for w in p.target} <= set(phrases.target_tokens())
 
 
 def test_every_word_of_the_vocabulary_is_used():
@@ -264,8 +206,9 @@ GOLDEN = [
 ]
 
 
-def test_wrong_arguments_are_named():
-    assert_refused("determiner", phrases.phrase, "some", phrases.NOUNS[0])
-    assert_refused("phrases", generate, 1, seed=0, phrases=0)
-    assert_refused("adjectives", generate, 1, seed=0, adjectives=5)
-    assert_refused("adjectives", generate, 1, seed=0, adjectives=(3, 1))
+test_wrong_arguments_are_named = refusals(
+    ("determiner", lambda: phrases.phrase("some", phrases.NOUNS[0])),
+    ("phrases", lambda: phrases.join([])),
+    ("phrases", lambda: generate(1, seed=0, phrases=0)),
+    ("adjectives", lambda: generate(1, seed=0, adjectives=5)),
+)

@@ -84,13 +84,6 @@ def test_bleu_rejects_tokens_and_uneven_references():
     assert_refused("references", bleu, ["a"], [[["a"]]])
 
 
-def test_bleu_without_sacrebleu_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    with pytest.raises(ImportError, match=r"attnbook\[translate\]"):
-        bleu(["a"], ["a"])
-
-
 def _cider_by_hand(hypotheses, references):
     """CIDEr-D of one reference each, from the formula of Vedantam et al.
 
@@ -156,7 +149,14 @@ def test_cider_rejects_tokens_one_picture_and_nothing():
             cider(hypotheses, references)
 
 
-def test_cider_without_its_package_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pycocoevalcap.cider.cider", None)
-    with pytest.raises(ImportError, match=r"attnbook\[captions\]"):
-        cider(["a", "b"], ["a", "b"])
+@pytest.mark.parametrize(
+    ("metric", "module", "extra"),
+    [
+        (bleu, "sacrebleu.metrics.bleu", "translate"),
+        (cider, "pycocoevalcap.cider.cider", "captions"),
+    ],
+)
+def test_a_metric_without_its_package_names_the_extra(metric, module, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf"attnbook\[{extra}\]"):
+        metric(["a", "b"], ["a", "b"])

@@ -8,7 +8,6 @@ from refusing import assert_refused
 from torch import nn
 
 from attnbook.models.rnn.common import GRU, LSTM
-from attnbook.training.adversarial import fit_adversarial
 from attnbook.training.loop.autocast import ScaledOptimizer, autocast, usable_precision
 from attnbook.training.loop.history import NonFiniteError
 
@@ -42,46 +41,6 @@ def test_twenty_overflows_of_fp16_in_a_row_are_skipped_and_the_next_is_an_error(
         scaled.check(0, 1.0, norm)
     with pytest.raises(NonFiniteError, match="gradient of the generator must be finite, got inf"):
         scaled.check(0, 1.0, math.inf, " of the generator")
-
-
-class Pictures:
-    def batch(self, step):
-        return torch.ones(2, 1, 2, 2), None
-
-
-class Generator(nn.Linear):
-    d_noise = 3
-
-    def forward(self, noise, labels=None):
-        return super().forward(noise).view(-1, 1, 2, 2)
-
-
-class Discriminator(nn.Linear):
-    def forward(self, pictures, labels=None):
-        return super().forward(pictures.flatten(1))[:, 0]
-
-
-def test_an_adversarial_training_refuses_fp16_on_the_cpu():
-    assert_refused(
-        "precision",
-        lambda: fit_adversarial(
-            Generator(3, 4),
-            Discriminator(4, 1),
-            Pictures(),
-            steps=1,
-            precision="fp16",
-            device="cpu",
-        ),
-    )
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_an_adversarial_training_in_low_precision(precision):
-    history = fit_adversarial(
-        Generator(3, 4), Discriminator(4, 1), Pictures(), steps=3, precision=precision
-    )
-    assert history.steps == 3
 
 
 @pytest.mark.parametrize("kind", [GRU, LSTM])

@@ -8,9 +8,9 @@ import pytest
 import torch
 from refusing import assert_refused
 from torch import nn
-from training_doubles import CopyBatches, make_model
+from training_doubles import assert_same_state, make_model, train
 
-from attnbook.training import average_checkpoints, fit, load_model_weights, save_model, token_loss
+from attnbook.training import average_checkpoints, load_model_weights, save_model, token_loss
 from attnbook.training.loop.resume import checkpoints_in, read_checkpoint
 
 
@@ -28,38 +28,19 @@ def test_the_mean_of_three_files(tmp_path):
         torch.testing.assert_close(tensor, expected.float(), atol=1e-8, rtol=0)
     one_by_one = make_model(8)
     average_checkpoints(one_by_one, (path for path in paths))
-    assert all(
-        torch.equal(a, b)
-        for a, b in zip(weights(one_by_one).values(), weights(averaged).values(), strict=True)
-    )
+    assert_same_state(one_by_one, averaged)
     average_checkpoints(averaged, paths[1])  # one alone is that one
-    assert all(
-        torch.equal(a, b)
-        for a, b in zip(weights(averaged).values(), weights(models[1]).values(), strict=True)
-    )
+    assert_same_state(averaged, models[1])
 
 
-def test_the_last_folders_of_a_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTNBOOK_PROGRESS", "0")
+def test_the_last_folders_of_a_run(tmp_path):
     model = make_model()
     model.num_heads = 2
-    fit(
-        model,
-        CopyBatches(),
-        token_loss,
-        steps=12,
-        learning_rate=0.05,
-        checkpoint_dir=tmp_path,
-        save_every=3,
-        keep_checkpoints=3,
-        device="cpu",
-    )
-    saved = [read_checkpoint(path)[1]["model"] for path in checkpoints_in(tmp_path)]
-    assert [path.name for path in checkpoints_in(tmp_path)] == [
-        "step_000006",
-        "step_000009",
-        "step_000012",
-    ]
+    options = dict(learning_rate=0.05, save_every=3, keep_checkpoints=3, device="cpu")
+    train(model, steps=12, checkpoint_dir=tmp_path, **options)
+    paths = checkpoints_in(tmp_path)
+    saved = [read_checkpoint(path)[1]["model"] for path in paths]
+    assert [path.name for path in paths] == ["step_000006", "step_000009", "step_000012"]
     last, averaged = weights(model), make_model(5)
     average_checkpoints(averaged, tmp_path)
     for name, tensor in averaged.state_dict().items():
@@ -85,10 +66,8 @@ def test_tied_weights_stay_tied_counters_and_dtypes_stay_what_they_are(tmp_path)
     paths = [save_model(model, tmp_path / f"{k}.safetensors") for k, model in enumerate(models)]
     averaged = Tied(7).double()
     average_checkpoints(averaged, paths)
-    assert (
-        averaged.readout.weight is averaged.embedding.weight
-        and averaged.embedding.weight.dtype == torch.float64
-    )
+    assert averaged.readout.weight is averaged.embedding.weight
+    assert averaged.embedding.weight.dtype == torch.float64
     expected = sum(model.embedding.weight.double() for model in models) / 2
     torch.testing.assert_close(averaged.embedding.weight, expected)
     assert averaged.norm.num_batches_tracked.item() == 2
@@ -113,20 +92,10 @@ def test_complex_weights_are_averaged(tmp_path):
     assert averaged.weight.tolist() == [2 + 1j] * 2
 
 
-def test_a_mean_of_models_is_no_mean_of_their_outputs_but_of_a_linear_one_it_is(tmp_path):
-    torch.manual_seed(0)
-    layers, x = [nn.Linear(3, 2) for _ in range(2)], torch.randn(4, 3)
-    paths = [save_model(layer, tmp_path / f"{k}.safetensors") for k, layer in enumerate(layers)]
-    averaged = nn.Linear(3, 2)
-    average_checkpoints(averaged, paths)
-    torch.testing.assert_close(averaged(x), sum(layer(x) for layer in layers) / 2)
-
-
 def test_what_does_not_fit_is_named_and_changes_nothing(tmp_path):
-    model = make_model()
+    model = make_model(2)
     good = save_model(make_model(1), tmp_path / "a.safetensors")
     other = save_model(make_model(width=9), tmp_path / "b.safetensors")
-    before = weights(model)
     for paths, words in (
         ([], "paths must hold at least one"),
         ([good, other], "got .*b.safetensors with those of TinyAttention"),
@@ -137,9 +106,7 @@ def test_what_does_not_fit_is_named_and_changes_nothing(tmp_path):
     broken = tmp_path / "c.safetensors"
     broken.write_bytes(good.read_bytes()[:-5])
     assert_refused("path", average_checkpoints, model, [good, broken])
-    assert all(
-        torch.equal(a, b) for a, b in zip(before.values(), weights(model).values(), strict=True)
-    )
+    assert_same_state(model, make_model(2))
     load_model_weights(model, good)
 
 
@@ -156,17 +123,8 @@ def averaged_run(steps=6, average=0.7, **options):
         means.append(weights(model))
         return model.readout.bias[0]
 
-    options = {"learning_rate": 0.05, "device": "cpu", "progress": False, **options}
-    history = fit(
-        model,
-        CopyBatches(),
-        loss,
-        steps=steps,
-        average=average,
-        evaluate=evaluate,
-        evaluate_every=1,
-        **options,
-    )
+    options |= dict(learning_rate=0.05, device="cpu", evaluate=evaluate, evaluate_every=1)
+    _, history = train(model, loss=loss, steps=steps, average=average, **options)
     return [*path, weights(model)], means, model, history
 
 
@@ -209,7 +167,7 @@ def test_the_buffers_of_an_average_are_those_of_the_model_and_tied_weights_stay_
 
     torch.manual_seed(0)
     model = Tied()
-    history = fit(model, Noise(), loss, steps=3, average=0.5, progress=False, device="cpu")
+    _, history = train(model, Noise(), loss, steps=3, average=0.5, device="cpu")
     averaged = history.averaged
     assert torch.equal(averaged.norm.running_mean, model.norm.running_mean)
     assert averaged.norm.num_batches_tracked == 3
@@ -221,11 +179,7 @@ def test_a_run_that_goes_on_has_the_same_average(tmp_path):
     averaged_run(steps=4, checkpoint_dir=tmp_path / "parts")
     _, _, _, resumed = averaged_run(checkpoint_dir=tmp_path / "parts")
     assert resumed.resumed_from == 4 and resumed.evaluations == whole.evaluations
-    for name, mean in weights(whole.averaged).items():
-        assert torch.equal(mean, weights(resumed.averaged)[name])
-    for average, came in ((0.9, "0.9"), (None, "None")):
-        with pytest.raises(ValueError, match=f"average: 0.7 in the checkpoint, {came} in this"):
-            averaged_run(average=average, checkpoint_dir=tmp_path / "parts")
+    assert_same_state(whole.averaged, resumed.averaged)
 
 
 def test_a_checkpoint_of_an_earlier_version_has_no_average(tmp_path):

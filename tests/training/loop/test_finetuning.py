@@ -2,10 +2,10 @@
 
 import ast
 
-import finetune_script
 import pytest
 import torch
-from launching import free_port, launch
+from processes import free_port, launch
+from scripts import finetune
 
 from attnbook import load_decoder
 from attnbook.training import load_model_weights
@@ -40,14 +40,14 @@ def folders(tmp_path_factory):
     # an address, as a machine without a network may not know itself by its name
     launcher = ["torch.distributed.run", "--master_addr", "127.0.0.1"]
     launcher += ["--master_port", str(free_port()), "--nproc_per_node", "2"]
-    launch(launcher, finetune_script.__file__, *map(str, made.values()))
+    launch(launcher, finetune.__file__, *map(str, made.values()))
     return made
 
 
 @pytest.mark.parametrize("name", SIZES)
 def test_two_processes_of_torchrun_train_a_decoder_as_one_does(folders, name):
     folder = folders[name]
-    alone, losses = finetune_script.train(folder)
+    alone, losses = finetune.train(folder)
     start, ranks = load_decoder(folder).double().state_dict(), []
     for rank in range(2):
         model = load_decoder(folder).double()

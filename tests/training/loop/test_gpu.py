@@ -5,51 +5,38 @@ from math import isfinite
 
 import pytest
 import torch
-from training_doubles import CopyBatches, make_model
+from training_doubles import CopyBatches, make_model, train
 
 from attnbook.decoding import beam_search, greedy
-from attnbook.training import fit, token_loss
+from attnbook.training import token_loss
 from attnbook.training.loop.nested import to_device
 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    monkeypatch.setenv("ATTNBOOK_PROGRESS", "0")
-
-
 @pytest.mark.parametrize("precision", ["no", "bf16", "fp16"])
 def test_fit_learns_on_the_gpu(precision):
-    model = make_model(width=32)
     seen = []
 
     def loss(model, batch):
         seen.append((batch.source.device.type, torch.is_autocast_enabled("cuda")))
         return token_loss(model, batch)
 
-    history = fit(model, CopyBatches(32), loss, steps=300, learning_rate=1e-2, precision=precision)
+    options = dict(steps=300, learning_rate=1e-2, precision=precision)
+    model, history = train(make_model(width=32), CopyBatches(32), loss, **options)
     assert set(seen) == {("cuda", precision != "no")}
     assert next(model.parameters()).is_cuda and next(model.parameters()).dtype == torch.float32
     assert history.losses[0] > 1.7 > 0.9 > sum(history.losses[-10:]) / 10
 
 
 def test_fit_on_the_gpu_equals_the_cpu():
-    models = [make_model(dtype=torch.float64) for _ in range(2)]
-    histories = [
-        fit(
-            model,
-            CopyBatches(),
-            token_loss,
-            steps=10,
-            learning_rate=0.01,
-            clip_norm=0.5,
-            device=device,
-        )
-        for model, device in zip(models, ("cpu", "cuda"), strict=True)
-    ]
-    assert histories[0].losses == pytest.approx(histories[1].losses, rel=1e-8)
-    for a, b in zip(*(model.parameters() for model in models), strict=True):
+    options = dict(steps=10, learning_rate=0.01, clip_norm=0.5)
+    (cpu, first), (gpu, second) = (
+        train(make_model(dtype=torch.float64), device=device, **options)
+        for device in ("cpu", "cuda")
+    )
+    assert first.losses == pytest.approx(second.losses, rel=1e-8)
+    for a, b in zip(cpu.parameters(), gpu.parameters(), strict=True):
         torch.testing.assert_close(a, b.cpu(), rtol=1e-8, atol=1e-10)
 
 
@@ -62,8 +49,7 @@ def test_an_overflow_of_fp16_is_skipped_and_a_nan_is_not():
         # 1e35 times the first scale of 65536 is beyond float32; the loss itself is finite.
         return (total * 1e35 if len(calls) == 2 else total), count
 
-    model = make_model()
-    history = fit(model, CopyBatches(), loss, steps=5, precision="fp16")
+    model, history = train(loss=loss, steps=5, precision="fp16")
     assert not isfinite(history.grad_norms[1]) and history.steps == 5
     assert all(parameter.isfinite().all() for parameter in model.parameters())
 
@@ -72,7 +58,7 @@ def test_an_overflow_of_fp16_is_skipped_and_a_nan_is_not():
         return total * float("nan"), count
 
     with pytest.raises(ValueError, match="loss must be finite, got nan at step 0"):
-        fit(model, CopyBatches(), poisoned, steps=5, precision="fp16")
+        train(model, loss=poisoned, precision="fp16")
 
 
 def test_decoding_on_the_gpu_equals_the_cpu():
@@ -81,19 +67,9 @@ def test_decoding_on_the_gpu_equals_the_cpu():
     results = []
     for device in ("cpu", "cuda"):
         model.to(device)
-        results.append(
-            (
-                greedy(model, batch.source, batch.lengths, 8, need_weights=True),
-                beam_search(
-                    model,
-                    batch.source,
-                    batch.lengths,
-                    beam_size=4,
-                    max_length=8,
-                    length_penalty=0.6,
-                ),
-            )
-        )
+        said = greedy(model, batch.source, batch.lengths, 8, need_weights=True)
+        options = dict(beam_size=4, max_length=8, length_penalty=0.6)
+        results.append((said, beam_search(model, batch.source, batch.lengths, **options)))
     (cpu_greedy, cpu_beam), (gpu_greedy, gpu_beam) = results
     assert cpu_greedy.tokens == gpu_greedy.tokens
     torch.testing.assert_close(
@@ -108,17 +84,16 @@ def test_decoding_on_the_gpu_equals_the_cpu():
 
 def test_resume_on_the_gpu_keeps_the_dropout(tmp_path):
     options = {"learning_rate": 0.01, "precision": "bf16", "save_every": 4}
-    full, parts = (make_model(dropout=0.4) for _ in range(2))
-    first = fit(
-        full, CopyBatches(), token_loss, steps=12, checkpoint_dir=tmp_path / "full", **options
-    )
-    fit(parts, CopyBatches(), token_loss, steps=7, checkpoint_dir=tmp_path / "parts", **options)
-    parts = make_model(1, dropout=0.4)
+
+    def run(folder, steps, seed=0):
+        place = tmp_path / folder
+        return train(make_model(seed, dropout=0.4), steps=steps, checkpoint_dir=place, **options)[1]
+
+    first = run("full", 12)
+    run("parts", 7)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        second = fit(
-            parts, CopyBatches(), token_loss, steps=12, checkpoint_dir=tmp_path / "parts", **options
-        )
+        second = run("parts", 12, seed=1)
     assert second.resumed_from == 7
     assert first.losses == pytest.approx(second.losses, rel=1e-5)
     assert first.losses[7] == pytest.approx(second.losses[7], rel=1e-6)
@@ -129,7 +104,7 @@ def test_the_callers_random_numbers_on_the_gpu_go_on():
     torch.manual_seed(5)
     expected = torch.rand(3, device="cuda")
     torch.manual_seed(5)
-    fit(model, CopyBatches(), token_loss, steps=2)
+    train(model)
     assert torch.equal(torch.rand(3, device="cuda"), expected)
 
 

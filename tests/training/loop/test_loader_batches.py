@@ -66,39 +66,45 @@ def seeded(seed=5):
     return torch.Generator().manual_seed(seed)
 
 
+def load(kind=TensorDataset, **options):
+    return DataLoader(data(kind), 4, **options)
+
+
+def shuffled(kind=TensorDataset, **options):
+    return load(kind, shuffle=True, generator=seeded(), **options)
+
+
+def in_batches(sampler):
+    return DataLoader(data(), batch_sampler=BatchSampler(sampler, 4, False))
+
+
+WEIGHTS = [1.0] * 5 + [3.0] * 5
 LOADERS = {
-    "in order": lambda: DataLoader(data(), 4),
-    "shuffled by its generator": lambda: DataLoader(data(), 4, shuffle=True, generator=seeded()),
-    "without the last": lambda: DataLoader(
-        data(), 4, shuffle=True, generator=seeded(), drop_last=True
+    "in order": load,
+    "shuffled by its generator": shuffled,
+    "without the last": lambda: shuffled(drop_last=True),
+    "drawn with a generator of the sampler": lambda: load(
+        sampler=RandomSampler(data(), replacement=True, generator=seeded())
     ),
-    "drawn with a generator of the sampler": lambda: DataLoader(
-        data(), 4, sampler=RandomSampler(data(), replacement=True, generator=seeded())
+    "weighted, in batches of the caller": lambda: in_batches(
+        WeightedRandomSampler(WEIGHTS, 9, generator=seeded())
     ),
-    "weighted, in batches of the caller": lambda: DataLoader(
-        data(),
-        batch_sampler=BatchSampler(
-            WeightedRandomSampler([1.0] * 5 + [3.0] * 5, 9, generator=seeded()), 4, False
-        ),
-    ),
-    "some of them": lambda: DataLoader(
-        data(), 4, sampler=SubsetRandomSampler(range(2, 9), generator=seeded())
-    ),
-    "a list of indices": lambda: DataLoader(data(), 4, sampler=[3, 1, 4, 1, 5]),
+    "some of them": lambda: load(sampler=SubsetRandomSampler(range(2, 9), generator=seeded())),
+    "a list of indices": lambda: load(sampler=[3, 1, 4, 1, 5]),
     "one example after the other": lambda: DataLoader(
         TensorDataset(torch.arange(12.0).view(4, 3)),
         batch_size=None,
         sampler=RandomSampler(range(4), generator=seeded()),
     ),
-    "two workers": lambda: DataLoader(data(), 4, shuffle=True, generator=seeded(), num_workers=2),
+    "two workers": lambda: shuffled(num_workers=2),
 }
 """Loaders whose order the seed of `fit` does not change."""
 OF_THE_SEED = {
-    "shuffled": lambda: DataLoader(data(), 4, shuffle=True),
-    "noisy": lambda: DataLoader(data(Noisy), 4, shuffle=True),
-    "noisy, in order": lambda: DataLoader(data(Noisy), 4),
-    "noisy, with a generator": lambda: DataLoader(data(Noisy), 4, shuffle=True, generator=seeded()),
-    "noisy workers": lambda: DataLoader(data(Noisy), 4, shuffle=True, num_workers=2),
+    "shuffled": lambda: load(shuffle=True),
+    "noisy": lambda: load(Noisy, shuffle=True),
+    "noisy, in order": lambda: load(Noisy),
+    "noisy, with a generator": lambda: shuffled(Noisy),
+    "noisy workers": lambda: load(Noisy, shuffle=True, num_workers=2),
 }
 
 
@@ -196,9 +202,9 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_batches(name, at, tmp_path
 
 def test_the_same_loader_may_go_on(tmp_path):
     """In a notebook the generator is not made anew between two calls."""
-    loader = LOADERS["shuffled by its generator"]()
+    loader = shuffled()
     again, _, _ = stopped_and_resumed(lambda: loader, tmp_path, 5)
-    assert again == plain_loop(LOADERS["shuffled by its generator"](), STEPS)
+    assert again == plain_loop(shuffled(), STEPS)
 
 
 def test_an_epoch_that_was_read_is_not_read_again_when_a_run_goes_on(tmp_path):
@@ -209,19 +215,16 @@ def test_an_epoch_that_was_read_is_not_read_again_when_a_run_goes_on(tmp_path):
             Counted.asked += 1
             return super().__getitem__(index)
 
-    def make():
-        return DataLoader(data(Counted), 4, shuffle=True, generator=seeded())
-
-    train(make(), steps=STEPS - 1, checkpoint_dir=tmp_path)
+    train(shuffled(Counted), steps=STEPS - 1, checkpoint_dir=tmp_path)
     Counted.asked = 0
-    train(make(), checkpoint_dir=tmp_path)
+    train(shuffled(Counted), checkpoint_dir=tmp_path)
     # the first batch, for comparison, and the last epoch up to the last step
     assert Counted.asked == 4 + 8
 
 
 def test_another_order_is_another_run(tmp_path):
-    train(LOADERS["shuffled by its generator"](), checkpoint_dir=tmp_path)
-    other = DataLoader(data(), 4, shuffle=True, generator=seeded(6))
+    train(shuffled(), checkpoint_dir=tmp_path)
+    other = load(shuffle=True, generator=seeded(6))
     assert_refused("checkpoint_dir", train, other, checkpoint_dir=tmp_path)
 
 
@@ -229,15 +232,9 @@ def test_another_order_is_another_run(tmp_path):
     ("loader", "order"),
     [
         (lambda: DataLoader(Endless(), 4), "the IterableDataset Endless"),
-        (lambda: DataLoader(data(), 4, sampler=Backwards()), "the sampler Backwards"),
-        (
-            lambda: DataLoader(data(), batch_sampler=BatchSampler(Backwards(), 4, False)),
-            "the sampler Backwards",
-        ),
-        (
-            lambda: DataLoader(data(), 4, sampler=DistributedSampler(data(), 1, 0)),
-            "the sampler DistributedSampler",
-        ),
+        (lambda: load(sampler=Backwards()), "the sampler Backwards"),
+        (lambda: in_batches(Backwards()), "the sampler Backwards"),
+        (lambda: load(sampler=DistributedSampler(data(), 1, 0)), "the sampler DistributedSampler"),
     ],
 )
 def test_an_order_that_no_seed_gives_is_trained_on_and_not_saved(loader, order, tmp_path):
@@ -259,9 +256,7 @@ def test_batches_of_any_mapping_are_dicts():
     class Tokens(UserDict):
         pass
 
-    loader = DataLoader(
-        data(), 4, collate_fn=lambda rows: Tokens(x=torch.stack([r[0] for r in rows]))
-    )
+    loader = load(collate_fn=lambda rows: Tokens(x=torch.stack([r[0] for r in rows])))
     seen = []
 
     def loss(model, batch):
@@ -274,7 +269,7 @@ def test_batches_of_any_mapping_are_dicts():
 
 
 def test_an_error_leaves_the_generator_as_it_was():
-    loader = LOADERS["shuffled by its generator"]()
+    loader = shuffled()
     before = loader.generator.get_state()
     with pytest.raises(ZeroDivisionError):
         fit(make_model(), loader, lambda model, batch: 1 / 0, steps=2, progress=False)
@@ -282,8 +277,7 @@ def test_an_error_leaves_the_generator_as_it_was():
 
 
 def test_an_earlier_step_is_found_again():
-    batches = LoaderBatches(LOADERS["shuffled by its generator"](), 0)
+    batches = LoaderBatches(shuffled(), 0)
     first = [batches.batch(step)[0].tolist() for step in range(7)]
-    assert [batches.batch(step)[0].tolist() for step in (6, 2, 3, 0)] == [
-        first[step] for step in (6, 2, 3, 0)
-    ]
+    for step in (6, 2, 3, 0):
+        assert batches.batch(step)[0].tolist() == first[step]

@@ -9,11 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
-from training_doubles import PAD, CopyBatches, make_model
+from training_doubles import PAD
 from watching import saved_bytes
 
 from attnbook import double_backward
-from attnbook.training import smoothed_cross_entropy, token_loss
+from attnbook.training import smoothed_cross_entropy
 from attnbook.training.losses import cross_entropy
 
 EXACT = {"atol": 1e-10, "rtol": 0}
@@ -82,24 +82,6 @@ def test_nothing_is_kept_but_the_logits():
     logits, target = problem(50, 40, 0)
     sizes = saved_bytes(lambda: smoothed_cross_entropy(logits, target, 0.1))
     assert sizes.pop(logits.data_ptr()) and max(sizes.values()) <= 8 * 50
-
-
-def test_the_loss_of_the_book_uses_it_and_counts_as_before(monkeypatch):
-    from attnbook.training.losses import token_loss as losses
-
-    seen = []
-    monkeypatch.setattr(
-        losses,
-        "smoothed_cross_entropy",
-        lambda *a, **kw: seen.append(1) or smoothed_cross_entropy(*a, **kw),
-    )
-    model, batch = make_model(dtype=torch.float64), CopyBatches().batch(0)
-    total, count = token_loss(model, batch, 0.1)
-    logits = model(batch.source, batch.lengths, batch.target_in).logits
-    assert total.item() == pytest.approx(
-        by_hand(logits.flatten(0, 1).detach(), batch.target_out.flatten(), 0.1, PAD), abs=1e-9
-    )
-    assert count == (batch.target_out != PAD).sum() and seen == [1]
 
 
 def smoothed(logits, q):

@@ -1,5 +1,6 @@
 """No id is left out by its number: with the vocabulary numbered anew every loss is the same."""
 
+import math
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -114,7 +115,7 @@ def test_a_target_that_is_ignored_does_not_count(kind, ignored):
         for b, (row, n) in enumerate(zip(given.target_out.tolist(), lengths))
     ]
     count = sum(y != ignored for row, n in zip(given.target_out.tolist(), lengths) for y in row[:n])
-    for loss in (token_loss, language_loss, prompted_loss):
+    for loss in (token_loss, language_loss):
         total, terms = loss(model, given, ignore_index=ignored)
         assert total.item() == pytest.approx(-sum(wanted), abs=1e-10) and terms == count
     scores = score_targets(model, given, ignore_index=ignored)
@@ -125,10 +126,11 @@ def test_a_batch_may_be_a_mapping_and_batches_a_loader_or_a_list():
     model, given = Table(), batch(Batch)
     wanted = language_loss(model, given)
     mapping = {"target_in": given.target_in, "target_out": given.target_out}
-    assert language_loss(model, mapping)[0] == wanted[0] and token_loss(
-        model, given._asdict()
-    ) == token_loss(model, given)
+    assert language_loss(model, mapping)[0] == wanted[0]
+    assert token_loss(model, given._asdict()) == token_loss(model, given)
     rows = [{name: tensor[k] for name, tensor in mapping.items()} for k in range(3)]
     loader = torch.utils.data.DataLoader(rows, batch_size=2)
+    mean = wanted[0].item() / int(wanted[1])  # two rows and one have unequal numbers of words
+    assert perplexity(model, loader) == pytest.approx(math.exp(mean), rel=1e-12)
     for batches in (loader, [mapping], [given]):
         assert perplexity(model, batches) == pytest.approx(perplexity(model, Once(given)), abs=1e-9)

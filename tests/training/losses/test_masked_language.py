@@ -34,9 +34,8 @@ def test_it_is_the_cross_entropy_of_the_hidden_tokens(model, batch):
 
 def test_what_is_not_asked_and_padding_do_not_count(model, batch):
     logits, wanted = hidden_logits(model, batch)
-    assert logits.shape == (len(wanted), 12) and torch.equal(
-        wanted, batch.target[batch.target >= 0]
-    )
+    assert logits.shape == (len(wanted), 12)
+    assert torch.equal(wanted, batch.target[batch.target >= 0])
     longer = Masked(
         torch.nn.functional.pad(batch.tokens, (0, 3)),
         batch.lengths,

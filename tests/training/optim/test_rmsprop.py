@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from attnbook.training import fit
 from attnbook.training.optim.rmsprop import GravesRMSProp
 
 
@@ -39,19 +38,6 @@ def test_equals_the_equations(clip):
     )
 
 
-def test_is_not_the_form_of_pytorch():
-    ours, theirs = (torch.zeros(1, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    steps = (
-        GravesRMSProp([ours], lr=0.01),
-        torch.optim.RMSprop([theirs], lr=0.01, alpha=0.95, eps=1e-4, momentum=0.9, centered=True),
-    )
-    for g in (0.003, -0.002, 0.004):
-        for weights, optimizer in zip((ours, theirs), steps):
-            weights.grad = torch.tensor([g], dtype=torch.float64)
-            optimizer.step()
-    assert abs(float(theirs.detach() / ours.detach()) - 1) > 0.5
-
-
 def test_a_constant_gradient_does_not_make_the_root_negative():
     weights = torch.zeros(3, requires_grad=True)
     optimizer = GravesRMSProp([weights], lr=1e-3)
@@ -59,25 +45,6 @@ def test_a_constant_gradient_does_not_make_the_root_negative():
         weights.grad = torch.full((3,), 7.3)
         optimizer.step()
     assert weights.isfinite().all()
-
-
-def test_fit_takes_it():
-    class Batches:
-        def batch(self, step):
-            return (torch.ones(4, 1),)
-
-    model = torch.nn.Linear(1, 1)
-    history = fit(
-        model,
-        Batches(),
-        lambda m, b: ((m(b[0]) - 3).square().sum(), 4),
-        steps=300,
-        clip_norm=None,
-        progress=False,
-        optimizer=lambda parameters: GravesRMSProp(parameters, lr=3e-3),
-        device="cpu",
-    )
-    assert history.losses[-1] < 1e-3 * history.losses[0]
 
 
 @pytest.mark.parametrize("wrong", [{"lr": 0}, {"clip": -1}])

@@ -9,20 +9,14 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from torch.utils.data import DataLoader
 from training_doubles import Batch, CopyBatches, make_model
 
 from attnbook.training import NonFiniteError, fit, token_loss
 
-OPTIONS = {
-    "steps": 8,
-    "learning_rate": 0.01,
-    "optimizer": "adamw",
-    "clip_norm": 0.5,
-    "device": "cpu",
-    "progress": False,
-}
+OPTIONS = {"steps": 8, "learning_rate": 0.01, "optimizer": "adamw", "clip_norm": 0.5}
+OPTIONS |= {"device": "cpu", "progress": False}
 
 
 def start(seed, dtype):
@@ -64,18 +58,9 @@ def run(name, directory, rank=0):
     options["average"] = 0.6 if name == "averaged" else None
     batches = loader(rows, seed=1) if name == "loader" else CopyBatches(rows)
     if name == "checkpoints":
-        options.update(
-            checkpoint_dir=directory,
-            save_every=3,
-            evaluate=lambda m: m.readout.bias[0],
-            evaluate_every=4,
-        )
-        fit(
-            model,
-            CopyBatches(rows),
-            loss,
-            **{**options, "steps": 3, "evaluate_every": None, "evaluate": None},
-        )
+        options.update(checkpoint_dir=directory, save_every=3)
+        fit(model, CopyBatches(rows), loss, **{**options, "steps": 3})
+        options.update(evaluate=lambda m: m.readout.bias[0], evaluate_every=4)
         model = start(rank + 5, dtype)
     history = fit(model, batches, loss, **options)
     trained = model if history.averaged is None else history.averaged
@@ -113,17 +98,8 @@ def errors(directory, rank):
     return raised
 
 
-CASES = (
-    "float64",
-    "float32",
-    "uneven rows",
-    "one row",
-    "parts",
-    "averaged",
-    "loader",
-    "checkpoints",
-    "running statistics",
-)
+CASES = ["float64", "float32", "uneven rows", "one row", "parts", "averaged", "loader"]
+CASES += ["checkpoints", "running statistics"]
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

@@ -1,7 +1,8 @@
-"""The library in a Python that has what it depends on and nothing else.
+"""Programs that tests start: of a distributed run, servers of their own, and the library in a
+Python that has what it depends on and nothing else.
 
-Its packages are those of the environment of the tests; the others are hidden from the import
-system, as if they were not installed.
+The packages of that Python are those of the environment of the tests; the others are hidden from
+the import system, as if they were not installed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tomllib
@@ -59,21 +61,14 @@ def hidden() -> str:
             further = map(Requirement, metadata.requires(one.name) or [])
         except metadata.PackageNotFoundError:  # not for this platform
             continue
-        left += [
-            need
-            for need in further
-            if need.marker is None
-            or any(need.marker.evaluate({"extra": extra}) for extra in ("", *one.extras))
-        ]
+        extras = [{"extra": extra} for extra in ("", *one.extras)]
+        left += [n for n in further if n.marker is None or any(map(n.marker.evaluate, extras))]
     needed = {"attnbook", *(name for name, *_ in seen)}
-    owners = {
-        module: set(map(_normal, names))
-        for module, names in metadata.packages_distributions().items()
-    }
-    return json.dumps(sorted(module for module, names in owners.items() if not names & needed))
+    owners = metadata.packages_distributions().items()
+    return json.dumps(sorted(name for name, found in owners if not needed & {*map(_normal, found)}))
 
 
-def run(script: Path, library: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_alone(script: Path, library: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a script in the folder that holds it, with the library of the folder ``library``."""
     return subprocess.run(
         [sys.executable, "-c", _HIDE, hidden(), str(script), *arguments],
@@ -84,3 +79,27 @@ def run(script: Path, library: Path, *arguments: str) -> subprocess.CompletedPro
         timeout=HANGS,
         env={**os.environ, "PYTHONPATH": str(library), "PYTHONIOENCODING": "utf-8"},
     )
+
+
+def free_port() -> int:
+    """A port of this computer that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def launch(launcher: list[str], script: str, *arguments: str) -> None:
+    """Run a script by `python -m LAUNCHER`, one thread a process, and wait for its end."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path]),
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", *launcher, script, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,7 +1,7 @@
 """Draws the picture on the front page: what a small Bahdanau model attends to when it translates
 one phrase.
 
-    python tools/draw_front.py        trains for two minutes on two cores, writes
+    python tools/pictures/front.py        trains for two minutes on two cores, writes
     _vendor/book/front.png and, for the picture that answers a touch, front.json
 
 The model learns English noun phrases with their French, a task that the book makes itself, so the
@@ -20,7 +20,7 @@ from attnbook.decoding import greedy
 from attnbook.tasks import SequenceBatches, collate, make_task  # noqa: E402
 from attnbook.training import cosine_decay, fit, token_loss  # noqa: E402
 
-TARGET = Path(__file__).resolve().parents[1] / "_vendor" / "book" / "front.png"
+TARGET = Path(__file__).resolve().parents[2] / "_vendor" / "book" / "front.png"
 STEPS = 800
 
 

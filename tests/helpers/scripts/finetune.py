@@ -19,19 +19,10 @@ def train(folder):
     """The decoder of a folder after six steps, and its losses."""
     model = load_decoder(folder).double()
     ids = torch.randint(3, 40, (200,), generator=torch.Generator().manual_seed(0))
-    history = fit(
-        model,
-        CharacterWindows(ids, length=8, batch_size=5),
-        language_loss,
-        steps=6,
-        optimizer="AdamW",
-        learning_rate=1e-2,
-        weight_decay=0.1,
-        schedule="cosine",
-        warmup_steps=2,
-        device="cpu",
-        progress=False,
-    )
+    batches = CharacterWindows(ids, length=8, batch_size=5)
+    options = {"optimizer": "AdamW", "learning_rate": 1e-2, "weight_decay": 0.1}
+    options |= {"schedule": "cosine", "warmup_steps": 2, "device": "cpu", "progress": False}
+    history = fit(model, batches, language_loss, steps=6, **options)
     return model, history.losses
 
 

@@ -1,7 +1,7 @@
 """Draws the small pictures on the front page, one for each chapter, and the picture that a link to
 the book shows elsewhere.
 
-    python tools/draw_cards.py        writes _vendor/book/cards/*.svg and _vendor/book/social.png
+    python tools/pictures/cards.py     writes _vendor/book/cards/*.svg and _vendor/book/social.png
 
 The numbers are those of the book: what the notebooks have stored in their figures to touch, the
 recorded weights of a network, the phrase of the front page, or a few lines of attnbook. A card has
@@ -31,7 +31,7 @@ from attnbook.mechanisms import PictureAttention  # noqa: E402
 from attnbook.tasks.images.far_parts import far_parts  # noqa: E402
 from attnbook_runs.images.gan import load_pair  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "_vendor" / "book"
 WIDTH, HEIGHT, EDGE = 240, 150, 6
 BLUE, ORANGE = "#2b83c6", "#d9622b"  # those of the figures to touch

@@ -16,7 +16,7 @@ import torch
 
 __all__ = ["FOLDER", "PACKAGES", "REPOSITORIES", "definitions", "install", "is_there", "use"]
 
-FOLDER = Path(__file__).resolve().parents[1] / "build" / "peers"
+FOLDER = Path(__file__).resolve().parents[2] / "build" / "peers"
 PACKAGES = ("d2l==1.0.3", "dnc==1.1.0", "flann==1.6.13", "transformers==5.23.0")
 REPOSITORIES = {
     "loudinthecloud/pytorch-ntm": "3c64937cb075e737528ff7ecf02b2c1c6d8347a1",

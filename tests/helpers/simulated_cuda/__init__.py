@@ -39,11 +39,12 @@ from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from unittest import mock
 
-import cuda_tensor
 import torch
-from cuda_tensor import CPU, CUDA, UNDERNEATH, CudaOperations, CudaTensor, SimulatedCuda
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
+
+from . import tensor
+from .tensor import CPU, CUDA, UNDERNEATH, CudaOperations, CudaTensor, SimulatedCuda
 
 __all__ = ["CudaTensor", "SimulatedCuda", "simulated_cuda"]
 
@@ -208,26 +209,17 @@ class _RecurrentKernels:
 
 
 TRUE_OF_CUDA = {
-    "is_available": True,
-    "is_initialized": True,
+    **dict.fromkeys(("is_available", "is_initialized", "is_bf16_supported"), True),
+    **dict.fromkeys(("current_device", "memory_allocated", "max_memory_allocated"), 0),
+    **dict.fromkeys(("memory_reserved", "max_memory_reserved"), 0),
+    "is_current_stream_capturing": False,
     "device_count": 1,
-    "current_device": 0,
     "get_device_name": "simulated CUDA device",
     "get_device_capability": (8, 0),
-    "is_bf16_supported": True,
-    "is_current_stream_capturing": False,
-    "memory_allocated": 0,
-    "max_memory_allocated": 0,
-    "memory_reserved": 0,
-    "max_memory_reserved": 0,
     "get_rng_state_all": [],
 }
-NOTHING_TO_DO = tuple(
-    (
-        "init _lazy_init set_device synchronize empty_cache reset_peak_memory_stats "
-        "manual_seed manual_seed_all set_rng_state set_rng_state_all"
-    ).split()
-)
+NOTHING_TO_DO = "init _lazy_init set_device synchronize empty_cache reset_peak_memory_stats".split()
+NOTHING_TO_DO += "manual_seed manual_seed_all set_rng_state set_rng_state_all".split()
 
 
 @contextmanager
@@ -251,7 +243,7 @@ def simulated_cuda() -> Iterator[SimulatedCuda]:
         put(torch.nn.RNNBase, "flatten_parameters", lambda self: None)
         put(torch, "Generator", _generator_class(torch.Generator))
         put(torch, "compile", lambda model=None, **options: model or (lambda function: function))
-        put(cuda_tensor, "current", device)
+        put(tensor, "current", device)
         stack.enter_context(CudaOperations())
         stack.enter_context(_Calls())
         yield device

@@ -49,16 +49,11 @@ def test_time_ends_work_that_swallows_errors(thread):
 
 
 def test_memory_has_a_bound_inside_and_none_after():
-    for take in (
-        lambda: torch.ones(2**28),
-        lambda: np.ones(2**27),
-        lambda: bytearray(2**30),
-        lambda: b"x" * 2**30,
-    ):
+    for take, size in ((torch.ones, 2**28), (np.ones, 2**27), (bytearray, 2**30)):
         with resource_limits.memory_limit(300):
             torch.ones(2**20)
             with pytest.raises((MemoryError, RuntimeError)) as error:
-                take()
+                take(size)
         assert resource_limits.out_of_memory(error.value)
     assert len(bytearray(2**29)) == 2**29
     assert not resource_limits.out_of_memory(
@@ -68,26 +63,19 @@ def test_memory_has_a_bound_inside_and_none_after():
 
 def test_small_tensors_are_not_broadcast_to_a_large_one():
     row, column = torch.ones(20_000), torch.ones(20_000, 1)
+    words = r"a result of 400,000,000 numbers, expected at most 67,108,864"
     for make in (
         lambda: row * column,
         lambda: torch.where(column > 0, row, row),
         lambda: column @ row[None],
         lambda: row.add(column),
     ):
-        with (
-            resource_limits.SmallResults(),
-            pytest.raises(
-                ValueError, match=r"a result of 400,000,000 numbers, expected at most 67,108,864"
-            ),
-        ):
+        with resource_limits.SmallResults(), pytest.raises(ValueError, match=words):
             make()
     with resource_limits.SmallResults():
         assert (row[:1000] * column).shape == (20_000, 1000)
-        assert (
-            (row[None] @ column).shape == (1, 1)
-            and (column.T @ row).shape == (1,)
-            and (row @ column).shape == (1,)
-        )
+        assert (row[None] @ column).shape == (1, 1)
+        assert (column.T @ row).shape == (row @ column).shape == (1,)
         assert torch.nn.functional.linear(row[None], row[None]).shape == (1, 1)
         assert torch.cat([row, row]).shape == (40_000,) and (row[:0] * column).numel() == 0
 
@@ -142,11 +130,10 @@ def test_a_check_that_takes_too_long_is_ended(inside, monkeypatch):
         return answer
 
     inside.run(HEAD + "return True")
+    stopped = "your function ran longer than 1 s and was stopped"
     with monkeypatch.context() as patched:
         patched.setattr(session, "judge", slow)
         patched.setattr(inside, "_ask", ask)
-        with pytest.raises(
-            SandboxEnded, match="your function ran longer than 1 s and was stopped"
-        ) as lost:
+        with pytest.raises(SandboxEnded, match=stopped) as lost:
             inside.judge("02.reads_a_set", "reads_a_set", 1)
     assert lost.value.late

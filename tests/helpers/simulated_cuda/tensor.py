@@ -27,13 +27,9 @@ NO_NUMPY = (
 ELEMENTWISE = ("masked_fill", "fill", "__", "result_type")  # beside those that PyTorch tags
 INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_"}
 SHAPED_BY_VALUES = {"nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive"}
-READ_BY_THE_HOST = {
-    "_local_scalar_dense",
-    "equal",
-    "repeat_interleave",
-    "bincount",
-} | SHAPED_BY_VALUES
-OURS = [str(Path(__file__).with_name(name)) for name in ("cuda_tensor.py", "simulated_cuda.py")]
+READ_BY_THE_HOST = {"_local_scalar_dense", "equal", "repeat_interleave", "bincount"}
+READ_BY_THE_HOST |= SHAPED_BY_VALUES
+OURS = str(Path(__file__).parent)
 
 
 class SimulatedCuda:
@@ -47,7 +43,7 @@ class SimulatedCuda:
 
     def synchronize(self) -> None:
         """Count that the host waits for the device, at the line of the caller's code."""
-        frame, ours = sys._getframe(1), (str(Path(torch.__file__).parent), *OURS)
+        frame, ours = sys._getframe(1), (str(Path(torch.__file__).parent), OURS)
         while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
             frame = frame.f_back
         self.synchronizations[f"{frame.f_code.co_filename}:{frame.f_lineno}"] += 1
@@ -153,9 +149,7 @@ def _compute(function, args, kwargs):
         kwargs = {**kwargs, "device": CPU}
     wrapped = {id(tensor.inner): tensor for tensor in on_cuda}
     out = function(*tree_map(_inner, args), **tree_map(_inner, kwargs))
-    if (
-        torch.Tag.inplace_view in function.tags
-    ):  # such as transpose_: the shape that PyTorch sees changes, too
+    if torch.Tag.inplace_view in function.tags:  # such as transpose_: PyTorch sees another shape
         with no_dispatch():
             function(*args, **kwargs)
 

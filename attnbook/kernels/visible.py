@@ -1,0 +1,295 @@
+"""Who may attend to whom, without the m×n matrix where a rule says it; and what is hidden has no
+influence, not even by a NaN.
+
+A reading has m queries and n keys. What it may see is said by a boolean mask, True = may attend,
+which may be as small as ``(…, 1, n)`` for padding; by causality, under which the queries are the
+last m of the n positions and see themselves and what stands before; by a window, which is causality
+with an end; or by both a mask and a rule.
+
+A weight of 0 does not suffice to hide a number: 0 · NaN and 0 · ∞ are NaN, in the weighted sum and
+in the gradients. So rows that hold a number that is not finite are set to zero before anything is
+computed with them, and afterwards the queries that see one of them, or are such a row and see
+anything, get NaN, as a constant. A query that may attend to nothing gets zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from ..validate import may_look
+
+__all__ = [
+    "ALL_BEFORE",
+    "Spoiled",
+    "Visible",
+    "finish",
+    "finish_recurrent",
+    "is_finite",
+    "set_aside",
+    "set_aside_query",
+    "set_aside_state",
+    "within_reach",
+    "without_hidden",
+]
+
+ALL_BEFORE = 2**62  # the reach of causality alone
+
+
+class Visible:
+    """What m queries see of n keys: what the mask allows and, with a reach, what is near enough.
+
+    Args:
+        mask: boolean, broadcastable to ``(…, m, n)`` and of two dimensions at least; None: all.
+        reach: None, or r: query t, at the place ``i = t + (n − m)``, sees ``i − r < j ≤ i``.
+            :data:`ALL_BEFORE` is causality without a window.
+    """
+
+    __slots__ = ("_seeing", "mask", "reach")
+
+    def __init__(self, mask: torch.Tensor | None = None, reach: int | None = None) -> None:
+        self.mask, self.reach = mask, reach
+
+    def matrix(self, m: int, n: int, device: torch.device) -> torch.Tensor | None:
+        """As one boolean mask broadcastable to ``(…, m, n)``, or None: everything."""
+        return self.block(slice(0, m), slice(0, n), m, n, device)
+
+    def block(
+        self, rows: slice, columns: slice, m: int, n: int, device: torch.device
+    ) -> torch.Tensor | None:
+        """The part of :meth:`matrix` for some queries and some keys."""
+        mask = self.mask
+        if mask is not None:
+            mask = mask if mask.shape[-2] == 1 else mask[..., rows, :]
+            mask = mask if mask.shape[-1] == 1 else mask[..., columns]
+        if self.reach is None or m == 1 and self.reach >= n:
+            return mask
+        near = within_reach(rows, columns, n - m, self.reach, device)
+        return near if mask is None else mask & near
+
+    def reached(self, rows: slice, m: int, n: int) -> slice:
+        """The keys outside of which no query of these rows sees any."""
+        if self.reach is None:
+            return slice(0, n)
+        return slice(max(0, rows.start + n - m - self.reach + 1), rows.stop + n - m)
+
+    def for_heads(self, leading: int) -> Visible:
+        """The same in all heads ``(…, h, m, n)``, of a problem of so many leading dimensions."""
+        mask = self.mask
+        if mask is not None and 3 <= mask.dim() <= leading + 2:
+            return Visible(mask.unsqueeze(-3), self.reach)
+        return self
+
+    def rows(self, m: int, n: int, positions: torch.Tensor | None = None) -> torch.Tensor | None:
+        """Which queries see any of these ``positions (…, n)``, a boolean tensor, or any at all:
+        ``(…, m)``, or ``(…, 1)`` where it is the same for all queries.
+
+        None where it is known that all see something: without a mask, and on a CPU, where a look at
+        the mask costs little and saves a pass over the context. A GPU would have to wait.
+        """
+        if positions is not None:
+            return self._rows(m, n, positions)
+        if not hasattr(self, "_seeing"):
+            rows = None if self.mask is None else self._rows(m, n, None)
+            if rows is not None and may_look(rows) and rows.all():
+                rows = None
+            self._seeing = rows
+        return self._seeing
+
+    def _rows(self, m: int, n: int, positions: Any) -> torch.Tensor:
+        mask: Any = self.mask
+        reach = self.reach
+        if reach is None or (mask is not None and mask.shape[-2] > 1):
+            allowed: Any = mask if reach is None else self.matrix(m, n, mask.device)
+            if allowed is None:
+                return positions.any(-1, keepdim=True)
+            if positions is not None:
+                allowed = allowed & positions.unsqueeze(-2)
+            return allowed.any(-1)
+        # a rule, and which keys there are: counted from the first key on
+        there: Any = None if mask is None else mask.squeeze(-2)  # (…, n)
+        if positions is not None:
+            there = positions if there is None else there & positions
+        number = there.expand(*there.shape[:-1], n).cumsum(-1)  # up to each key, it included
+        within = number[..., n - m :]
+        if reach < n:  # without those before the window
+            last = torch.arange(n - m, n, device=there.device) - reach
+            within = within - number.index_select(-1, last.clamp(min=0)) * (last >= 0)
+        return within > 0
+
+
+def within_reach(
+    rows: slice, columns: slice, ahead: int, reach: int, device: torch.device
+) -> torch.Tensor:
+    """``(rows, columns)``: which keys query t at the place ``i = t + ahead`` reaches,
+    ``i − reach < j ≤ i``.
+    """
+    i = torch.arange(rows.start, rows.stop, device=device).unsqueeze(-1) + ahead
+    j = torch.arange(columns.start, columns.stop, device=device)
+    return j <= i if reach >= rows.stop + ahead else (j <= i) & (j > i - reach)
+
+
+class Spoiled(NamedTuple):
+    """Which rows were set to zero, as a number in them is not finite: ``query (…, m)``,
+    ``source (…, n)``, boolean.
+    """
+
+    query: torch.Tensor
+    source: torch.Tensor
+
+
+def is_finite(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds finite numbers alone: one pass over it, and a look.
+
+    A result of autograd that is read at every step is looked at once: it notes the version of
+    itself that was found finite. Any other tensor may share its memory with an array that changes
+    without a new version.
+    """
+    version = None if tensor.grad_fn is None else tensor._version
+    if version is not None and getattr(tensor, "_finite_version", None) == version:
+        return True
+    wide = torch.promote_types(tensor.dtype, torch.float32)  # half precision overflows
+    finite = math.isfinite(tensor.detach().sum(dtype=wide).item())
+    if finite and version is not None:
+        tensor._finite_version = version  # type: ignore[attr-defined]
+    return finite
+
+
+def set_aside(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Spoiled | None]:
+    """``(…, m, d_q)``, ``(…, n, d_k)``, ``(…, n, d_v)`` with zeros in the rows that are not finite,
+    and which these are; None where it is known that there is none, which takes a look.
+    """
+    if (
+        may_look(query)
+        and is_finite(query)
+        and (key is query or (may_look(key) and is_finite(key)))
+        and (value is key or is_finite(value))
+    ):
+        return query, key, value, None
+    fine, same_value, same_key = _fine(query), value is key, key is query
+    spoiled = ~fine.squeeze(-1)
+    query = query.where(fine, 0.0)
+    if same_key and same_value:
+        return query, query, query, Spoiled(spoiled, spoiled)
+    fine_key = fine if same_key else _fine(key)
+    fine_value = fine_key if same_value else _fine(value)
+    key = query if same_key else key.where(fine_key, 0.0)
+    value = key if same_value else value.where(fine_value, 0.0)
+    return query, key, value, Spoiled(spoiled, ~(fine_key & fine_value).squeeze(-1))
+
+
+def set_aside_query(query: torch.Tensor, source: Any) -> tuple[torch.Tensor, Spoiled | None]:
+    """The same for queries of a source that is projected already, and knows which of its positions
+    are ``spoiled``.
+    """
+    query, _, _, found = set_aside(query, query, query)
+    if found is None and source.spoiled is None:
+        return query, None
+    rows = query.new_zeros(query.shape[:-1], dtype=torch.bool) if found is None else found.query
+    return query, Spoiled(rows, source.which_spoiled())
+
+
+def _fine(rows: torch.Tensor) -> torch.Tensor:
+    """Which rows ``(…, n, d)`` are finite: ``(…, n, 1)``."""
+    return rows.isfinite().all(-1, keepdim=True)
+
+
+def finish(
+    context: torch.Tensor,
+    weights: torch.Tensor | None,
+    spoiled: Spoiled | None,
+    sees: Callable[[torch.Tensor | None], torch.Tensor | None],
+    *,
+    clear: bool = False,
+    heads: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The context ``(…, m, d)`` and the weights ``(…, m, n)`` of a reading whose rows were
+    :func:`set_aside`.
+
+    Args:
+        sees: which queries see any of some positions ``(…, n)``, or anything at all (None), as
+            :meth:`~attnbook.kernels.visible.Visible.rows` says.
+        clear: whether the context of a query that sees nothing is yet to be set to zero.
+        heads: whether the weights are ``(…, h, m, n)``, and ``sees`` takes and gives a dimension of
+            heads, ``(…, 1, n)`` and ``(…, h, m)`` or ``(m,)``: what any head sees is seen.
+    """
+
+    def of_all(rows: torch.Tensor) -> torch.Tensor:
+        return (rows.any(-2) if heads and rows.dim() > 1 else rows).unsqueeze(-1)
+
+    if spoiled is None and not clear:
+        return context, weights
+    some = sees(None)
+    if clear and some is not None:
+        context = context.masked_fill(~of_all(some), 0.0)
+    if spoiled is None:
+        return context, weights
+    query, source = (t.unsqueeze(-2) for t in spoiled) if heads else spoiled
+    met = sees(source)
+    query = query if some is None else query & some
+    met = query if met is None else met | query
+    context = context.masked_fill(of_all(met), math.nan)
+    if weights is not None:  # what is hidden keeps its weight, 0
+        weights = weights.masked_fill(met.unsqueeze(-1) & (weights != 0), math.nan)
+    return context, weights
+
+
+def set_aside_state(
+    x: torch.Tensor, state: torch.Tensor | None, *, heads: bool = True
+) -> tuple[Any, torch.Tensor | None]:
+    """A state ``(…, h, d_k, d_v)`` of texts, without heads ``(…, d_k, d_v)``, with zeros for those
+    that are not finite, and which texts these are, ``(…, 1)``; None where it is known that there
+    are none.
+    """
+    if state is None or (may_look(x) and may_look(state) and is_finite(state)):
+        return state, None
+    fine = state.isfinite().flatten(-3 if heads else -2).all(-1, keepdim=True)
+    return state.where(fine[(..., *(None,) * (1 + heads))], 0.0), ~fine
+
+
+def finish_recurrent(
+    context: torch.Tensor,
+    state: torch.Tensor,
+    spoiled: Spoiled | None,
+    lost: torch.Tensor | None,
+    there: torch.Tensor | None,
+    *,
+    heads: bool = True,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The context ``(…, n, d)`` and the state of texts that are read from left to right, whose rows
+    were :func:`set_aside`, and their states: what is ``there (…, n)`` and not finite is in all that
+    follows, and in the state.
+    """
+    if spoiled is None and lost is None:
+        return context, state
+    met: Any = lost
+    source: Any = lost
+    if spoiled is not None:
+        query, source = spoiled
+        if there is not None:
+            query, source = query & there, source & there
+        met = query | (source.cumsum(-1) > 0)
+        if lost is not None:
+            met, source = met | lost, source | lost
+    if there is not None:
+        met = met & there
+    forever = source.any(-1)[(..., *(None,) * (2 + heads))]
+    return context.masked_fill(met.unsqueeze(-1), math.nan), state.masked_fill(forever, math.nan)
+
+
+def without_hidden(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """x ``(…, n, d)`` with zeros for numbers that are not finite at positions that no query of a
+    mask ``(…, m, n)``, or one with a dimension of heads, may see: for a stack of layers, whose
+    positions meet inside.
+    """
+    if may_look(x) and is_finite(x):
+        return x
+    seen = torch.atleast_2d(mask).any(-2)
+    if seen.dim() >= x.dim():
+        seen = seen.any(-2)  # by any head
+    return x.where(x.isfinite() | seen.unsqueeze(-1), 0.0)
