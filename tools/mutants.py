@@ -7,8 +7,8 @@ A run that was stopped goes on where it was, with the same --out.
 
 A mutant is one changed operator, constant, comparison, condition or keyword. It is judged by the
 quick tests that touch its module: those that import it, and those named after it. Mutants of a
-report are found again by function, kind and place in the function, so that two versions of the code
-can be compared; those whose place is gone are listed.
+report are found again by function, kind and place in the function, whatever file it stands in now;
+those whose place is gone are listed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import multiprocessing
 import os
 import random
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,7 +38,9 @@ FORKS = multiprocessing.get_context("forkserver")  # each run of tests is a fork
 FORKS.set_forkserver_preload(
     ["torch", "numpy", "scipy.stats", "pytest", "hypothesis", "nbval.plugin"]
 )
-PARTS = ("mechanisms", "models", "training", "tasks", "checks")
+PARTS = ("kernels", "mechanisms", "decoding", "models", "training", "tasks", "checks")
+ENGINE = ["tests/kernels/", "tests/mechanisms/"]  # the one is tested through the other
+NEAR = {"checks": ["tests/exercises/"], "kernels": ENGINE, "mechanisms": ENGINE[:1]}
 LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv*", "build", "_build", "__pycache__", "*.ipynb", "_vendor", "*.png"
 )
@@ -63,7 +67,10 @@ BINARY = {
     ast.Mod: "+",
     ast.BitAnd: "|",
     ast.BitOr: "&",
+    ast.And: "or",
+    ast.Or: "and",
 }
+TOKEN = r"not\s+in|is\s+not|\b(in|is|and|or)\b|\*\*|//|[<>=!]=|[-+*/@%<>&|]"
 
 
 class Mutant(NamedTuple):
@@ -79,8 +86,8 @@ class Mutant(NamedTuple):
     text: str
 
     @property
-    def key(self) -> tuple[str, str, str, int]:
-        return Path(self.path).stem, self.function, self.kind, self.index
+    def key(self) -> tuple[str, str, str, int, str]:
+        return Path(self.path).stem, self.function, self.kind, self.index, self.text
 
 
 def mutants_of(source: str, name: str) -> list[Mutant]:
@@ -109,8 +116,7 @@ def mutants_of(source: str, name: str) -> list[Mutant]:
             return
         start, end = span(left)[1], span(right)[0]
         between = encoded[start:end].decode()
-        token = re.search(r"(not\s+in|is\s+not|\*\*|//|[<>=!]=|in\b|is\b|[-+*/@%<>&|])", between)
-        if token:
+        if token := re.search(TOKEN, between):
             at = start + len(between[: token.start()].encode())
             add(function, kind, node, at, at + len(token[0].encode()), table[type(given)])
 
@@ -132,15 +138,9 @@ def mutants_of(source: str, name: str) -> list[Mutant]:
         elif isinstance(node, ast.BinOp):
             operator(function, "operator", node, node.left, node.right, BINARY, node.op)
         elif isinstance(node, ast.BoolOp) and len(node.values) == 2:
-            start, end = span(node.values[0])[1], span(node.values[1])[0]
-            between = encoded[start:end].decode()
-            if token := re.search(r"\b(and|or)\b", between):
-                at = start + len(between[: token.start()].encode())
-                text = "or" if token[0] == "and" else "and"
-                add(function, "condition", node, at, at + len(token[0]), text)
+            operator(function, "condition", node, node.values[0], node.values[1], BINARY, node.op)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.Invert)):
-            start, _ = span(node)
-            add(function, "negation", node, start, span(node.operand)[0], "")
+            add(function, "negation", node, span(node)[0], span(node.operand)[0], "")
         elif isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
             value = node.operand.value
             if isinstance(node.op, ast.USub) and isinstance(value, int):  # an axis, mostly
@@ -163,33 +163,29 @@ def mutants_of(source: str, name: str) -> list[Mutant]:
 
 
 def tests_of(path: str) -> list[str]:
-    """The tests that touch a module, as pytest's arguments: the files that name it and those of the
-    folder that mirrors its own, else those of its part of the library.
+    """The tests that touch a module, as pytest's arguments: the files that name it and those near
+    it, in the folder that mirrors its own, else those of its part of the library.
     """
     module = path.removesuffix(".py").replace("/", ".")
-    part, stem, only = path.split("/")[1], Path(path).stem, []
-    files = sorted((ROOT / "tests").rglob("test_*.py"))
-    hits = [
-        f
-        for f in files
-        if f.stem.startswith(f"test_{stem}") or module in f.read_text(encoding="utf-8")
-    ]
-    part_files = [f for f in files if f.relative_to(ROOT).parts[1] == part]
+    part, package, stem, only = path.split("/")[1], Path(path).parent.name, Path(path).stem, []
+    files = sorted(f.relative_to(ROOT).as_posix() for f in ROOT.glob("tests/**/test_*.py"))
+    near = (f"tests/{part}/{package}/", f"tests/{part}/test_{package}", *NEAR.get(part, ()))
     if part == "checks":  # answers to the exercises of this module, or everything that is judged
-        hits = part_files
-        text = (ROOT / path).read_text(encoding="utf-8")
-        if exercises := re.findall(r'"\d\d\.(\w+)"', text):
+        hits = [f for f in files if f.startswith(near)]
+        if exercises := re.findall(r'"\d\d\.(\w+)"', (ROOT / path).read_text("utf-8")):
             only = ["-k", " or ".join(dict.fromkeys(exercises))]
-    folder = ROOT / "tests" / part / Path(path).parent.name
-    chosen = [f for f in files if f in hits or f.parent == folder] or part_files
-    return [f.relative_to(ROOT).as_posix() for f in chosen] + only
+    else:
+        named = [f for f in files if module in (ROOT / f).read_text(encoding="utf-8")]
+        hits = [f for f in files if f in named or f.startswith(near) or f"/test_{stem}" in f]
+    return (hits or [f for f in files if f.startswith(f"tests/{part}/")]) + only
 
 
-def _pytest(copy: str, tests: list[str]) -> None:
+def _pytest(copy: str, tests: list[str], seconds: int) -> None:
     """Run tests in this process, which knows torch and pytest already but nothing of attnbook."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, 2 * seconds))
     os.chdir(copy)
-    os.environ.update(OMP_NUM_THREADS="1", PYTHONPATH=copy)
-    sys.path.insert(0, copy)
+    sys.path[:0] = paths = [copy, f"{copy}/grader"]
+    os.environ.update(OMP_NUM_THREADS="1", PYTHONPATH=os.pathsep.join(paths))
     sys.dont_write_bytecode = True
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -200,18 +196,19 @@ def _pytest(copy: str, tests: list[str]) -> None:
     os._exit(pytest.main([*options, "-p", "no:cacheprovider", "-p", "no:xdist", *tests]))
 
 
-def outcome_of(copy: Path, tests: list[str], seconds: float) -> str:
+def outcome_of(copy: Path, tests: list[str], seconds: int) -> str:
     """What the tests say of a copy: killed, survived, or timed out (which counts as killed)."""
-    process = FORKS.Process(target=_pytest, args=(str(copy), tests))
+    process = FORKS.Process(target=_pytest, args=(str(copy), tests, seconds))
     process.start()
-    process.join(seconds)
+    process.join(10 * seconds)  # of a busy machine
     code = process.exitcode
     process.kill()
     process.join()
-    return {0: "survived", 5: "no test", None: "timed out"}.get(code, "killed")
+    names = {0: "survived", 5: "no test", None: "timed out", -signal.SIGXCPU: "timed out"}
+    return names.get(code, "killed")
 
 
-def judge(mutant: Mutant, copy: Path, seconds: float) -> dict:
+def judge(mutant: Mutant, copy: Path, seconds: int) -> dict:
     """Whether the tests see a mutant."""
     path = copy / mutant.path
     original = path.read_bytes()
@@ -230,40 +227,45 @@ def judge(mutant: Mutant, copy: Path, seconds: float) -> dict:
     }
 
 
-def chosen(options) -> tuple[list[Mutant], list]:
-    """The mutants to judge, and the keys of a report that are gone."""
+def killed(rows: list[dict]) -> int:
+    return sum(row["outcome"] in ("killed", "timed out") for row in rows)
+
+
+def rows_of(report: dict) -> dict[Mutant, dict]:
+    return {Mutant(*(row[field] for field in Mutant._fields)): row for row in report["mutants"]}
+
+
+def chosen(options) -> tuple[list[Mutant], dict]:
+    """The mutants to judge; and of a report whose mutants they are, its commit, how many of them it
+    found killed, and the keys of those that are gone.
+    """
     every = [
         mutant
         for part in options.parts
-        for path in sorted((ROOT / "attnbook" / part).rglob("*.py"))
-        if path.name != "__init__.py"
-        for mutant in mutants_of(
-            path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
-        )
+        for path in sorted(ROOT.glob(f"attnbook*/{part}/**/[!_]*.py"))
+        for mutant in mutants_of(path.read_text("utf-8"), path.relative_to(ROOT).as_posix())
     ]
     if not options.again:
-        return random.Random(options.seed).sample(every, min(options.count, len(every))), []
-    known = {mutant.key[1:]: mutant for mutant in every} | {mutant.key: mutant for mutant in every}
-    rows = json.loads(Path(options.again).read_text(encoding="utf-8"))["mutants"]
-    keys = [(Path(r["path"]).stem, r["function"], r["kind"], r["index"]) for r in rows]
-    found = [known.get(key) or known.get(key[1:]) for key in keys]
-    return [m for m in found if m], [key for key, m in zip(keys, found) if not m]
+        return random.Random(options.seed).sample(every, min(options.count, len(every))), {}
+    report = json.loads(Path(options.again).read_text(encoding="utf-8"))
+    rows, known = rows_of(report), {m.key[1:]: m for m in every} | {m.key: m for m in every}
+    now = {mutant: known.get(mutant.key) or known.get(mutant.key[1:]) for mutant in rows}
+    count = killed([row for mutant, row in rows.items() if now[mutant]])
+    return [mutant for mutant in now.values() if mutant], {
+        "before": {"commit": report["commit"], "killed": count},
+        "gone": [mutant.key for mutant in rows if not now[mutant]],
+    }
 
 
 def commit() -> str:
     """The commit of this working tree."""
-    command = ["git", "rev-parse", "HEAD"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    return subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip()
 
 
 def judged_before(out: Path | None) -> dict[Mutant, dict]:
     """The rows of a report of this commit: a run that was stopped goes on."""
-    if out is None or not out.exists():
-        return {}
-    report = json.loads(out.read_text(encoding="utf-8"))
-    if report["commit"] != commit():
-        return {}
-    return {Mutant(*(row[field] for field in Mutant._fields)): row for row in report["mutants"]}
+    report = json.loads(out.read_text(encoding="utf-8")) if out and out.exists() else {}
+    return rows_of(report) if report.get("commit") == commit() else {}
 
 
 def main() -> int:
@@ -274,9 +276,9 @@ def main() -> int:
     parser.add_argument("--again", help="a report whose mutants are judged in this version")
     parser.add_argument("--out", type=Path, help="where the report is kept, as JSON")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=240, help="for the tests of one mutant")
+    parser.add_argument("--seconds", type=int, default=240, help="of CPU for a mutant")
     options = parser.parse_args()
-    mutants, gone = chosen(options)
+    mutants, more = chosen(options)
     known = judged_before(options.out)
     remaining = [mutant for mutant in mutants if mutant not in known]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
@@ -301,13 +303,11 @@ def main() -> int:
             print(f"{row['outcome']:9} {row['path']}:{row['line']} {row['source']}", flush=True)
             if options.out:
                 rows = [known[mutant] for mutant in mutants if mutant in known]
-                report = {"commit": commit(), "gone": gone, "mutants": rows}
+                report = {"commit": commit(), **more, "mutants": rows}
                 text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
                 options.out.write_text(text, encoding="utf-8")
-    counts = Counter(known[mutant]["outcome"] for mutant in mutants)
-    killed = counts["killed"] + counts["timed out"]
-    share = 100 * killed / max(1, len(mutants))
-    print(f"{killed} of {len(mutants)} mutants killed, {share:.1f} %; {len(gone)} are gone")
+    share = 100 * killed([known[mutant] for mutant in mutants]) / len(mutants)
+    print(f"{share:.1f} % of {len(mutants)} mutants killed", more.get("before", ""))
     return 0
 
 
