@@ -17,6 +17,7 @@ def _window(
 
 
 edit = edits("03.at_the_edge")
+edit("not made to sum to 1", "/ 3", "/ 1.7419")
 edit("cut off at the end", "/ 3", "/ 5")
 edit(" is not ", "/ 3", "/ 2")
 edit("one number", "2.718281828**-2 / 3", '"small"')

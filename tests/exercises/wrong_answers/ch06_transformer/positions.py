@@ -3,6 +3,7 @@ import torch
 from ..collection import edits, wrong
 
 edit = edits("06.clock_product")
+edit("2 steps and not 3", "-0.5", "0")
 edit("the positions are added", "-0.5", "-2")
 edit("the product is not 3", "-0.5", "3")
 edit("expected one number", "-0.5", '"a half"')

@@ -4,6 +4,7 @@ from torch.nn import functional as F
 from ..collection import edits, wrong
 
 edit = edits("08.one_place")
+edit("they belong to the values", "8.5", "2.25")
 edit("scale it by γ and add x_3", "8.5", "15")
 edit("y_3 is not 9", "8.5", "9")
 edit("expected one number", "8.5", "8.5, 1.0")

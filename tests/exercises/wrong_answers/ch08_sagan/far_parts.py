@@ -13,6 +13,7 @@ def _halves(a, b, dim=-1):
 
 
 edit = edits("08.kappa_by_hand")
+edit("how often each colour comes", "0.5", "0.715 / 0.875")
 edit("take chance off", "0.5", "0.84")
 edit("what lies above it", "0.5", "0.68")
 edit("κ is not 0.4", "0.5", "0.4")
