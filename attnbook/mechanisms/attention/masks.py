@@ -103,13 +103,16 @@ def masked_softmax(
             f"scores must be a tensor of floating point numbers, got {describe(scores)}"
         )
     check_mask(mask, tuple(scores.shape))
-    if sink is not None:
-        check_sink(sink, tuple(scores.shape[:-1]))
+    sink = check_sink(sink, tuple(scores.shape[:-1]))
     return softmax_over_allowed(scores, mask, sink)
 
 
-def check_sink(sink: object, rows: tuple[int, ...]) -> None:
-    """Raise ``ValueError`` unless ``sink`` is numbers for these rows."""
+def check_sink(sink: torch.Tensor | None, rows: tuple[int, ...]) -> torch.Tensor | None:
+    """Return ``sink``, numbers for these rows, finite ones for infinite, or raise a
+    ``ValueError``: a sink of ∞ leaves no weight for a key, one of −∞ takes none.
+    """
+    if sink is None:
+        return None
     require(
         isinstance(sink, torch.Tensor)
         and sink.is_floating_point()
@@ -118,6 +121,8 @@ def check_sink(sink: object, rows: tuple[int, ...]) -> None:
         f"sink must be floating point numbers broadcastable to (…, queries) = {rows}, got "
         f"{describe(sink)}",
     )
+    largest = torch.finfo(sink.dtype).max / 2
+    return sink.clamp(-largest, largest)
 
 
 def softmax_over_allowed(

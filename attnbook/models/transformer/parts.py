@@ -93,16 +93,16 @@ class Parts:
 
     def make_decoder(self, number: int) -> Decoder:
         """A stack of ``number`` decoder blocks."""
-
-        def block() -> nn.Module:
-            attention = self.causal_attention or self.attention
-            return self.decoder_layer(
-                attention(), self.cross_attention(), self.feed_forward(), self.residual
-            )
-
         return self.decoder(
-            self.stack(block, check_integer("num_layers", number)), self.final_norm()
+            self.stack(self.make_decoder_block, check_integer("num_layers", number)),
+            self.final_norm(),
         )
+
+    def make_decoder_block(self) -> nn.Module:
+        """One block of a decoder that reads a source."""
+        attention = (self.causal_attention or self.attention)()
+        cross_attention = self.cross_attention()
+        return self.decoder_layer(attention, cross_attention, self.feed_forward(), self.residual)
 
 
 def check_parts(parts: object) -> Parts:
@@ -113,15 +113,21 @@ def check_parts(parts: object) -> Parts:
 
 
 def alternating(*parts: Parts) -> Callable[[Make, int], list[nn.Module]]:
-    """A ``stack`` whose encoder blocks are those of several parts in turn: the first, the second,
-    …, and the first again.
+    """A ``stack`` whose blocks, of an encoder or a decoder, are those of several parts in turn: the
+    first, the second, …, and the first again.
 
     >>> local = dataclasses.replace(base, attention=make_local)
     >>> compressed = dataclasses.replace(base, attention=make_compressed)
     >>> both = dataclasses.replace(base, stack=alternating(local, compressed))
     """
     require(len(parts) > 0, "parts must hold at least one Parts, got none")
-    return lambda make, number: [parts[k % len(parts)].make_encoder_block() for k in range(number)]
+
+    def stack(make: Make, number: int) -> list[nn.Module]:
+        # make is the method of some Parts; here it is called for those whose turn it is
+        kind = getattr(make, "__name__", "make_encoder_block")
+        return [getattr(parts[k % len(parts)], kind)() for k in range(number)]
+
+    return stack
 
 
 def attention_only(parts: Parts) -> Parts:

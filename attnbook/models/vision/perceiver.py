@@ -10,7 +10,7 @@ from ...kernels.layers import Linear
 from ...kernels.precision import finest_dtype
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.norms import LayerNorm
-from ...validate import check_integer, check_number, check_tensor
+from ...validate import check_integer, check_mask, check_number, check_tensor
 from ..transformer.parts import Parts, check_parts
 from .vision_transformer import pre_norm_parts
 
@@ -110,14 +110,16 @@ class Perceiver(nn.Module):
     ) -> Latents:
         """The latents after the last reading and its blocks."""
         check_tensor("x", x, least=3)
+        mask = check_mask(mask, x.shape[:-1], axes="(batch, n)", true="may be read")
         if mask is not None:
             x = x.where(mask.unsqueeze(-1), 0.0)  # not even a NaN of what is hidden has influence
         projected = self.reading.project(self.input_norm(x))
         z, weights = self.latents.expand(len(x), -1, -1), []
-        where = None if mask is None else mask.unsqueeze(-2)
         for _ in range(self.repeats):
             h = self.around_reading.sublayer_input(z)
-            context, w = self.reading(h, mask=where, projected=projected, need_weights=need_weights)
+            context, w = self.reading(
+                h, key_mask=mask, projected=projected, need_weights=need_weights
+            )
             z = self.around_reading.combine(z, context)
             z = self.stack(self.around_feed_forward(z, self.feed_forward)).x
             weights.append(w)

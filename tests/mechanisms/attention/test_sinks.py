@@ -117,6 +117,14 @@ def test_gradients(score, kind, way):
         assert all((g == 0).all() for g in grads)
 
 
+def test_a_sink_without_end_takes_everything_and_one_below_all_numbers_nothing(score, way):
+    given = tensors()
+    for sink, share in ((math.inf, 0.0), (-math.inf, 1.0)):
+        found = attend(score, *given, sink=torch.full_like(SINK, sink), need_weights=way)
+        plain = attend(score, *given, need_weights=way)
+        torch.testing.assert_close(found.context, share * plain.context, **EXACT)
+
+
 WRONG = {
     "no sink": lambda e, sink: e / e.sum(),
     "one more for all heads": lambda e, sink: e / (e.sum() + 1),

@@ -402,3 +402,10 @@ def test_known_wrong_caches_are_told_apart(name):
         logits, state, _ = model.step(TARGET[:, t], state, memory)
         off = max(off, (logits - expected[:, t]).abs().max().item())
     assert off > 1e-4
+
+
+def test_blocks_of_several_parts_take_turns_in_a_decoder_too():
+    other = replace(PLACELESS, feed_forward=nn.Identity)
+    layers = replace(PLACELESS, stack=alternating(PLACELESS, other)).make_decoder(3).layers
+    assert all(hasattr(layer, "cross_attention") for layer in layers)
+    assert [type(layer.feed_forward) is nn.Identity for layer in layers] == [False, True, False]

@@ -266,6 +266,16 @@ test_errors_name_the_argument = refusals(
     ("parts", lambda: VisionTransformer(6, 3, 5, {})),
     ("parts", lambda: Perceiver(5, 3, 4, {})),
     (
+        "mask must be broadcastable",
+        lambda: Perceiver(5, 3, 4, parts(), num_layers=1)(
+            torch.zeros(2, 7, 5), torch.ones(2, 1, 7, dtype=torch.bool)
+        ),
+    ),
+    (
+        "mask must be a boolean",
+        lambda: Perceiver(5, 3, 4, parts(), num_layers=1)(torch.zeros(2, 7, 5), torch.ones(2, 7)),
+    ),
+    (
         "words",
         lambda: CaptionedDenoiser(6, 2, 11, 4, parts(), num_layers=1)(
             torch.zeros(2, 3, 6, 6), torch.zeros(2), torch.full((2, 4), 12)
