@@ -103,16 +103,15 @@ def masked_softmax(
             f"scores must be a tensor of floating point numbers, got {describe(scores)}"
         )
     check_mask(mask, tuple(scores.shape))
-    sink = check_sink(sink, tuple(scores.shape[:-1]))
+    if sink is not None:
+        sink = check_sink(sink, tuple(scores.shape[:-1]))
     return softmax_over_allowed(scores, mask, sink)
 
 
-def check_sink(sink: torch.Tensor | None, rows: tuple[int, ...]) -> torch.Tensor | None:
+def check_sink(sink: torch.Tensor, rows: tuple[int, ...]) -> torch.Tensor:
     """Return ``sink``, numbers for these rows, finite ones for infinite, or raise a
     ``ValueError``: a sink of ∞ leaves no weight for a key, one of −∞ takes none.
     """
-    if sink is None:
-        return None
     require(
         isinstance(sink, torch.Tensor)
         and sink.is_floating_point()

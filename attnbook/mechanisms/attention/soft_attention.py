@@ -100,7 +100,8 @@ def attend(
                 f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
             ) from None
     visible = check_visible(mask, key_mask, is_causal, batch, query.shape[-2], key.shape[-2])
-    sink = check_sink(sink, (*batch, query.shape[-2]))
+    if sink is not None:
+        sink = check_sink(sink, (*batch, query.shape[-2]))
     source = key
     if projected_keys is not None:
         score.check_projected(key, projected_keys)
