@@ -94,6 +94,9 @@ class SlidingWindow(nn.Module):
         super().__init__()
         self.size, self.sinks = check_integer("size", size), check_integer("sinks", sinks, 0)
 
+    def extra_repr(self) -> str:
+        return f"{self.size}, sinks={self.sinks}"
+
     @property
     def last(self) -> int:
         """The place of the last position in a full cache; from further on no query meets the
