@@ -23,8 +23,9 @@ def use_triton(*tensors: torch.Tensor) -> bool:
         return False
     interpreted = os.environ.get("TRITON_INTERPRET") == "1"
     return (
-        # a subclass, such as that of a transform or of a simulated device, has no memory of its own
-        all(type(t) in (torch.Tensor, torch.nn.Parameter) for t in tensors)
+        # a subclass, such as that of a transform or of a simulated device, has no memory of its
+        # own, and CUDA launches no grid of no blocks
+        all(type(t) in (torch.Tensor, torch.nn.Parameter) and t.numel() for t in tensors)
         and all(t.is_cuda or interpreted for t in tensors)
         and not (is_wanted() or is_transforming() or torch.compiler.is_compiling())
         and find_spec("triton") is not None

@@ -7,15 +7,48 @@ and resumed sees the same batches, and two models can be trained on the same dat
 of all that is drawn by chance.
 """
 
+import functools
 import random
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import torch
 
+from ..modules import map_tensors
 from ..validate import check_integer, check_seed
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+@contextmanager
+def usual_defaults() -> Iterator[None]:
+    """New tensors are on the CPU and real ones float32 inside the block."""
+    dtype = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with torch.device("cpu"):
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+
+
+def drawn(function: Callable[P, T]) -> Callable[P, T]:
+    """The same numbers whatever the default device and dtype: they are drawn on the CPU in float32,
+    and what is real is then given the default dtype.
+    """
+
+    @functools.wraps(function)
+    def draw(*args: P.args, **kwargs: P.kwargs) -> T:
+        dtype = torch.get_default_dtype()
+        if dtype == torch.float32 and torch.get_default_device().type == "cpu":
+            return function(*args, **kwargs)
+        with usual_defaults():
+            result = function(*args, **kwargs)
+        return map_tensors(lambda x: x.to(dtype) if x.dtype == torch.float32 else x, result)
+
+    return draw
 
 
 def torch_generator(seed: int, step: int, device: torch.device | str = "cpu") -> torch.Generator:
@@ -45,8 +78,8 @@ class GeneratedBatches(Generic[T]):
         generator: Callable[[int, int], Any] = torch_generator,
     ) -> None:
         self.batch_size, self.seed = check_integer("batch_size", batch_size), seed
-        self._draw, self._generator = draw, generator
-        draw(1, generator(seed, 0))
+        self._draw, self._generator = drawn(draw), generator
+        self._draw(1, generator(seed, 0))
 
     def batch(self, step: int) -> T:
         """The batch of a step, counted from 0."""
@@ -80,7 +113,7 @@ class EpochBatches(Generic[T]):
         shuffle_batches: bool = False,
     ) -> None:
         self.batch_size, self.seed = check_integer("batch_size", batch_size), seed
-        self._collate, self._length = collate, length
+        self._collate, self._length = drawn(collate), length
         self._count = check_integer("count", count)
         self._stretch = count if stretch is None else stretch * batch_size
         self._shuffle_batches = shuffle_batches

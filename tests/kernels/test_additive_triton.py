@@ -164,6 +164,14 @@ def test_values_too_wide_for_a_register_take_the_other_path(calls):
     assert "_Attention" not in calls
 
 
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize("b, m, n", [(1, 0, 3), (0, 2, 3)])
+def test_no_queries_take_the_other_path(b, m, n, need_weights, calls):
+    inputs = tensors((b, m, 4), (b, n, 4), (b, n, 2))
+    context = attend(AdditiveScore(4, 4).double(), *inputs, need_weights=need_weights).context
+    assert context.shape == (b, m, 2) and calls == []
+
+
 def test_it_is_for_who_asks_and_not_under_a_second_derivative(monkeypatch, calls):
     inputs = tensors((1, 4, 4), (1, 3, 4), (1, 3, 2))
     score = AdditiveScore(4, 4).double()

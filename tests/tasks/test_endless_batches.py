@@ -117,3 +117,20 @@ def test_an_epoch_shows_every_example_once(length, shuffle):
     assert epochs[0] != epochs[1]
     # only a shuffle moves the smaller batch, which is cut last, to the front
     assert any(len(epoch[-1]) == 4 for epoch in epochs) == shuffle
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_batch_does_not_depend_on_the_default_device_or_dtype(name):
+    wanted = [make(name).batch(step) for step in range(2)]
+    with torch.device("meta"):
+        drawn = [make(name).batch(step) for step in range(2)]
+    assert all(map(same, drawn, wanted)) and {x.device.type for x in drawn[0]} == {"cpu"}
+    torch.set_default_dtype(torch.float64)
+    try:
+        drawn = [make(name).batch(step) for step in range(2)]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(
+        same(batch, [x.double() if x.is_floating_point() else x for x in right])
+        for batch, right in zip(drawn, wanted)
+    )

@@ -129,7 +129,9 @@ class SinusoidalPositions(nn.Module):
             or table.device != x.device
         ):
             length = max(64, 1 << (offset + n - 1).bit_length())
-            table = self._table = sinusoids(length, self.d_model, dtype=x.dtype, device=x.device)
+            table = sinusoids(length, self.d_model, dtype=x.dtype, device=x.device)
+            if type(table) is torch.Tensor:  # and not one without values, of a tracer
+                self._table = table
         return x + table[offset : offset + n]
 
     def __getstate__(self) -> dict:

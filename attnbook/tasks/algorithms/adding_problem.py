@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_choice, check_integer
-from ..endless_batches import GeneratedBatches
+from ..endless_batches import GeneratedBatches, drawn
 
 TOLERANCE = 0.04
 """An answer is right when it is off by less (Hochreiter and Schmidhuber 1997, section 5.4)."""
@@ -39,6 +39,7 @@ _KINDS: dict[str, tuple[float, float, Callable]] = {
 KINDS = tuple(_KINDS)
 
 
+@drawn
 def draw(kind: str, length: int, count: int, generator: torch.Generator) -> MarkedNumbers:
     """Sequences of T0 to 1.1·T0 steps, both ends included, every length as likely.
 

@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional as F
 
 from ...validate import check_choice, check_integer
-from ..endless_batches import GeneratedBatches
+from ..endless_batches import GeneratedBatches, drawn
 from ..sequences.vocabulary import PAD, UNK
 
 KINDS = ("look-up", "topic")
@@ -40,6 +40,7 @@ class Gaps(NamedTuple):
     target: torch.Tensor
 
 
+@drawn
 def frequencies() -> torch.Tensor:
     """``(topics, symbols)``: the probability of each word in each topic. Always the same."""
     generator = torch.Generator().manual_seed(0)
@@ -54,6 +55,7 @@ class GapBatches(GeneratedBatches[Gaps]):
         super().__init__(partial(draw, kind, length), batch_size, seed)
 
 
+@drawn
 def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Gaps:
     """Random texts with gaps.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_integer, require
-from ..endless_batches import GeneratedBatches
+from ..endless_batches import GeneratedBatches, drawn
 from ..sequences.vocabulary import PAD, UNK
 
 KEYS, VALUES = 64, 64
@@ -36,6 +36,7 @@ class RecallBatches(GeneratedBatches[Recall]):
         super().__init__(any_size, batch_size, seed)
 
 
+@drawn
 def draw(
     pairs: int,
     count: int,

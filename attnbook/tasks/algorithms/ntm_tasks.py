@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...validate import check_choice, check_integer, check_range, describe, require
-from ..endless_batches import GeneratedBatches, torch_generator
+from ..endless_batches import GeneratedBatches, drawn, torch_generator
 
 
 class AlgorithmBatch(NamedTuple):
@@ -26,6 +26,7 @@ class AlgorithmBatch(NamedTuple):
     mask: torch.Tensor
 
 
+@drawn
 def draw_copy(
     count: int,
     generator: torch.Generator,
@@ -53,6 +54,7 @@ def draw_copy(
     return AlgorithmBatch(inputs[..., :-1], targets[..., :-1], mask & (targets[..., -1] == 0))
 
 
+@drawn
 def draw_repeat_copy(
     count: int,
     generator: torch.Generator,
@@ -86,6 +88,7 @@ def draw_repeat_copy(
     return _repeated(count, generator, bits, lengths, times, normal)
 
 
+@drawn
 def draw_associative_recall(
     count: int,
     generator: torch.Generator,
@@ -130,6 +133,7 @@ def draw_associative_recall(
     return AlgorithmBatch(inputs, _pick(vectors, query[:, None] + 1, time - last - 1, mask), mask)
 
 
+@drawn
 def draw_n_grams(
     count: int, generator: torch.Generator, *, n: int = 6, length: int = 200
 ) -> AlgorithmBatch:
@@ -191,6 +195,7 @@ def optimal_n_grams(bits: torch.Tensor, n: int = 6) -> torch.Tensor:
     return torch.cat([probability.new_full((len(bits), history), 0.5), probability], 1)
 
 
+@drawn
 def draw_priority_sort(
     count: int, generator: torch.Generator, *, bits: int = 8, given: int = 20, wanted: int = 16
 ) -> AlgorithmBatch:

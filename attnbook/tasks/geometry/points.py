@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_choice, check_integer, check_range, require
-from ..endless_batches import GeneratedBatches
+from ..endless_batches import GeneratedBatches, drawn
 from .hulls import convex_hulls
 from .tours import MOST, taught_tours
 from .triangulations import delaunay
@@ -34,6 +34,7 @@ class PointBatch(NamedTuple):
         return self.inputs.shape[1]
 
 
+@drawn
 def draw_sorting(n: int | tuple[int, int], count: int, generator: torch.Generator) -> PointBatch:
     """Numbers from [0, 1); the answer is their positions in ascending order.
 
@@ -47,6 +48,7 @@ def draw_sorting(n: int | tuple[int, int], count: int, generator: torch.Generato
     return PointBatch(inputs, lengths, order.masked_fill(~real, -1))
 
 
+@drawn
 def draw_hulls(n: int | tuple[int, int], count: int, generator: torch.Generator) -> PointBatch:
     """Points of the unit square, at least 3; the answer walks round their convex hull,
     counter-clockwise from the lowest index. Arguments as in :func:`draw_sorting`.
@@ -55,6 +57,7 @@ def draw_hulls(n: int | tuple[int, int], count: int, generator: torch.Generator)
     return PointBatch(inputs, lengths, _ended(convex_hulls(inputs, lengths), inputs.shape[1]))
 
 
+@drawn
 def draw_delaunay(n: int | tuple[int, int], count: int, generator: torch.Generator) -> PointBatch:
     """Points of the unit square, at least 3; the answer lists the triangles of their Delaunay
     triangulation, three positions each. Arguments as in :func:`draw_sorting`.
@@ -66,6 +69,7 @@ def draw_delaunay(n: int | tuple[int, int], count: int, generator: torch.Generat
     return PointBatch(inputs, lengths, _ended(delaunay(inputs, lengths), inputs.shape[1]))
 
 
+@drawn
 def draw_tours(
     n: int | tuple[int, int], count: int, generator: torch.Generator, teacher: str = "exact"
 ) -> PointBatch:

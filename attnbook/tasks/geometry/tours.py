@@ -10,6 +10,7 @@ from functools import lru_cache
 import torch
 
 from ...validate import check_choice, check_values, check_whole, describe, require
+from ..endless_batches import usual_defaults
 from .hulls import check_points, check_shape
 
 MOST = 16
@@ -106,6 +107,7 @@ def held_karp(matrix: torch.Tensor) -> torch.Tensor:
 
 
 @lru_cache(maxsize=MOST)
+@usual_defaults()
 def _levels(m: int) -> tuple[tuple[tuple[torch.Tensor, torch.Tensor], ...], ...]:
     """For each size of set from 2 to m, for each city j: the sets with j, and those without it."""
     masks = torch.arange(2**m)

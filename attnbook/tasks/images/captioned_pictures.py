@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import require
+from ..endless_batches import drawn
 from ..sequences.batches import SequenceBatches
 from ..sequences.pairs import Pair
 from ..sequences.vocabulary import Vocabulary
@@ -62,6 +63,7 @@ class Captioned:
         return [tuple(regions_of(boxes, size, grid) for boxes in row) for row in self.boxes]
 
 
+@drawn
 def regions_of(
     boxes: Sequence[Box], size: tuple[int, int], grid: tuple[int, int]
 ) -> frozenset[int]:

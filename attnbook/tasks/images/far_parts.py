@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_integer, check_seed, check_values, describe, require
+from ..endless_batches import drawn, usual_defaults
 from .labelled import Labelled, check_pictures
 
 SHAPES = ("bar", "oval", "wedge", "cross")
@@ -58,6 +59,7 @@ class Agreement(NamedTuple):
 
 
 @cache
+@usual_defaults()
 def _figures() -> torch.Tensor:
     """How much of each pixel a figure covers, for each place of it: (shapes, tops, SIZE, WIDTH)."""
     # −1 … 1 over the figure
@@ -75,6 +77,7 @@ def _figures() -> torch.Tensor:
     return strips
 
 
+@drawn
 def draw(
     shapes: torch.Tensor,
     colours: torch.Tensor,
@@ -115,6 +118,7 @@ def draw(
     return painted.round().clamp(0, 255).to(torch.uint8)
 
 
+@drawn
 def far_parts(count: int, *, seed: int, agree: bool = True) -> FarParts:
     """``count`` pictures drawn by chance: shape, colour and both heights are independent of one
     another. Without ``agree``, for comparison only, the colour of each side is drawn for itself, so

@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional as F
 
 from ...validate import check_integer, check_number, check_range, describe, require
-from ..endless_batches import GeneratedBatches, torch_generator
+from ..endless_batches import GeneratedBatches, drawn, torch_generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +84,7 @@ def _changed(pictures: dict[str, torch.Tensor], classes: Classes) -> Classes:
     return Classes(torch.cat([*pictures.values()]), tuple(names))
 
 
+@drawn
 def draw_episodes(
     pictures: torch.Tensor,
     ways: int,
@@ -139,6 +140,7 @@ def draw_episodes(
     )
 
 
+@drawn
 def bent(
     pictures: torch.Tensor, amount: float, generator: torch.Generator | None = None
 ) -> torch.Tensor:

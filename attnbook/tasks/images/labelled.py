@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_integer, check_seed, check_tensor, check_values, describe, require
-from ..endless_batches import torch_generator
+from ..endless_batches import drawn, torch_generator
 
 
 def to_floats(pictures: torch.Tensor) -> torch.Tensor:
@@ -66,6 +66,7 @@ class Labelled:
         """Some of them, by index or slice."""
         return Labelled(self.pictures[chosen], self.labels[chosen], self.classes)
 
+    @drawn
     def shuffled(self, seed: int) -> Labelled:
         """The same pictures in a random order."""
         generator = torch.Generator().manual_seed(check_seed(seed))
@@ -96,6 +97,7 @@ class LabelledBatches:
             lambda epoch: torch.randperm(len(data), generator=torch_generator(seed, epoch))
         )
 
+    @drawn
     def indices(self, step: int) -> torch.Tensor:
         """The indices of the pictures in the batch of a step, counted from 0."""
         epoch, at = divmod(check_integer("step", step, 0) * self.batch_size, len(self.data))
@@ -105,6 +107,7 @@ class LabelledBatches:
             chosen = torch.cat([chosen, rest])
         return chosen
 
+    @drawn
     def batch(self, step: int) -> LabelledBatch:
         """The batch of a step, counted from 0 over all epochs."""
         chosen = self.indices(step)

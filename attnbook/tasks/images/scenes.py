@@ -14,6 +14,7 @@ from itertools import permutations, product
 import torch
 
 from ...validate import check_choice, check_integer, check_range, check_seed, require
+from ..endless_batches import drawn, usual_defaults
 from ..sequences.vocabulary import Vocabulary
 from .captioned_pictures import Box, Captioned
 
@@ -37,6 +38,7 @@ _FINER = 8  # samples per pixel, each way, for smooth edges
 
 
 @cache
+@usual_defaults()
 def _sprites(width: int) -> torch.Tensor:
     """How much of each pixel of a cell a shape covers: (shapes, offsets down, offsets right, CELL,
     CELL), between 0 and 1.
@@ -73,6 +75,7 @@ def vocabulary() -> Vocabulary:
 
 
 @cache
+@usual_defaults()
 def held_out() -> frozenset[tuple[int, int]]:
     """The ordered pairs of kinds that no training caption names: a fifth of all 24 · 23."""
     pairs = list(permutations(range(len(KINDS)), 2))
@@ -80,6 +83,7 @@ def held_out() -> frozenset[tuple[int, int]]:
     return frozenset(pairs[i] for i in order[: len(pairs) // 5])
 
 
+@usual_defaults()
 def pairs_of(part: str) -> torch.Tensor:
     """The ordered pairs ``(P, 2)`` of "train", which are not in :func:`held_out`, or of "test"."""
     check_choice("part", part, ("train", "test"))
@@ -87,6 +91,7 @@ def pairs_of(part: str) -> torch.Tensor:
     return torch.tensor([pair for pair in pairs if (pair in unseen) == (part == "test")])
 
 
+@drawn
 def draw(
     cells: torch.Tensor, kinds: torch.Tensor, sizes: torch.Tensor, offsets: torch.Tensor
 ) -> torch.Tensor:
@@ -121,6 +126,7 @@ def draw(
     return painting.reshape(n, 3, rows * CELL, columns * CELL).round().to(torch.uint8)
 
 
+@drawn
 def scenes(
     count: int, *, seed: int, part: str = "train", small: tuple[int, int] | int = (2, 4)
 ) -> Captioned:

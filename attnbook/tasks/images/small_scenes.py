@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_integer, check_seed, describe, require
+from ..endless_batches import drawn, usual_defaults
 from .labelled import Labelled, to_floats
 from .scenes import CELL, GRID, KINDS, LARGE, SMALL, caption, draw, pairs_of, vocabulary
 
@@ -16,6 +17,7 @@ SIDE = 2 * CELL
 """Pixels each way of a picture of two objects."""
 
 
+@drawn
 def one_large(count: int, *, seed: int, small: int = 6, cells: int = 6) -> Labelled:
     """Pictures of 48 × 48 pixels, or fewer, with one large object among small ones; its kind, one
     of 24, is the class.
@@ -66,6 +68,7 @@ class Described(NamedTuple):
     words: torch.Tensor
 
 
+@drawn
 def two_objects(count: int, *, seed: int, part: str = "train") -> Described:
     """Pictures of 16 × 16 pixels: a large object in the upper half and another in the lower, each
     left or right, and the words for them.
@@ -88,6 +91,7 @@ def two_objects(count: int, *, seed: int, part: str = "train") -> Described:
 
 
 @cache
+@usual_defaults()
 def _words() -> torch.Tensor:
     """The caption of every pair of kinds: (24, 24, 7)."""
     vocab = vocabulary()
@@ -97,6 +101,7 @@ def _words() -> torch.Tensor:
 
 
 @cache
+@usual_defaults()
 def _halves() -> tuple[torch.Tensor, torch.Tensor]:
     """Every half of a picture that can be drawn, (R, 3, CELL, SIDE) floats, and its kind, (R,)."""
     places = range(CELL - LARGE + 1)

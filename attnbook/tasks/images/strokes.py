@@ -3,6 +3,7 @@
 import torch
 
 from ...validate import check_integer, check_seed
+from ..endless_batches import drawn
 from .few_shot_episodes import Classes
 
 SIZE = 28  # pixels, each way
@@ -57,6 +58,7 @@ def render(points: torch.Tensor, tip: torch.Tensor, size: int = SIZE) -> torch.T
     return (ink * 255).round().to(torch.uint8).view(-1, size, size)
 
 
+@drawn
 def alphabet(letters: int, examples: int = 20, *, seed: int) -> Classes:
     """A new alphabet: C letters of one to three strokes, each written E times.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import require
-from ..endless_batches import EpochBatches
+from ..endless_batches import EpochBatches, drawn
 from .pairs import Pair
 from .vocabulary import BOS, EOS, PAD, Vocabulary
 
@@ -44,12 +44,14 @@ def _encode(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocab
     return sources, [target_vocab.encode(pair.target) for pair in pairs]
 
 
+@drawn
 def pad_rows(rows: Sequence[Sequence[int]], fill: int = PAD) -> torch.Tensor:
     """Rows of different lengths as ``(B, n)``, with ``fill`` behind their ends."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows])
 
 
+@drawn
 def pad_pairs(sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Batch:
     """One batch of encoded pairs."""
     return Batch(

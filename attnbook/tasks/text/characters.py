@@ -8,7 +8,7 @@ import torch
 
 from ...validate import check_integer, check_whole, describe, require
 from .. import datasets
-from ..endless_batches import GeneratedBatches
+from ..endless_batches import GeneratedBatches, drawn
 from ..sequences.vocabulary import SPECIAL, Vocabulary
 
 
@@ -35,6 +35,7 @@ def character_vocabulary(text: str) -> Vocabulary:
     return Vocabulary(sorted(set(text)), unknown="unk")
 
 
+@drawn
 def encode_text(text: str, vocabulary: Vocabulary) -> torch.Tensor:
     """The id of each character, ``(len(text),)``."""
     return torch.tensor(vocabulary.encode(list(text)), dtype=torch.long)
@@ -80,6 +81,7 @@ class CharacterWindows(GeneratedBatches[Window]):
     def __len__(self) -> int:
         return -(-((len(self.ids) - 1) // self.length) // self.batch_size)
 
+    @drawn
     def batch(self, step: int) -> Window:
         if not self.cover:
             return super().batch(step)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from ...validate import check_integer, check_number, require
-from ..endless_batches import EpochBatches
+from ..endless_batches import EpochBatches, drawn
 from ..sequences.batches import Batch, pad_pairs
 from ..sequences.vocabulary import Vocabulary
 
@@ -32,6 +32,7 @@ def numbered_vocabulary(
     return Vocabulary([*(f"<{k + 1}>" for k in range(spans)), *words], unknown="unk")
 
 
+@drawn
 def segments(
     sentences: Iterable[Sequence[str]], vocabulary: Vocabulary, length: int
 ) -> torch.Tensor:
@@ -49,6 +50,7 @@ def _parts(total: int, number: int, generator: random.Random) -> list[int]:
     return [b - a for a, b in zip([0, *cuts], [*cuts, total])]
 
 
+@drawn
 def corrupt(
     ids: Sequence[int],
     marks: Sequence[int],

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_integer
-from ..endless_batches import GeneratedBatches, text_generator
+from ..endless_batches import GeneratedBatches, drawn, text_generator
 from ..sequences.vocabulary import Vocabulary
 from .reports import QUALITIES, THINGS
 
@@ -41,6 +41,7 @@ def vocabulary() -> Vocabulary:
     return Vocabulary([".", *THINGS, *QUALITIES])
 
 
+@drawn
 def draw(count: int, length: int, generator: random.Random) -> Facts:
     """Draw texts of ``length`` words; each begins with a sentence and may end within one."""
     check_integer("length", length)

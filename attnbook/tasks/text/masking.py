@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_integer, check_number, require
-from ..endless_batches import GeneratedBatches
+from ..endless_batches import GeneratedBatches, drawn
 from ..sequences.batches import pad_rows
 from ..sequences.vocabulary import UNK
 
@@ -24,11 +24,13 @@ class Masked(NamedTuple):
     target: torch.Tensor
 
 
+@drawn
 def pad(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     """Texts of different lengths as ``(batch, n)``, and their lengths."""
     return pad_rows(rows), torch.tensor([len(row) for row in rows])
 
 
+@drawn
 def hide(
     tokens: torch.Tensor,
     lengths: torch.Tensor,

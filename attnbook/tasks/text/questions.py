@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_choice, check_range, require
-from ..endless_batches import EpochBatches, torch_generator
+from ..endless_batches import EpochBatches, drawn, torch_generator
 from ..sequences.batches import pad_rows
 from ..sequences.vocabulary import Vocabulary
 
@@ -150,6 +150,7 @@ class QuestionBatch(NamedTuple):
     answer: torch.Tensor
 
 
+@drawn
 def collate_stories(stories: Sequence[Story], vocab: Vocabulary) -> QuestionBatch:
     """One batch."""
     require(len(stories) > 0, "stories must hold at least one story, got none")
@@ -177,6 +178,7 @@ class QuestionBatches(EpochBatches[QuestionBatch]):
 
         super().__init__(pick, len(stories), batch_size, seed)
 
+    @drawn
     def _order(self, epoch: int) -> list[list[int]]:
         order = torch.randperm(self._count, generator=torch_generator(self.seed, epoch))
         return [part.tolist() for part in order.split(self.batch_size)]

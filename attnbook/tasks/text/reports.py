@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_integer
-from ..endless_batches import GeneratedBatches, torch_generator
+from ..endless_batches import GeneratedBatches, drawn, torch_generator
 from ..sequences.batches import Batch
 from ..sequences.vocabulary import BOS, EOS, Vocabulary
 
@@ -61,6 +61,7 @@ def vocabulary() -> Vocabulary:
     return Vocabulary(tokens())
 
 
+@drawn
 def draw(sentences: int, batch: int, generator: torch.Generator) -> Reports:
     """``batch`` random reports of so many sentences, at least 4. Half of the filler speaks of the
     four things, yesterday; the rest of others.
@@ -114,6 +115,7 @@ class ReportBatches(GeneratedBatches[Batch]):
         return self._reports(self.batch_size, generator)
 
 
+@drawn
 def as_batch(reports: Reports) -> Batch:
     """Reports as the batch of a sequence-to-sequence task."""
     b, n = reports.source.shape

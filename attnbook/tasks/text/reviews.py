@@ -9,7 +9,7 @@ import torch
 
 from ...validate import check_integer, check_range, check_seed, plain_number, require
 from .. import datasets
-from ..endless_batches import EpochBatches
+from ..endless_batches import EpochBatches, drawn
 from ..sequences.vocabulary import PAD, Vocabulary
 
 CLASSES = ("negative", "positive")
@@ -173,6 +173,7 @@ class DocumentBatch(NamedTuple):
     label: torch.Tensor
 
 
+@drawn
 def collate_documents(
     documents: Sequence[Document],
     vocab: Vocabulary,

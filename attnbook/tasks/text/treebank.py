@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 
 from ...validate import check_integer, check_range, check_seed, require
-from ..endless_batches import GeneratedBatches, text_generator
+from ..endless_batches import GeneratedBatches, drawn, text_generator
 from ..sequences.batches import pad_rows
 from ..sequences.vocabulary import PAD, Vocabulary
 from ..translation import phrases
@@ -169,6 +169,7 @@ class TreeBatch(NamedTuple):
     target: torch.Tensor
 
 
+@drawn
 def collate_trees(trees: list[Tree], vocabulary: Vocabulary) -> TreeBatch:
     """One batch."""
     require(len(trees) > 0, "trees must hold at least one tree, got none")

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusing import refusals
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from attnbook.mechanisms import (
     LearnedPositions,
@@ -88,6 +89,13 @@ def test_a_module_made_double_or_asked_for_more_keeps_all_digits():
     assert_same(long, formula(500, 8))
     assert positions(torch.zeros(1, 3, 8, dtype=torch.bfloat16)).dtype == torch.bfloat16
     assert not list(positions.parameters()) and not positions.state_dict()
+
+
+def test_a_table_without_values_is_not_kept():
+    positions, x = SinusoidalPositions(8), torch.zeros(1, 3, 8)
+    with FakeTensorMode() as tracer:
+        positions(tracer.from_tensor(x))
+    assert torch.equal(positions(x)[0], sinusoids(3, 8))
 
 
 def test_learned_positions_learn_where_they_were_used():
