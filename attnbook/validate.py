@@ -1,11 +1,17 @@
 """Checks of arguments, so that every part of the library reports bad input in the same words."""
 
+import functools
+import inspect
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 __all__ = [
     "require",
@@ -26,6 +32,7 @@ __all__ = [
     "common_shape",
     "describe",
     "is_transforming",
+    "masks_by_name",
     "may_look",
     "plain_number",
 ]
@@ -261,6 +268,35 @@ def describe(value: object) -> str:
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
+def masks_by_name(*names: str, **renamed: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Masks are given by name. For one version calls in the old form work as before, with a
+    warning: with the masks of these ``names`` by position, or by the names that are ``renamed``.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+        places = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> T:
+            if len(args) <= places and not renamed:
+                return function(*args, **kwargs)
+            given = dict(zip(names, args[places:]))
+            given |= {new: kwargs.pop(old) for old, new in renamed.items() if old in kwargs}
+            if given:
+                warnings.warn(
+                    f"{function.__qualname__}: give {' and '.join(given)} by name; the next "
+                    "version refuses the old form",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+            return function(*args[:places], *args[places + len(names) :], **given, **kwargs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
 def check_mask(
     mask: object,
     shape: tuple[int, ...],
@@ -276,7 +312,9 @@ def check_mask(
         return None
     if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
         came = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
-        raise ValueError(f"{name} must be a boolean tensor (True = {true}), got {came}")
+        additive = isinstance(mask, torch.Tensor) and mask.is_floating_point()
+        hint = f"; of an additive {name} give {name} == 0" if additive else ""
+        raise ValueError(f"{name} must be a boolean tensor (True = {true}), got {came}{hint}")
     fits = mask.dim() <= len(shape)
     for size, wanted in zip(reversed(mask.shape), reversed(shape)):
         fits = fits and size in (1, wanted)

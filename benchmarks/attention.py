@@ -128,7 +128,13 @@ def inner_products(blocks: int) -> dict:
 
             def ours():
                 return attend(
-                    score, query, key, value, mask, projected_keys=projected, need_weights=False
+                    score,
+                    query,
+                    key,
+                    value,
+                    mask=mask,
+                    projected_keys=projected,
+                    need_weights=False,
                 ).context
 
             def kernel():

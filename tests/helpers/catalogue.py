@@ -147,7 +147,7 @@ def _syntactic() -> Entry:
 def _syntactic_heads() -> Entry:
     offset = attnbook.tree_offset(torch.tensor([[-1, 0, 1, 1, 0]] * B))
     layer = attnbook.SyntacticMultiHeadAttention(D, 2, max_distance=2, max_tree_distance=2)
-    return Entry(layer, (floats(B, N, D), offset, _mask()))
+    return Entry(layer, (floats(B, N, D), offset), {"mask": _mask()})
 
 
 MAKE: dict[str, Callable[[], Entry]] = {
@@ -186,7 +186,7 @@ MAKE: dict[str, Callable[[], Entry]] = {
         {"mask": _mask()},
     ),
     "ShortConvolution": lambda: Entry(
-        attnbook.ShortConvolution(D, 3), (floats(B, N, D),), {"mask": _mask()[:, 0]}
+        attnbook.ShortConvolution(D, 3), (floats(B, N, D),), {"key_mask": _mask()[:, 0]}
     ),
     "LengthProjection": lambda: Entry(attnbook.LengthProjection(6, 3), (floats(B, 2, N, D),)),
     "PredictedPosition": lambda: Entry(
@@ -201,7 +201,7 @@ MAKE: dict[str, Callable[[], Entry]] = {
     "TCBlock": lambda: Entry(attnbook.TCBlock(D, N, 4), (floats(B, N, D),)),
     "CausalConvolution": lambda: Entry(attnbook.CausalConvolution(D, 4, 2), (floats(B, N, D),)),
     "BatchNorm": lambda: Entry(
-        attnbook.BatchNorm(D), (floats(B, N, D), attnbook.padding_mask(_lengths()))
+        attnbook.BatchNorm(D), (floats(B, N, D),), {"key_mask": _mask()[:, 0]}
     ),
     "ConditionalBatchNorm": lambda: Entry(
         attnbook.ConditionalBatchNorm(D, 3), (floats(B, D, 4, 4), torch.tensor([0, 2]))
@@ -273,7 +273,9 @@ MAKE: dict[str, Callable[[], Entry]] = {
         attnbook.VisionTransformer(4, 2, 5, _parts(), colors=1, num_layers=1), (floats(B, 1, 4, 4),)
     ),
     "Perceiver": lambda: Entry(
-        attnbook.Perceiver(3, 2, 5, _parts(), num_layers=1), (floats(B, N, 3), _mask()[:, 0])
+        attnbook.Perceiver(3, 2, 5, _parts(), num_layers=1),
+        (floats(B, N, 3),),
+        {"key_mask": _mask()[:, 0]},
     ),
     "CaptionedDenoiser": lambda: Entry(
         attnbook.CaptionedDenoiser(4, 2, WORDS, N, _parts(), colors=1, num_layers=1),

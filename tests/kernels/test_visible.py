@@ -88,7 +88,7 @@ def test_who_sees_a_bad_number_gets_nan_and_nobody_else_learns_of_it(
         leaves = [t.requires_grad_() for t in three] + [*score.parameters()]
         right = [t.requires_grad_() for t in clean] + [*score.parameters()]
         found = attend(score, *three, **given, need_weights=need_weights)
-        expected = attend(score, *clean, full, need_weights=need_weights)
+        expected = attend(score, *clean, mask=full, need_weights=need_weights)
         met = full[:, :, 4] if where else full.any(-1) & (torch.arange(M) == 4)
         assert found.context[met].isnan().all()
         assert not (where == 0 and kind == "mask") or (found.context[:, 4] == 0).all()
@@ -121,7 +121,7 @@ def test_the_same_in_windows(where, sigma):
     leaves = [t.requires_grad_() for t in three] + [*score.parameters()]
     right = [t.requires_grad_() for t in clean] + [*score.parameters()]
     found, expected = (
-        attend_window(score, ls[0], ls[1], position, 1, ls[2], mask, sigma=sigma).context
+        attend_window(score, ls[0], ls[1], position, 1, ls[2], mask=mask, sigma=sigma).context
         for ls in (leaves, right)
     )
     torch.testing.assert_close(found[:, :3], expected[:, :3], **EXACT)

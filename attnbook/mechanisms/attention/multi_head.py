@@ -17,6 +17,7 @@ from ...validate import (
     check_tensor,
     check_value,
     describe,
+    masks_by_name,
     require,
 )
 from ..caches.key_value import ProjectedSource, Read, positions_of, read_source
@@ -35,7 +36,8 @@ class MultiHeadAttention(nn.Module):
 
     One matrix holds the W of all heads side by side: head i has the columns from (i − 1)·d_head on.
     (``nn.Linear`` keeps the transpose, so these are rows of ``weight``.) Biases are added to all
-    four products unless ``bias`` is False.
+    four products unless ``bias`` is False. ``load_state_dict`` takes the weights of a
+    ``torch.nn.MultiheadAttention``, too, also within a larger model.
 
     Args:
         d_model: width of the output, and of the inputs unless said otherwise.
@@ -154,6 +156,7 @@ class MultiHeadAttention(nn.Module):
             nn.init.xavier_uniform_(layer.weight)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
+        self.register_load_state_dict_pre_hook(_read_torch_names)
 
     @property
     def takes_position(self) -> bool:
@@ -195,13 +198,14 @@ class MultiHeadAttention(nn.Module):
         """
         return read_source(self, x, mask, is_causal, cache, position, need_weights)
 
+    @masks_by_name("mask")
     def forward(
         self,
         query: torch.Tensor,
         key: torch.Tensor | None = None,
         value: torch.Tensor | None = None,
-        mask: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
         key_mask: torch.Tensor | None = None,
         is_causal: bool = False,
         need_weights: bool = True,
@@ -360,6 +364,22 @@ class MultiHeadAttention(nn.Module):
         ``(…, h, m)``, or None where all do.
         """
         return visible.rows(m, n, positions)
+
+
+def _read_torch_names(module, state, prefix, *_) -> None:
+    """The weights of a ``torch.nn.MultiheadAttention`` under the names of this one."""
+    if f"{prefix}out_proj.weight" not in state:
+        return
+    for kind in ("weight", "bias"):
+        together = state.pop(f"{prefix}in_proj_{kind}", None)
+        rows = () if together is None else together.chunk(3)
+        given = dict(zip(("query", "key", "value"), rows))
+        given["output"] = state.pop(f"{prefix}out_proj.{kind}", None)
+        for name in ("query", "key", "value"):
+            given.setdefault(name, state.pop(f"{prefix}{name[0]}_proj_{kind}", None))
+        for name, tensor in given.items():
+            if tensor is not None:
+                state[f"{prefix}{name}_projection.{kind}"] = tensor
 
 
 def split_heads(projected: torch.Tensor, num_heads: int) -> torch.Tensor:

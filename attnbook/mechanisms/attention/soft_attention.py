@@ -10,7 +10,7 @@ from ...kernels.double_backward import is_wanted
 from ...kernels.fused import fused_attention, has_fused_kernel
 from ...kernels.streaming import check_projected_width, stream_attention
 from ...kernels.visible import Visible, finish, set_aside
-from ...validate import check_dtypes, check_value, common_shape, is_transforming
+from ...validate import check_dtypes, check_value, common_shape, is_transforming, masks_by_name
 from ..scores.base import Score, check_score
 from .masks import check_sink, check_visible, softmax_over_allowed
 
@@ -31,13 +31,14 @@ class Attended(NamedTuple):
     weights: torch.Tensor | None
 
 
+@masks_by_name("mask")
 def attend(
     score: Score,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor | None = None,
-    mask: torch.Tensor | None = None,
     *,
+    mask: torch.Tensor | None = None,
     key_mask: torch.Tensor | None = None,
     is_causal: bool = False,
     need_weights: bool = True,

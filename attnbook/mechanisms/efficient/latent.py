@@ -12,7 +12,14 @@ from torch import nn
 
 from ...kernels.layers import Linear
 from ...kernels.visible import finish, set_aside, set_aside_query
-from ...validate import check_integer, check_position, check_tensor, describe, require
+from ...validate import (
+    check_integer,
+    check_position,
+    check_tensor,
+    describe,
+    masks_by_name,
+    require,
+)
 from ..attention.masks import check_reading
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.soft_attention import Attended, attend_in_groups, attend_unchecked
@@ -165,11 +172,12 @@ class LatentAttention(nn.Module):
         """As :meth:`attnbook.MultiHeadAttention.read`."""
         return read_source(self, x, mask, is_causal, cache, position, need_weights)
 
+    @masks_by_name("mask")
     def forward(
         self,
         x: torch.Tensor,
-        mask: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
         key_mask: torch.Tensor | None = None,
         is_causal: bool = False,
         need_weights: bool = True,

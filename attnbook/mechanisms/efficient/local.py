@@ -13,17 +13,17 @@ from ...kernels.visible import set_aside
 from ...validate import (
     check_dtypes,
     check_integer,
-    check_mask,
     check_number,
     check_tensor,
     check_value,
     check_whole,
     describe,
     is_transforming,
+    masks_by_name,
     may_look,
     require,
 )
-from ..attention.masks import softmax_over_allowed
+from ..attention.masks import check_visible, softmax_over_allowed
 from ..attention.soft_attention import Attended
 from ..scores.base import Score, check_score
 
@@ -124,8 +124,7 @@ class WindowedSource:
     """A source of which any number of queries, at once or step by step, read a window each.
 
     Args, as in :func:`attnbook.attend`: score, ``key (…, n, d_k)``, ``value (…, n, d_v)`` (the keys
-    when not given), ``mask`` (True = may attend), ``projected_keys``. :meth:`attend` does one
-    reading.
+    when not given), ``mask``, ``key_mask``, ``projected_keys``. :meth:`attend` does one reading.
 
     The forward pass copies the windows. In the backward pass all readings add to one buffer of the
     size of the source; a decoder loop would else make such a buffer at each step. So a step costs
@@ -137,8 +136,9 @@ class WindowedSource:
         score: Score,
         key: torch.Tensor,
         value: torch.Tensor | None = None,
-        mask: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
+        key_mask: torch.Tensor | None = None,
         projected_keys: torch.Tensor | None = None,
     ) -> None:
         check_tensor("key", key, width=check_score(score).key_width)
@@ -152,7 +152,8 @@ class WindowedSource:
         rows = key if projected_keys is None else projected_keys
         rows, _, value, spoiled = set_aside(rows, rows, value)  # what is not finite
         self._spoiled = None if spoiled is None else spoiled.source
-        self.score, self.key, self.mask, self.length = score, key, mask, key.shape[-2]
+        self.score, self.key, self.length = score, key, key.shape[-2]
+        self.mask, self.key_mask = mask, key_mask
         self._values = _Rows(value)
         projected_keys = score.project_keys(rows) if projected_keys is None else rows
         self._projected = self._values if projected_keys is value else _Rows(projected_keys)
@@ -187,7 +188,7 @@ class WindowedSource:
                 f"shapes {tuple(query.shape)}, {tuple(self.key.shape)}, "
                 f"{tuple(self._values.shape)} and {tuple(position.shape)}"
             ) from None
-        check_mask(self.mask, (*batch, m, n))
+        mask = check_visible(self.mask, self.key_mask, False, batch, m, n).mask
         check_dtypes(query, self._projected.flat, self._values.flat)
         if sigma is not None:
             check_number("sigma", sigma, above=0)
@@ -199,8 +200,8 @@ class WindowedSource:
         inside = (index >= 0) & (index < n)  # what crosses the ends is left out
         row = index.clamp(0, n - 1)
         allowed = inside
-        if self.mask is not None:
-            allowed = inside & self.mask.expand(*batch, m, n).gather(-1, row)
+        if mask is not None:
+            allowed = inside & mask.expand(*batch, m, n).gather(-1, row)
         query, _, _, spoiled = set_aside(query, query, query)
         keys = self._projected.take(row)  # (…, m, w, width)
         values = keys if self._projected is self._values else self._values.take(row)
@@ -227,6 +228,7 @@ class WindowedSource:
         return Attended(context, weights.new_zeros(*batch, m, n).scatter_add(-1, row, weights))
 
 
+@masks_by_name("mask")
 def attend_window(
     score: Score,
     query: torch.Tensor,
@@ -234,8 +236,9 @@ def attend_window(
     position: torch.Tensor,
     half_width: int,
     value: torch.Tensor | None = None,
-    mask: torch.Tensor | None = None,
     *,
+    mask: torch.Tensor | None = None,
+    key_mask: torch.Tensor | None = None,
     sigma: float | None = None,
     need_weights: bool = True,
 ) -> Attended:
@@ -256,8 +259,7 @@ def attend_window(
         position: p ``(…, m)``, in source positions counted from 0; real where there is a Gaussian.
         half_width: D, at least 1.
         value: ``(…, n, d_v)``; the keys themselves when not given.
-        mask: boolean, broadcastable to ``(…, m, n)``; True = may attend. Padding in a window gets
-            weight exactly 0 and has no influence, as in :func:`attnbook.attend`.
+        mask, key_mask: as in :func:`attnbook.attend`.
         sigma: σ of the Gaussian, in positions; D / 2 in the paper's *local-p*. None: no Gaussian
             (*local-m*).
         need_weights: whether to spread the weights over the n positions. Without them time and
@@ -275,7 +277,7 @@ def attend_window(
             "position must hold finite numbers, got infinite ones or NaN",
         )
 
-    source = WindowedSource(score, key, value, mask)
+    source = WindowedSource(score, key, value, mask=mask, key_mask=key_mask)
     return source.attend(query, position, half_width, sigma=sigma, need_weights=need_weights)
 
 

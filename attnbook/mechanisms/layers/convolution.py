@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from ...kernels.layers import Dropout
 from ...kernels.visible import ALL_BEFORE, Visible
-from ...validate import check_integer, check_mask, check_number, check_tensor, require
+from ...validate import check_integer, check_number, check_tensor, masks_by_name, require
+from ..attention.masks import check_visible
 from ..attention.soft_attention import Attended
 from ..caches.key_value import Read
 
@@ -52,7 +53,7 @@ class LightweightConvolution(nn.Module):
         causal: whether the kernel ends at the position itself.
         dropout: of the kernel, while training. The weights returned are those before it.
 
-    Shapes: x ``(…, m, d_model)``, mask broadcastable to ``(…, m, n)`` → context
+    Shapes: x ``(…, m, d_model)``, masks as in :func:`attnbook.attend` → context
     ``(…, m, d_model)``, weights ``(…, H, m, n)`` or None.
 
     Source: Wu et al. 2019, section 3.
@@ -116,14 +117,16 @@ class LightweightConvolution(nn.Module):
             m, n = x.shape[-2], past.value.shape[-2]
             later = Visible(None, ALL_BEFORE).matrix(m, n, x.device)
             mask = later if mask is None or later is None else mask & later
-        context, weights = self(x, mask, projected=past, need_weights=need_weights)
+        context, weights = self(x, mask=mask, projected=past, need_weights=need_weights)
         return Read(context, past, weights)
 
+    @masks_by_name("mask")
     def forward(
         self,
         x: torch.Tensor,
-        mask: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
+        key_mask: torch.Tensor | None = None,
         projected: PastValues | None = None,
         need_weights: bool = True,
     ) -> Attended:
@@ -134,7 +137,7 @@ class LightweightConvolution(nn.Module):
         value = (self.project(x) if projected is None else projected).value
         m, n = x.shape[-2], value.shape[-2]
         require(n >= m, f"projected must hold at least the {m} positions of x, got {n}")
-        check_mask(mask, (*x.shape[:-1], n))
+        mask = check_visible(mask, key_mask, False, x.shape[:-2], m, n).mask
         places = torch.arange(n - m, n, device=x.device)[:, None] - self.left
         places = places + torch.arange(self.kernel_size, device=x.device)
         inside = (places >= 0) & (places < n)  # (m, K)

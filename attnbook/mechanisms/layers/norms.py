@@ -7,7 +7,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...kernels.precision import wide_dtype
-from ...validate import check_integer, check_mask, check_number, check_tensor, may_look, require
+from ...validate import (
+    check_integer,
+    check_mask,
+    check_number,
+    check_tensor,
+    masks_by_name,
+    may_look,
+    require,
+)
 
 __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 
@@ -97,7 +105,7 @@ class BatchNorm(_Norm):
     means over the batches of the training, ``m ← (1 − momentum) m + momentum · new``, with the
     unbiased variance, as in ``torch.nn.BatchNorm1d``.
 
-    Padding counts like a word unless ``mask`` says where words are. A block hands no mask to its
+    Padding counts like a word unless ``key_mask`` says where words are. A block hands none to its
     norm: in a :class:`~attnbook.mechanisms.layers.residual.ResidualConnection` this norm counts the
     padding.
 
@@ -106,7 +114,7 @@ class BatchNorm(_Norm):
         eps: ε.
         momentum: the share of the new statistics.
 
-    Shapes: x ``(…, n, d)``, mask ``(…, n)``, boolean, True = counts → ``(…, n, d)``. All positions
+    Shapes: x ``(…, n, d)``, key_mask ``(…, n)``, True = counts → ``(…, n, d)``. All positions
     are normalised, those that do not count too. At least two have to count in training: one number
     has no variance.
 
@@ -123,13 +131,14 @@ class BatchNorm(_Norm):
         self.register_buffer("running_mean", torch.zeros(d_model))
         self.register_buffer("running_var", torch.ones(d_model))
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+    @masks_by_name("key_mask", mask="key_mask")
+    def forward(self, x: torch.Tensor, *, key_mask: torch.Tensor | None = None) -> torch.Tensor:
         check_tensor("x", x, width=self.d_model)
-        check_mask(mask, x.shape[:-1], axes="(…, positions)", true="counts")
-        if mask is not None:
-            x = x.where(mask.unsqueeze(-1), 0.0)  # what does not count may be NaN
+        check_mask(key_mask, x.shape[:-1], name="key_mask", axes="(…, positions)", true="counts")
+        if key_mask is not None:
+            x = x.where(key_mask.unsqueeze(-1), 0.0)  # what does not count may be NaN
         if self.training:
-            variance, mean = self._moments(x.reshape(-1, self.d_model), mask, x.shape[:-1])
+            variance, mean = self._moments(x.reshape(-1, self.d_model), key_mask, x.shape[:-1])
         else:
             variance, mean = self.running_var, self.running_mean
         return ((x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias).to(x.dtype)

@@ -225,5 +225,5 @@ class AttentionBlock(nn.Module):
         # a single query is the last position: it sees all
         mask = None if m == 1 else causal_mask(m, n, device=x.device)
         query = self.query_projection(x)
-        read, weights = attend(self.score, query, key, value, mask, need_weights=need_weights)
+        read, weights = attend(self.score, query, key, value, mask=mask, need_weights=need_weights)
         return BlockOutput(torch.cat([x, read], dim=-1), PastKeys(key, value), weights)

@@ -9,7 +9,15 @@ from torch import nn
 
 from ...kernels.precision import without_autocast
 from ...kernels.visible import Visible, finish, set_aside
-from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
+from ...validate import (
+    check_integer,
+    check_tensor,
+    check_values,
+    check_whole,
+    masks_by_name,
+    may_look,
+    require,
+)
 from ..attention.masks import check_reading
 from ..attention.soft_attention import Attended
 from ..caches.key_value import ProjectedSource
@@ -220,12 +228,13 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         self.key_offset = relation_table(rows, self.d_head)  # b^K
         self.value_offset = relation_table(rows, self.d_head_value)  # b^V
 
+    @masks_by_name("mask")
     def forward(
         self,
         x: torch.Tensor,
         offset: torch.Tensor,
-        mask: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
         key_mask: torch.Tensor | None = None,
         is_causal: bool = False,
         need_weights: bool = True,

@@ -20,6 +20,7 @@ from ...validate import (
     check_values,
     common_shape,
     describe,
+    masks_by_name,
     require,
 )
 from .forms import by_chunks, by_steps
@@ -59,12 +60,13 @@ def unit_features(x: torch.Tensor) -> torch.Tensor:
     return y * (y.square().sum(-1, keepdim=True) + 1e-6).rsqrt()
 
 
+@masks_by_name("key_mask", mask="key_mask")
 def linear_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    mask: torch.Tensor | None = None,
     *,
+    key_mask: torch.Tensor | None = None,
     log_decay: torch.Tensor | None = None,
     strength: torch.Tensor | None = None,
     normalise: bool = False,
@@ -91,7 +93,7 @@ def linear_attention(
     Args:
         query, key: q and k, ``(…, n, d_k)``, after their feature map.
         value: v, ``(…, n, d_v)``. Leading dimensions broadcast; heads are one of them.
-        mask: which positions are there, boolean, broadcastable to ``(…, n)``. Where it is False
+        key_mask: which positions are there, boolean, broadcastable to ``(…, n)``. Where it is False
             nothing is written and nothing forgotten, and the context is zero: padding before a text
             leaves the state empty, padding behind it leaves the state as it is.
         log_decay: ``log α ≤ 0``, broadcastable to ``(…, n, 1)``, one number a position, or to
@@ -134,7 +136,7 @@ def linear_attention(
             f"{tuple(query.shape)}, {tuple(key.shape)} and {tuple(value.shape)}"
         ) from None
     n, d_k, columns = *key.shape[-2:], value.shape[-1] + normalise
-    check_mask(mask, (*batch, n), axes="(…, positions)", true="is there")
+    check_mask(key_mask, (*batch, n), name="key_mask", axes="(…, positions)", true="is there")
     log_decay = _check_gate("log_decay", log_decay, (*batch, n, d_k), (*batch, n, 1))
     strength = _check_gate("strength", strength, (*batch, n))
     if log_decay is not None:
@@ -153,7 +155,7 @@ def linear_attention(
         state = key.new_zeros(shape) if state is None else state.to(wide)
         if normalise:
             value = F.pad(value, (0, 1), value=1.0)
-        there = None if mask is None else mask.expand(*mask.shape[:-1], n)
+        there = None if key_mask is None else key_mask.expand(*key_mask.shape[:-1], n)
         query, key, value, spoiled = set_aside(query, key, value)  # what is not finite
         memory, lost = set_aside_state(query, state, heads=False)
         if there is not None:

@@ -84,7 +84,7 @@ class Mamba2Mixer(RecurrentAttention):
         gate, mixed, steps = self.input_projection(x).split(
             [self.width, sum(self.widths), self.num_heads], -1
         )
-        mixed, recent = self.convolution(mixed, recent, there)
+        mixed, recent = self.convolution(mixed, recent, key_mask=there)
         values, key, query = mixed.split(self.widths, -1)
         # (…, groups, 1, m, d_state) for the heads of a group
         query, key = (t.unflatten(-1, (groups, 1, -1)).movedim(-4, -2) for t in (query, key))
@@ -94,7 +94,7 @@ class Mamba2Mixer(RecurrentAttention):
             query,
             key,
             values * step,
-            None if there is None else there[..., None, None, :],
+            key_mask=None if there is None else there[..., None, None, :],
             log_decay=log_decay,
             state=memory,
             form="recurrent" if x.shape[-2] == 1 else "chunks",

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from ...kernels.layers import Linear
 from ...kernels.visible import finish_recurrent, set_aside, set_aside_state
-from ...validate import check_choice, check_integer, check_tensor, require
+from ...validate import check_choice, check_integer, check_tensor, masks_by_name, require
 from ..caches.key_value import Read
 from ..layers.norms import RMSNorm
 from .linear import RecurrentOutput, linear_attention, positive_features, unit_features
@@ -79,16 +79,18 @@ class RecurrentAttention(nn.Module):
         """
         raise NotImplementedError(f"{type(self).__name__} must define run")
 
+    @masks_by_name("mask")
     def forward(
         self,
         x: torch.Tensor,
-        mask: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
+        key_mask: torch.Tensor | None = None,
         state: RecurrentState | None = None,
     ) -> RecurrentOutput:
         """Run over the positions x, which come after those of the state."""
         check_tensor("x", x, width=self.d_model)
-        there = positions_there(mask, x)
+        there = positions_there(x, mask, key_mask)
         if there is not None:
             x = x.where(there.unsqueeze(-1), 0.0)
         x, _, _, spoiled = set_aside(x, x, x)  # what is not finite
@@ -111,7 +113,7 @@ class RecurrentAttention(nn.Module):
         """As :meth:`attnbook.MultiHeadAttention.read`; always causal, the state is the cache, which
         knows how far the text has come, and there are no weights.
         """
-        context, state = self(x, mask, state=cache)
+        context, state = self(x, mask=mask, state=cache)
         return Read(context, state, None)
 
 
@@ -143,9 +145,10 @@ class LinearAttention(RecurrentAttention):
         convolution: K of a :class:`~attnbook.mechanisms.recurrent.short_convolution.
             ShortConvolution` of queries, keys and values; 0 for none.
 
-    Shapes: x ``(…, m, d_model)``, mask broadcastable to ``(…, m, n)`` → :class:`RecurrentOutput`,
-    context ``(…, m, d_model)`` and :class:`RecurrentState`. A position that is not there gets zeros
-    and writes nothing into the memory; a short convolution reads zeros where it stands.
+    Shapes: x ``(…, m, d_model)``, mask broadcastable to ``(…, m, n)``, key_mask to ``(…, m)`` →
+    :class:`RecurrentOutput`, context ``(…, m, d_model)`` and :class:`RecurrentState`. A position
+    that is not there gets zeros and writes nothing into the memory; a short convolution reads zeros
+    where it stands.
 
     Source: Katharopoulos et al. 2020, section 3.2; Sun et al. 2023, section 2.2 (here without its
     rotation); Yang et al. 2024 (gated linear attention), section 4.4; Yang et al. 2024 (DeltaNet),
@@ -206,7 +209,7 @@ class LinearAttention(RecurrentAttention):
     def run(self, x, there, memory, recent) -> tuple[torch.Tensor, RecurrentState]:
         projected = self.input_projection(x)
         if self.convolution is not None:
-            projected, recent = self.convolution(projected, recent, there)
+            projected, recent = self.convolution(projected, recent, key_mask=there)
         query, key, value = map(self._split, projected.split(self.widths, -1))
         if self.feature_map is not None:
             query, key = self.feature_map(query), self.feature_map(key)
@@ -217,7 +220,7 @@ class LinearAttention(RecurrentAttention):
             query,
             key,
             value,
-            None if there is None else there.unsqueeze(-2),
+            key_mask=None if there is None else there.unsqueeze(-2),
             log_decay=self._log_decay(x),
             strength=strength,
             normalise=self.normalise,

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_mask, check_tensor, may_look, require
+from ...validate import check_integer, check_mask, check_tensor, masks_by_name, may_look, require
 
 __all__ = ["ShortConvolution", "positions_there"]
 
@@ -24,8 +24,8 @@ class ShortConvolution(nn.Module):
         bias: whether there is a b.
 
     Shapes: x ``(…, m, d_model)`` → y of the same shape, and the K − 1 inputs that the next call
-    takes as ``past``, ``(…, K − 1, d_model)``: those up to the last position that is there by the
-    mask, ``(…, m)``. Inputs of padding should be zeros.
+    takes as ``past``, ``(…, K − 1, d_model)``: those up to the last position that is there by
+    key_mask, ``(…, m)``. Inputs of padding should be zeros.
 
     Source: Gu and Dao 2023 (Mamba), section 3.4; Yang et al. 2024 (DeltaNet), section 3.4.
     """
@@ -39,10 +39,16 @@ class ShortConvolution(nn.Module):
         self.weight = nn.Parameter(torch.empty(d_model, kernel_size).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.zeros(d_model)) if bias else None
 
+    @masks_by_name("key_mask", mask="key_mask")
     def forward(
-        self, x: torch.Tensor, past: torch.Tensor | None = None, mask: torch.Tensor | None = None
+        self,
+        x: torch.Tensor,
+        past: torch.Tensor | None = None,
+        *,
+        key_mask: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         check_tensor("x", x, width=self.d_model)
+        check_mask(key_mask, x.shape[:-1], name="key_mask", axes="(…, positions)", true="is there")
         reach, m = self.kernel_size - 1, x.shape[-2]
         shape = (*x.shape[:-2], reach, self.d_model)
         require(
@@ -52,30 +58,39 @@ class ShortConvolution(nn.Module):
         padded = F.pad(x, (0, 0, reach, 0)) if past is None else torch.cat([past, x], dim=-2)
         taps = [padded[..., k : k + m, :] * self.weight[:, k] for k in range(self.kernel_size)]
         y = sum(taps[1:], taps[0])
-        if mask is None:
+        if key_mask is None:
             last = padded[..., m:, :]
         else:  # as many positions as there are up to the last one that is there
-            first = torch.arange(1, m + 1, device=x.device).where(mask, 0).amax(-1, keepdim=True)
+            first = (
+                torch.arange(1, m + 1, device=x.device).where(key_mask, 0).amax(-1, keepdim=True)
+            )
             places = first + torch.arange(reach, device=x.device)
             last = padded.gather(-2, places.unsqueeze(-1).expand(shape))
         return F.silu(y if self.bias is None else y + self.bias), last
 
 
-def positions_there(mask: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor | None:
-    """Which positions of x ``(…, m, d)`` are there, by a mask of attention: ``(…, m)``, or None
+def positions_there(
+    x: torch.Tensor, mask: torch.Tensor | None, key_mask: torch.Tensor | None = None
+) -> torch.Tensor | None:
+    """Which positions of x ``(…, m, d)`` are there, by the masks of attention: ``(…, m)``, or None
     where it is known that all are.
 
     Args:
         mask: boolean, True = may attend, broadcastable to ``(…, m, n)``, where x are the last m of
             n positions. A position is there if any of these queries may attend to it.
+        key_mask: boolean, True = is there, broadcastable to ``(…, m)``.
     """
-    if mask is None:
-        return None
-    m = x.shape[-2]
-    columns = mask.shape[-1] if isinstance(mask, torch.Tensor) and mask.dim() else 1
-    require(columns == 1 or columns >= m, f"mask must be for {m} positions at least, got {columns}")
-    check_mask(mask, (*x.shape[:-1], max(m, columns)))
-    there = torch.atleast_2d(mask).any(-2)[..., -m:]
-    if may_look(there) and bool(there.all()):
+    there, m = None, x.shape[-2]
+    if mask is not None:
+        columns = mask.shape[-1] if isinstance(mask, torch.Tensor) and mask.dim() else 1
+        require(
+            columns == 1 or columns >= m, f"mask must be for {m} positions at least, got {columns}"
+        )
+        check_mask(mask, (*x.shape[:-1], max(m, columns)))
+        there = torch.atleast_2d(mask).any(-2)[..., -m:]
+    if key_mask is not None:
+        check_mask(key_mask, x.shape[:-1], name="key_mask", axes="(…, positions)", true="is there")
+        there = torch.atleast_1d(key_mask) if there is None else there & key_mask
+    if there is None or may_look(there) and bool(there.all()):
         return None
     return there.expand(*there.shape[:-1], m)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...mechanisms import DotScore, attend, padding_mask
+from ...mechanisms import Attended, DotScore, attend, padding_mask
 from ...validate import (
     check_choice,
     check_ids,
@@ -17,6 +17,7 @@ from ...validate import (
     check_tensor,
     check_values,
     check_whole,
+    masks_by_name,
     may_look,
     require,
 )
@@ -49,8 +50,8 @@ class AttentionPooling(nn.Module):
         pooling: ``"attention"``, or ``"mean"``: equal weights for all real positions (the query is
             0).
 
-    Shapes: value ``(…, n, d_value)``, mask ``(…, n)`` → pooled ``(…, d_value)``, weights
-    ``(…, n)``.
+    Shapes: value ``(…, n, d_value)``, key_mask ``(…, n)``, True = real → :class:`Attended`, context
+    ``(…, d_value)`` and weights ``(…, n)``.
 
     Source: Yang et al. 2016, equations 5 to 7 (words) and 8 to 10 (sentences).
     """
@@ -67,19 +68,18 @@ class AttentionPooling(nn.Module):
             self.query = nn.Parameter(0.1 * torch.randn(d_attention))
         self.score = DotScore()
 
-    def forward(self, value: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    @masks_by_name("key_mask", mask="key_mask")
+    def forward(self, value: torch.Tensor, *, key_mask: torch.Tensor | None = None) -> Attended:
         """Pool the real positions of ``value``; nothing real gives zeros."""
         check_tensor("value", value, width=self.key.in_features)
-        require(
-            mask is not None, "mask must be a boolean tensor (True = a real position), got None"
-        )
-        check_mask(mask, value.shape[:-1], axes="(…, positions)", true="a real position")
-        value = value.where(mask.unsqueeze(-1), 0.0)
+        check_mask(key_mask, value.shape[:-1], name="key_mask", axes="(…, positions)", true="real")
+        if key_mask is not None:
+            value = value.where(key_mask.unsqueeze(-1), 0.0)
         key = self.key(value).tanh()  # (…, n, d_attention)
         query = key.new_zeros(key.shape[-1]) if self.query is None else self.query.to(key.dtype)
-        pooled, weights = attend(self.score, query[None], key, value, mask.unsqueeze(-2))
+        pooled, weights = attend(self.score, query[None], key, value, key_mask=key_mask)
         assert weights is not None
-        return pooled.squeeze(-2), weights.squeeze(-2)
+        return Attended(pooled.squeeze(-2), weights.squeeze(-2))
 
 
 class HierarchicalAttention(nn.Module):
@@ -144,7 +144,7 @@ class HierarchicalAttention(nn.Module):
         embedded = self.dropout(self.embedding(sentences))
         annotations, _ = run_packed(self.word_encoder, embedded, lengths)  # h_it
         mask = padding_mask(lengths.to(sentences.device), sentences.shape[1])
-        return self.word_pooling(annotations, mask)
+        return self.word_pooling(annotations, key_mask=mask)
 
     def forward(self, documents: torch.Tensor, lengths: torch.Tensor) -> Classified:
         """Classify documents ``(batch, sentences, words)`` whose sentences have
@@ -170,7 +170,7 @@ class HierarchicalAttention(nn.Module):
         annotations, _ = run_packed(  # h_i
             self.sentence_encoder, self.dropout(sentences.view(batch, n, -1)), count
         )
-        pooled, weights = self.sentence_pooling(annotations, in_front.to(device))  # v
+        pooled, weights = self.sentence_pooling(annotations, key_mask=in_front.to(device))  # v
         weights = weights.flatten().index_select(0, front)
         sentence_weights = weights.new_zeros(batch * n).index_copy(0, place, weights)
         return Classified(

@@ -140,7 +140,7 @@ class MemoryNetwork(nn.Module):
         for k in range(self.hops):
             values = memory(k + 1)
             # (batch, 1, d), (batch, 1, n)
-            o, p = attend(self.score, u[:, None], keys, values, real[:, None])
+            o, p = attend(self.score, u[:, None], keys, values, key_mask=real)
             assert p is not None
             u = u + o[:, 0]
             weights.append(p[:, 0])

@@ -15,6 +15,7 @@ from ...validate import (
     check_mask,
     check_number,
     check_tensor,
+    masks_by_name,
     require,
 )
 
@@ -71,22 +72,24 @@ class LSTMNLayer(nn.Module):
             width(batch, self.hidden_size),
         )
 
+    @masks_by_name("key_mask", mask="key_mask")
     def step(
-        self, x: torch.Tensor, tapes: Tapes, mask: torch.Tensor | None = None
+        self, x: torch.Tensor, tapes: Tapes, *, key_mask: torch.Tensor | None = None
     ) -> tuple[Tapes, torch.Tensor]:
         """Read one input ``(batch, input_size)`` and write one row.
 
         Args:
-            mask: boolean, broadcastable to ``(batch, t − 1)``; True = may attend to that row of the
-                tapes.
+            key_mask: boolean, broadcastable to ``(batch, t − 1)``; True = may attend to that row of
+                the tapes.
 
         Returns:
             The longer tapes, and the weights over the rows that were there before,
             ``(batch, t − 1)``.
         """
-        check_mask(mask, tapes.keys.shape[:2], axes="(batch, rows of the tapes)")
+        axes = "(batch, rows of the tapes)"
+        check_mask(key_mask, tapes.keys.shape[:2], name="key_mask", axes=axes)
         return self._advance(
-            x, self.input_gates(x), tapes, None if mask is None else torch.atleast_1d(mask)
+            x, self.input_gates(x), tapes, None if key_mask is None else torch.atleast_1d(key_mask)
         )
 
     def _advance(self, x, gates, tapes, mask):

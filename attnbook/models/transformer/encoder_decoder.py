@@ -120,7 +120,7 @@ class Transformer(nn.Module):
         mask = padding_mask(lengths.to(source.device), source.shape[1])[:, None]  # (batch, 1, n)
         # (batch, n, d_model)
         x = self.dropout(self.source_positions(self.source_embedding(source)))
-        encoded = self.encoder(x, mask, need_weights=need_weights)
+        encoded = self.encoder(x, mask=mask, need_weights=need_weights)
         mask = mask if encoded.mask is None else encoded.mask
         return ReadSource(encoded.x, mask, self.decoder.project(encoded.x)), encoded.weights
 

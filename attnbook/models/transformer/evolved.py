@@ -16,7 +16,7 @@ from ...mechanisms.caches.key_value import ProjectedSource
 from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import ResidualConnection
-from ...validate import check_integer
+from ...validate import check_integer, masks_by_name
 from .layers import Attention, LayerOutput
 from .parts import Parts
 
@@ -99,11 +99,12 @@ class EvolvedEncoderLayer(nn.Module):
         self.attention, self.around_attention = attention, residual()
         self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
+    @masks_by_name("mask")
     def forward(
         self,
         x: torch.Tensor,
-        mask: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
         is_causal: bool = False,
         cache: Any = None,
         need_weights: bool = False,
@@ -190,13 +191,14 @@ class EvolvedDecoderLayer(nn.Module):
         """Keys and values of the encoder's output for both attentions over the source."""
         return self.first_cross_attention.project(memory), self.cross_attention.project(memory)
 
+    @masks_by_name("mask", "source_mask")
     def forward(
         self,
         x: torch.Tensor,
         source: tuple,
+        *,
         mask: torch.Tensor | None = None,
         source_mask: torch.Tensor | None = None,
-        *,
         is_causal: bool = False,
         cache: EvolvedCache | None = None,
         need_weights: bool = False,

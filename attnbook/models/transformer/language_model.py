@@ -108,7 +108,7 @@ class TransformerLM(_OneStack):
         place = torch.arange(n, device=source.device) - padding[:, None]  # (batch, n)
         x = x.gather(1, place.clamp(min=0)[:, :, None].expand_as(x))
         mask = (place >= 0)[:, None]
-        stacked = self.stack(x, mask, is_causal=True, position=-padding)
+        stacked = self.stack(x, mask=mask, is_causal=True, position=-padding)
         return TextState(stacked.caches, mask, lengths)
 
     def start(self, memory: TextState) -> TextState:
@@ -172,7 +172,9 @@ class TransformerLM(_OneStack):
         if mask is not None:  # (batch, 1, t + m)
             mask = torch.cat([mask, mask.new_ones(len(tokens), 1, m)], dim=-1)
         x = self._embed(tokens, state.position)
-        stacked = self.stack(x, mask, is_causal=m > 1, caches=state.caches, position=state.position)
+        stacked = self.stack(
+            x, mask=mask, is_causal=m > 1, caches=state.caches, position=state.position
+        )
         state = TextState(stacked.caches, mask, state.position + m)
         return Step(self.output(stacked.x), state, None)
 
@@ -216,4 +218,4 @@ class TransformerEncoderModel(_OneStack):
             if lengths is None
             else padding_mask(lengths.to(tokens.device), tokens.shape[1])[:, None]
         )
-        return self.stack(self._embed(tokens), mask, need_weights=need_weights)
+        return self.stack(self._embed(tokens), mask=mask, need_weights=need_weights)

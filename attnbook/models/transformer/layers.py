@@ -23,6 +23,7 @@ from torch import nn
 from ...kernels.visible import without_hidden
 from ...mechanisms.caches.key_value import Read
 from ...mechanisms.layers.residual import ResidualConnection
+from ...validate import masks_by_name
 
 __all__ = ["Attention", "LayerOutput", "Stacked"]
 __all__ += ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "Stack"]
@@ -95,11 +96,12 @@ class EncoderLayer(nn.Module):
         if feed_forward is not None:
             self.around_feed_forward = residual()
 
+    @masks_by_name("mask")
     def forward(
         self,
         x: torch.Tensor,
-        mask: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
         is_causal: bool = False,
         cache: Any = None,
         need_weights: bool = False,
@@ -163,13 +165,14 @@ class DecoderLayer(nn.Module):
         """
         return self.cross_attention.project(memory)
 
+    @masks_by_name("mask", "source_mask")
     def forward(
         self,
         x: torch.Tensor,
         source: Any,
+        *,
         mask: torch.Tensor | None = None,
         source_mask: torch.Tensor | None = None,
-        *,
         is_causal: bool = False,
         cache: Any = None,
         need_weights: bool = False,
@@ -247,11 +250,12 @@ class Encoder(Stack):
     Source: Vaswani et al. 2017, section 3.1.
     """
 
+    @masks_by_name("mask")
     def forward(
         self,
         x: torch.Tensor,
-        mask: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
         is_causal: bool = False,
         caches: Sequence | None = None,
         need_weights: bool = False,
@@ -262,8 +266,8 @@ class Encoder(Stack):
         """
         if mask is not None and caches is None:
             x = without_hidden(x, mask)
-        options = {"is_causal": is_causal, "position": position}
-        return self.run(x, [(mask,)] * len(self.layers), caches, need_weights, **options)
+        options = {"mask": mask, "is_causal": is_causal, "position": position}
+        return self.run(x, [()] * len(self.layers), caches, need_weights, **options)
 
 
 class Decoder(Stack):
@@ -279,19 +283,21 @@ class Decoder(Stack):
         """What each block reads of the encoder's output ``(batch, n, d)``."""
         return tuple(layer.project(memory) for layer in self.layers)
 
+    @masks_by_name("mask", "source_mask")
     def forward(
         self,
         x: torch.Tensor,
         sources: Sequence,
+        *,
         mask: torch.Tensor | None = None,
         source_mask: torch.Tensor | None = None,
-        *,
         is_causal: bool = False,
         caches: Sequence | None = None,
         need_weights: bool = False,
         position: Position = 0,
     ) -> Stacked:
         """Run all blocks; ``sources`` is ``project(memory)``, the rest as in :class:`Encoder`."""
-        given = [(source, mask, source_mask) for source in sources]
-        options = {"is_causal": is_causal, "position": position}
+        given = [(source,) for source in sources]
+        options = {"mask": mask, "source_mask": source_mask}
+        options |= {"is_causal": is_causal, "position": position}
         return self.run(x, given, caches, need_weights, **options)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ...mechanisms.positions.absolute import sinusoids
-from ...validate import check_integer, require
+from ...validate import check_integer, masks_by_name, require
 from .layers import Decoder, Encoder, EncoderLayer, LayerOutput, Position, Stacked
 
 __all__ = ["FunnelEncoder", "TransparentDecoder", "TransparentEncoder"]
@@ -145,11 +145,12 @@ class FunnelEncoder(Encoder):
                 f"query stands for two of them; block {k} has one that does",
             )
 
+    @masks_by_name("mask")
     def forward(
         self,
         x: torch.Tensor,
-        mask: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
         is_causal: bool = False,
         caches: Sequence | None = None,
         need_weights: bool = False,
@@ -166,7 +167,7 @@ class FunnelEncoder(Encoder):
             if k in self.seams:
                 x, w, mask = self._shorten(layer, x, mask, need_weights)
             else:
-                x, _, w = layer(x, mask, need_weights=need_weights, position=position)
+                x, _, w = layer(x, mask=mask, need_weights=need_weights, position=position)
             weights.append(w)
         return Stacked(self.norm(x), (), tuple(weights) if need_weights else None, mask)
 

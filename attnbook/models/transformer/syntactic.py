@@ -13,7 +13,7 @@ from ...mechanisms.positions.syntactic import (
     tree_depth,
     tree_offset,
 )
-from ...validate import check_integer, require
+from ...validate import check_integer, masks_by_name, require
 from .layers import EncoderLayer, LayerOutput
 from .parts import Parts, check_parts, paper_parts
 
@@ -28,19 +28,20 @@ class SyntacticEncoderLayer(EncoderLayer):
     :class:`LayerOutput`.
     """
 
+    @masks_by_name("mask")
     def forward(
         self,
         x: torch.Tensor,
         offset: torch.Tensor,
-        mask: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
         need_weights: bool = False,
     ) -> LayerOutput:
         """Run the block over whole sentences; there is no cache: a tree is known when its sentence
         is.
         """
         h = self.around_attention.sublayer_input(x)
-        context, weights = self.attention(h, offset, mask, need_weights=need_weights)
+        context, weights = self.attention(h, offset, mask=mask, need_weights=need_weights)
         x = self.around_attention.combine(x, context)
         x = self.around_feed_forward(x, self.feed_forward)
         return LayerOutput(x, None, weights)
@@ -142,6 +143,6 @@ class SyntacticEncoderModel(nn.Module):
         given = (tree_offset(heads, lengths).to(tokens.device),) if self.offsets else ()
         weights = []
         for layer in self.layers:
-            x, _, seen = layer(x, *given, mask, need_weights=need_weights)
+            x, _, seen = layer(x, *given, mask=mask, need_weights=need_weights)
             weights.append(seen)
         return Decoded(self.output(self.norm(x)), tuple(weights) if need_weights else None)

@@ -10,7 +10,7 @@ from ...kernels.layers import Linear
 from ...kernels.precision import finest_dtype
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.norms import LayerNorm
-from ...validate import check_integer, check_mask, check_number, check_tensor
+from ...validate import check_integer, check_mask, check_number, check_tensor, masks_by_name
 from ..transformer.parts import Parts, check_parts
 from .vision_transformer import pre_norm_parts
 
@@ -72,7 +72,7 @@ class Perceiver(nn.Module):
         repeats: R.
         num_heads: of the readings; one, as in the paper.
 
-    Shapes: x ``(batch, n, d_input)``, mask ``(batch, n)``, True = may be read, or None → logits
+    Shapes: x ``(batch, n, d_input)``, key_mask ``(batch, n)``, True = may be read, or None → logits
     ``(batch, K)``; :meth:`read` gives :class:`Latents`.
 
     Source: Jaegle et al. 2021, section 3; all readings share their weights, as do all stacks, which
@@ -105,25 +105,29 @@ class Perceiver(nn.Module):
         self.stack = parts.make_encoder(num_layers)
         self.output = Linear(d_model, check_integer("num_classes", num_classes))
 
+    @masks_by_name("key_mask", mask="key_mask")
     def read(
-        self, x: torch.Tensor, mask: torch.Tensor | None = None, *, need_weights: bool = False
+        self, x: torch.Tensor, *, key_mask: torch.Tensor | None = None, need_weights: bool = False
     ) -> Latents:
         """The latents after the last reading and its blocks."""
         check_tensor("x", x, least=3)
-        mask = check_mask(mask, x.shape[:-1], axes="(batch, n)", true="may be read")
-        if mask is not None:
-            x = x.where(mask.unsqueeze(-1), 0.0)  # not even a NaN of what is hidden has influence
+        check_mask(key_mask, x.shape[:-1], name="key_mask", axes="(batch, n)", true="may be read")
+        if key_mask is not None:
+            x = x.where(
+                key_mask.unsqueeze(-1), 0.0
+            )  # not even a NaN of what is hidden has influence
         projected = self.reading.project(self.input_norm(x))
         z, weights = self.latents.expand(len(x), -1, -1), []
         for _ in range(self.repeats):
             h = self.around_reading.sublayer_input(z)
             context, w = self.reading(
-                h, key_mask=mask, projected=projected, need_weights=need_weights
+                h, key_mask=key_mask, projected=projected, need_weights=need_weights
             )
             z = self.around_reading.combine(z, context)
             z = self.stack(self.around_feed_forward(z, self.feed_forward)).x
             weights.append(w)
         return Latents(z, tuple(weights) if need_weights else None)
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        return self.output(self.read(x, mask).x.mean(-2))
+    @masks_by_name("key_mask", mask="key_mask")
+    def forward(self, x: torch.Tensor, *, key_mask: torch.Tensor | None = None) -> torch.Tensor:
+        return self.output(self.read(x, key_mask=key_mask).x.mean(-2))

@@ -138,6 +138,34 @@ def twin(made):
     return theirs
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"bias": False}, {"kdim": 5, "vdim": 7}, {"add_bias_kv": True}]
+)
+def test_weights_of_pytorch_s_layer_are_read(options):
+    torch.manual_seed(3)
+    theirs = nn.MultiheadAttention(D, H, batch_first=True, dtype=torch.float64, **options)
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.normal_()
+    d_key, d_value = options.get("kdim", D), options.get("vdim", D)
+    made = layer(d_key=d_key, d_value=d_value, bias=options.get("bias", True))
+    ours = nn.ModuleDict({"attention": made})
+    state = {f"attention.{name}": tensor for name, tensor in theirs.state_dict().items()}
+    if "add_bias_kv" in options:  # what ours has not is named
+        with pytest.raises(RuntimeError, match="bias_k"):
+            ours.load_state_dict(state)
+        return
+    ours.load_state_dict(state)
+    query, key, value = (
+        torch.randn(B, n, d, dtype=torch.float64) for n, d in ((M, D), (N, d_key), (N, d_value))
+    )
+    there = torch.arange(N) < torch.arange(1, B + 1)[:, None]
+    got = made(query, key, value, key_mask=there)
+    wanted = theirs(query, key, value, key_padding_mask=~there, average_attn_weights=False)
+    torch.testing.assert_close(got.context, wanted[0], **EXACT)
+    torch.testing.assert_close(got.weights, wanted[1], **EXACT)
+
+
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("kind", masks())
 def test_value_and_gradient_equal_pytorch_s_layer(kind, need_weights):
@@ -147,7 +175,7 @@ def test_value_and_gradient_equal_pytorch_s_layer(kind, need_weights):
     forbidden = None if mask is None else ~full(mask).flatten(0, 1)
     results = []
     for run in (
-        lambda q, k, v: made(q, k, v, mask, need_weights=need_weights),
+        lambda q, k, v: made(q, k, v, mask=mask, need_weights=need_weights),
         lambda q, k, v: theirs(q, k, v, attn_mask=forbidden, average_attn_weights=False),
     ):
         inputs = [t.requires_grad_() for t in tensors()]

@@ -1,0 +1,96 @@
+"""One way of calling: masks by name, which positions there are in an argument of its own, and
+results that begin with the context.
+"""
+
+import inspect
+
+import catalogue
+import pytest
+import torch
+
+import attnbook
+
+MASKS = {"mask", "key_mask", "source_mask"}
+OF_SCORES = {"masked_softmax", "partial_context"}  # which take the mask of these beside them
+CLEAN = {"BatchNorm", "ShortConvolution", "Perceiver"}  # no attention to a source: no context
+MASKED = [
+    name
+    for name in catalogue.MAKE
+    if MASKS & inspect.signature(getattr(attnbook, name).forward).parameters.keys()
+]
+
+
+def given(name):
+    """A call of a module with its masks by name, as a function, and these masks."""
+    entry = catalogue.make(name)
+    module = entry.module.double().eval()
+    inputs = [x.double() if x.is_floating_point() else x for x in entry.inputs]
+    return lambda *masks, **by_name: module(*inputs, *masks, **by_name), entry.options
+
+
+def tensors(result):
+    return [x for x in torch.utils._pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+
+
+def takers():
+    for name in attnbook.__all__:
+        thing = getattr(attnbook, name)
+        if inspect.isfunction(thing):
+            yield name, thing
+        elif inspect.isclass(thing):
+            for method, function in inspect.getmembers(thing, inspect.isfunction):
+                if not method.startswith("_"):
+                    yield f"{name}.{method}", function
+
+
+def test_every_public_mechanism_takes_masks_by_name():
+    seen = 0
+    for name, function in takers():
+        parameters = inspect.signature(function).parameters
+        for mask in MASKS & parameters.keys() if name not in OF_SCORES else ():
+            assert parameters[mask].kind is inspect.Parameter.KEYWORD_ONLY, (name, mask)
+            seen += 1
+    assert seen > 30
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_the_old_form_works_with_a_warning(name):
+    call, options = given(name)
+    (kind, mask), *_ = options.items()
+    parameters = inspect.signature(getattr(attnbook, name).forward).parameters
+    places = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values()) - 1  # no self
+    before = [None] * (places - len(catalogue.make(name).inputs))
+    wanted = tensors(call(**options))
+    with pytest.warns(FutureWarning, match=f"give {kind} by name"):
+        assert all(map(torch.equal, tensors(call(*before, mask)), wanted))
+    if "mask" not in parameters:
+        with pytest.warns(FutureWarning, match="give key_mask by name"):
+            assert all(map(torch.equal, tensors(call(mask=mask)), wanted))
+    with pytest.raises(TypeError), pytest.warns(FutureWarning):
+        call(*before, mask, **options)
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_an_additive_mask_is_refused_by_name(name):
+    call, options = given(name)
+    for kind in MASKS & inspect.signature(getattr(attnbook, name).forward).parameters.keys():
+        mask = torch.zeros_like(options.get(kind, options.get("mask")), dtype=torch.float64)
+        with pytest.raises(ValueError, match=f"^{kind} must be a boolean .*{kind} == 0"):
+            call(**{kind: mask if kind in options else mask[:, 0]})
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_which_keys_there_are_cannot_be_taken_for_pairs(name):
+    call, options = given(name)
+    parameters = inspect.signature(getattr(attnbook, name).forward).parameters
+    if {"mask", "key_mask"} <= parameters.keys():
+        by_pairs = tensors(call(mask=options["mask"]))
+        by_keys = tensors(call(key_mask=options["mask"][:, 0]))
+        for one, other in zip(by_keys, by_pairs, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", sorted({*MASKED} - CLEAN))
+def test_results_begin_with_the_context(name):
+    call, options = given(name)
+    assert type(call(**options))._fields[0] == "context"
