@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 
+from attnbook import double_backward
 from attnbook.decoding import greedy
 from attnbook.mechanisms import (
     FeedForward,
@@ -122,11 +124,12 @@ def quality(
     }
 
 
-def saved_mb(model, sentences: int) -> float:
-    """What one forward pass over a report saves for the backward pass, in MB: each storage counted
-    once, without the weights.
+def saved_mb(model, sentences: int, *, weights: bool = True) -> float:
+    """What one forward pass over a report saves for the backward pass where attention keeps its
+    ``weights``, or where it computes them anew, in MB: each storage counted once, without the
+    parameters.
     """
-    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    parameters = {p.untyped_storage().data_ptr() for p in model.parameters()}
     sizes = {}
 
     def pack(tensor):
@@ -134,10 +137,11 @@ def saved_mb(model, sentences: int) -> float:
         return tensor
 
     text = one_text(reports.ReportBatches(sentences, 1).batch(0))
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with double_backward() if weights else nullcontext(), hooks:
         logits = model(text.input_ids.to(device_of(model))).logits
     del logits
-    return round(sum(size for place, size in sizes.items() if place not in weights) / 1e6, 3)
+    return round(sum(size for place, size in sizes.items() if place not in parameters) / 1e6, 3)
 
 
 def _train(model, sentences: int, settings, *, seed: int, device, everything: bool = False) -> dict:
@@ -154,7 +158,6 @@ def _train(model, sentences: int, settings, *, seed: int, device, everything: bo
     blocks = range(0, settings.steps - every + 1, every)
     return {
         **quality(model, sentences),
-        "kept_mb": saved_mb(model, sentences),
         "losses": [round(sum(history.losses[k : k + every]) / every, 4) for k in blocks],
         "every": every,
         **training_figures(model, history),

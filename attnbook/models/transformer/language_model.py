@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ...decoding.step import Decoded, Step, TokenIds, check_text, check_token_ids
-from ...mechanisms import causal_mask, padding_mask
+from ...mechanisms import padding_mask
 from ...mechanisms.layers.embeddings import set_padding
 from ...validate import check_ids, check_integer, check_lengths, describe, may_look
 from .parts import Parts, check_parts, paper_parts, tie_weights
@@ -87,8 +87,7 @@ class TransformerLM(_OneStack):
     ) -> Decoded:
         """Score the token after each token, all positions at once."""
         check_text(tokens, lengths, self.vocabulary_size)
-        causal = causal_mask(tokens.shape[1], device=tokens.device)
-        stacked = self.stack(self._embed(tokens), causal, need_weights=need_weights)
+        stacked = self.stack(self._embed(tokens), is_causal=True, need_weights=need_weights)
         return Decoded(self.output(stacked.x), stacked.weights)
 
     def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> TextState:

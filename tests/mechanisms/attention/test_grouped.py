@@ -228,7 +228,7 @@ def test_any_score_reads_shared_keys_as_if_each_head_had_its_own(score):
         p(x).unflatten(-1, (2, -1)).transpose(1, 2).repeat_interleave(3, 1)
         for p in (made.key_projection, made.value_projection)
     )
-    heads = attend(made.score, q, k, v, causal_mask(N)).context
+    heads = attend(made.score, q, k, v, mask=causal_mask(N)).context
     expected = made.output_projection(heads.transpose(1, 2).flatten(-2))
     for need_weights in (True, False):
         got = made(x, mask=causal_mask(N), need_weights=need_weights).context

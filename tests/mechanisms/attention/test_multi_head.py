@@ -107,7 +107,7 @@ def full(mask):
 @pytest.mark.parametrize("kind", masks())
 def test_output_and_weights_equal_the_numpy_oracle(kind):
     made, mask = layer(), masks()[kind]
-    got = made(*tensors(), mask)
+    got = made(*tensors(), mask=mask)
     for b in range(B):
         expected, weights = oracle(made, *(t[b].numpy() for t in tensors()), full(mask)[b].numpy())
         torch.testing.assert_close(got.context[b].detach(), torch.tensor(expected), **EXACT)
@@ -229,7 +229,7 @@ def test_the_heads_are_pytorch_s_scaled_dot_product_attention(kind):
     )
     heads = F.scaled_dot_product_attention(q, k, v, attn_mask=full(mask))
     expected = made.output_projection(heads.transpose(1, 2).reshape(B, M, D))
-    torch.testing.assert_close(made(query, key, value, mask).context, expected, **EXACT)
+    torch.testing.assert_close(made(query, key, value, mask=mask).context, expected, **EXACT)
 
 
 def test_key_and_value_have_defaults_self_attention_and_the_keys():
@@ -335,7 +335,7 @@ def test_a_query_with_nothing_to_attend_to_gets_zeros_and_sends_no_gradient(need
     query, key, value = (t.requires_grad_() for t in tensors())
     mask = torch.ones(B, M, N, dtype=torch.bool)
     mask[0, 1] = False
-    context, weights = made(query, key, value, mask, need_weights=need_weights)
+    context, weights = made(query, key, value, mask=mask, need_weights=need_weights)
     assert (context[0, 1] == 0).all() and context[0, 0].abs().min() > 0
     assert weights is None or (weights[0, :, 1] == 0).all()
     context[0, 1].sum().backward(retain_graph=True)
@@ -344,7 +344,7 @@ def test_a_query_with_nothing_to_attend_to_gets_zeros_and_sends_no_gradient(need
     # One head that sees something is enough for an output.
     mask = mask[:, None].repeat(1, H, 1, 1)
     mask[0, 2, 1, 4] = True
-    context = made(query, key, value, mask, need_weights=need_weights).context
+    context = made(query, key, value, mask=mask, need_weights=need_weights).context
     expected, _ = oracle(
         made, *(t[0].detach().numpy() for t in (query, key, value)), mask[0].numpy()
     )
@@ -355,14 +355,14 @@ def test_padding_has_no_gradient_and_no_influence():
     made, (query, key, value) = layer(), tensors()
     mask = padding_mask(torch.tensor([3, 7]), N)[:, None]
     key.requires_grad_(), value.requires_grad_()
-    made(query, key, value, mask).context.square().sum().backward()
+    made(query, key, value, mask=mask).context.square().sum().backward()
     assert (
         (key.grad[0, 3:] == 0).all()
         and (value.grad[0, 3:] == 0).all()
         and value.grad[0, :3].abs().min() > 0
     )
     alone = made(query[:1], key[:1, :3], value[:1, :3]).context
-    torch.testing.assert_close(made(query, key, value, mask).context[:1], alone, **EXACT)
+    torch.testing.assert_close(made(query, key, value, mask=mask).context[:1], alone, **EXACT)
 
 
 def test_later_positions_reach_no_earlier_one_through_a_causal_mask():
@@ -388,11 +388,15 @@ def test_self_attention_is_equivariant_and_its_weights_are_shares(n, heads, seed
 
 def test_leading_dimensions_are_free():
     made, (query, key, value) = layer(), tensors()
-    complete = made(query, key, value, masks()["(batch, m, n)"]).context
+    complete = made(query, key, value, mask=masks()["(batch, m, n)"]).context
     torch.testing.assert_close(
-        made(query[0], key[0], value[0], masks()["(batch, m, n)"][0]).context, complete[0], **EXACT
+        made(query[0], key[0], value[0], mask=masks()["(batch, m, n)"][0]).context,
+        complete[0],
+        **EXACT,
     )
-    more = made(query[:, None], key[:, None], value[:, None], masks()["(batch, m, n)"][:, None])
+    more = made(
+        query[:, None], key[:, None], value[:, None], mask=masks()["(batch, m, n)"][:, None]
+    )
     torch.testing.assert_close(more.context[:, 0], complete, **EXACT)
     assert more.weights.shape == (B, 1, H, M, N)
     shared = made(query[0], key, value)  # the same queries for every source

@@ -86,7 +86,7 @@ def right(e, sink):
 def test_context_weights_and_precision(score, kind, way):
     (query, key, value), mask = tensors(), MASKS[kind]()
     expected = weights_of(score, query, key, mask, right)
-    context, weights = attend(score, query, key, value, mask, sink=SINK, need_weights=way)
+    context, weights = attend(score, query, key, value, mask=mask, sink=SINK, need_weights=way)
     torch.testing.assert_close(context.detach(), torch.tensor(expected @ value.numpy()), **EXACT)
     if way:
         torch.testing.assert_close(weights.detach(), torch.tensor(expected), **EXACT)
@@ -94,7 +94,7 @@ def test_context_weights_and_precision(score, kind, way):
         found = masked_softmax(score(query, key), mask, sink=SINK)
         torch.testing.assert_close(found.detach(), torch.tensor(expected), **EXACT)
     low = attend(
-        score.float(), *tensors(torch.float32), mask, sink=SINK.float(), need_weights=way
+        score.float(), *tensors(torch.float32), mask=mask, sink=SINK.float(), need_weights=way
     ).context
     torch.testing.assert_close(low.double(), context, atol=1e-5, rtol=0)
 
@@ -107,7 +107,7 @@ def test_gradients(score, kind, way):
     mask = None if mask is None else mask[-1:] if mask.dim() > 2 else mask
 
     def run(query, key, value, sink):
-        return attend(score, query, key, value, mask, sink=sink, need_weights=way).context
+        return attend(score, query, key, value, mask=mask, sink=sink, need_weights=way).context
 
     assert torch.autograd.gradcheck(run, [*given, sink], fast_mode=True)
     if kind == "some":  # nothing comes of a row that may attend to nothing
@@ -143,7 +143,7 @@ WRONG = {
 def test_known_wrong_versions_are_told_apart(mistake, score, way):
     (query, key, value), mask = tensors(), some()
     wrong = weights_of(score, query, key, mask, WRONG.get(mistake, right)) @ value.numpy()
-    context = attend(score, query, key, value, mask, sink=SINK, need_weights=way).context
+    context = attend(score, query, key, value, mask=mask, sink=SINK, need_weights=way).context
     difference = (context - torch.tensor(wrong)).abs().max()
     assert difference < 1e-10 if mistake is None else difference > 1e-2
 
@@ -152,8 +152,10 @@ def test_scores_of_any_size_stay_finite(way):
     query, key, value = tensors()
     for sink in (-math.inf, -1e9, 1e9):
         far = torch.full((1,), sink).double()
-        context = attend(DotScore(), 1e4 * query, key, value, some(), sink=far, need_weights=way)
-        plain = attend(DotScore(), 1e4 * query, key, value, some()).context
+        context = attend(
+            DotScore(), 1e4 * query, key, value, mask=some(), sink=far, need_weights=way
+        )
+        plain = attend(DotScore(), 1e4 * query, key, value, mask=some()).context
         torch.testing.assert_close(context.context, plain if sink < 0 else 0 * plain, **EXACT)
 
 

@@ -36,7 +36,7 @@ EXACT = {"atol": 1e-10, "rtol": 0}
 
 def test_context_and_weights_equal_the_numpy_oracle(score, problem):
     query, key, value, mask = problem
-    got = attend(score, query, key, value, mask)
+    got = attend(score, query, key, value, mask=mask)
     for b in range(2):
         context, weights = oracles.attention(
             score, query[b].numpy(), key[b].numpy(), value[b].numpy(), mask[b].numpy()
@@ -49,7 +49,7 @@ def test_context_and_weights_equal_the_numpy_oracle(score, problem):
 def test_the_weights_of_every_registered_score_are_shares_over_the_keys(score, problem, masked):
     query, key, value, mask = problem
     mask = mask if masked else torch.ones_like(mask)
-    weights = attend(score, 100 * query, 100 * key, value, mask).weights
+    weights = attend(score, 100 * query, 100 * key, value, mask=mask).weights
     assert (weights >= 0).all() and (weights <= 1).all() and (weights[~mask] == 0).all()
     torch.testing.assert_close(weights.sum(-1), mask.any(-1).double(), atol=1e-12, rtol=0)
 
@@ -66,7 +66,7 @@ def test_streaming_equals_the_stored_matrix_in_value_and_gradient(score, problem
                 score, query, score.project_keys(key), value, visible, block_elements=blocks
             )
         else:
-            context = attend(score, query, key, value, mask).context
+            context = attend(score, query, key, value, mask=mask).context
         loss = (
             context * torch.linspace(-1, 2, context.numel(), dtype=torch.float64).view_as(context)
         ).sum()
@@ -110,7 +110,7 @@ def both_ways(score, query, key, value, mask):
     result = []
     for need_weights in (True, False):
         q, k, v = (t.detach().clone().requires_grad_() for t in (query, key, value))
-        context, weights = attend(score, q, k, v, mask, need_weights=need_weights)
+        context, weights = attend(score, q, k, v, mask=mask, need_weights=need_weights)
         assert (weights is None) != need_weights
         loss = (
             context * torch.linspace(-1, 2, context.numel(), dtype=context.dtype).view_as(context)
@@ -137,7 +137,7 @@ def test_need_weights_false_gives_the_same_context_and_gradients(
     for stored, lean in both_ways(score, query, key, value, mask):
         torch.testing.assert_close(lean, stored, **EXACT)
     if mask is not None:
-        context = attend(score, query, key, value, mask, need_weights=False).context
+        context = attend(score, query, key, value, mask=mask, need_weights=False).context
         assert (context[~mask.expand(2, 4, 7).any(-1)] == 0).all()
 
 
@@ -174,9 +174,11 @@ def test_without_weights_float32_is_as_close_to_the_oracle_as_it_should_be(
 ):
     monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
     query, key, value, mask = problem
-    expected = attend(score, query, key, value, mask).context  # itself held to the oracle at 1e-10
+    expected = attend(
+        score, query, key, value, mask=mask
+    ).context  # itself held to the oracle at 1e-10
     got = attend(
-        score.float(), query.float(), key.float(), value.float(), mask, need_weights=False
+        score.float(), query.float(), key.float(), value.float(), mask=mask, need_weights=False
     ).context
     torch.testing.assert_close(got.double(), expected, atol=1e-5, rtol=0)
 
@@ -222,7 +224,7 @@ def test_parameters_behind_a_parametrization_get_the_same_gradients_without_weig
     state, gradients = copy.deepcopy(score.state_dict()), []
     for need_weights in (True, False):
         score.load_state_dict(state)
-        context = attend(score, *problem, need_weights=need_weights).context
+        context = attend(score, *problem[:3], mask=problem[3], need_weights=need_weights).context
         gradients.append(
             [context, *torch.autograd.grad(context.square().sum(), list(score.parameters()))]
         )
@@ -259,7 +261,7 @@ def test_a_compare_of_ones_own_is_never_overruled_by_a_shortcut(problem, monkeyp
 def test_scaled_dot_equals_pytorch(problem):
     query, key, value, mask = problem
     expected = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    got = attend(ScaledDotScore(), query, key, value, mask).context
+    got = attend(ScaledDotScore(), query, key, value, mask=mask).context
     usable = mask.any(-1)
     torch.testing.assert_close(got[usable], expected[usable], **EXACT)
     assert (got[~usable] == 0).all()
@@ -271,7 +273,7 @@ def test_one_head_equals_multihead_attention(problem):
     theirs = nn.MultiheadAttention(6, 1, bias=False, batch_first=True, dtype=torch.float64)
     w_q, w_k, w_v = theirs.in_proj_weight.chunk(3)
     expected, weights = theirs(query, key, key, attn_mask=~mask)
-    got = attend(ScaledDotScore(), query @ w_q.T, key @ w_k.T, key @ w_v.T, mask)
+    got = attend(ScaledDotScore(), query @ w_q.T, key @ w_k.T, key @ w_v.T, mask=mask)
     torch.testing.assert_close(got.context @ theirs.out_proj.weight.T, expected, **EXACT)
     torch.testing.assert_close(got.weights, weights, **EXACT)
 
@@ -281,7 +283,7 @@ def test_a_query_with_nothing_to_attend_to_gets_zeros_and_sends_no_gradient(scor
         query, key, value = (t.clone().requires_grad_() for t in problem[:3])
         mask = problem[3].clone()
         mask[1] = False
-        context = attend(score, query, key, value, mask, need_weights=need_weights).context
+        context = attend(score, query, key, value, mask=mask, need_weights=need_weights).context
         assert (context[1] == 0).all()
         context.sum().backward()
         for t in (query, key, value):
@@ -294,25 +296,27 @@ def test_padding_has_no_weight_no_gradient_and_no_influence(score, problem):
     for need_weights in (True, False):
         k, v = key.clone().requires_grad_(), value.clone().requires_grad_()
         attend(
-            score, query, k, v, mask, need_weights=need_weights
+            score, query, k, v, mask=mask, need_weights=need_weights
         ).context.square().sum().backward()
         assert (v.grad[0, 4:] == 0).all() and (k.grad is None or (k.grad[0, 4:] == 0).all())
         assert v.grad[0, :4].abs().min() > 0
     key2, value2 = key.clone(), value.clone()
     key2[0, 4:], value2[0, 4:] = 1e6, -1e6
     torch.testing.assert_close(
-        attend(score, query, key2, value2, mask).context,
-        attend(score, query, key, value, mask).context,
+        attend(score, query, key2, value2, mask=mask).context,
+        attend(score, query, key, value, mask=mask).context,
         **EXACT,
     )
     row = attend(score, query[:1], key[:1, :4], value[:1, :4]).context
-    torch.testing.assert_close(attend(score, query, key, value, mask).context[:1], row, **EXACT)
+    torch.testing.assert_close(
+        attend(score, query, key, value, mask=mask).context[:1], row, **EXACT
+    )
 
 
 def test_changing_an_attended_value_changes_the_context_and_causal_hides_the_future(score, problem):
     query, key, value, _ = problem
     value = value.clone().requires_grad_()
-    context = attend(score, query, key[:, :4], value[:, :4], causal_mask(4)).context
+    context = attend(score, query, key[:, :4], value[:, :4], mask=causal_mask(4)).context
     for t in range(4):
         (grad,) = torch.autograd.grad(context[:, t].sum(), value, retain_graph=True)
         assert (grad[:, t + 1 :] == 0).all() and (grad[:, : t + 1].abs() > 0).all()
@@ -329,15 +333,15 @@ def test_shuffling_keys_with_values_and_mask_leaves_the_context(m, n, seed):
     )
     mask = torch.rand(m, n, generator=g) < 0.7
     order = torch.randperm(n, generator=g)
-    a = attend(score, query, key, value, mask)
-    b = attend(score, query, key[order], value[order], mask[:, order])
+    a = attend(score, query, key, value, mask=mask)
+    b = attend(score, query, key[order], value[order], mask=mask[:, order])
     torch.testing.assert_close(b.context, a.context, **EXACT)
     torch.testing.assert_close(b.weights, a.weights[:, order], **EXACT)
 
 
 def test_the_context_lies_in_the_hull_of_the_values(score, problem):
     query, key, value, mask = problem
-    context = attend(score, query, key, value, mask).context
+    context = attend(score, query, key, value, mask=mask).context
     for b in range(2):
         for t in range(4):
             if mask[b, t].any():
@@ -455,7 +459,7 @@ def test_autocast_brings_several_dtypes_to_one(problem, need_weights):
             query.float(),
             key.bfloat16(),
             value.bfloat16(),
-            mask,
+            mask=mask,
             need_weights=need_weights,
         ).context
         plain = attend(
@@ -463,7 +467,7 @@ def test_autocast_brings_several_dtypes_to_one(problem, need_weights):
             query.bfloat16(),
             key.bfloat16(),
             value.bfloat16(),
-            mask,
+            mask=mask,
             need_weights=need_weights,
         ).context
     torch.testing.assert_close(mixed, plain, atol=0.02, rtol=0.02)
@@ -488,9 +492,11 @@ def test_projected_keys_of_another_shape_are_named(
         assert_refused(
             "projected_keys",
             lambda: attend(
-                score, query, key, value, mask, need_weights=need_weights, projected_keys=other
+                score, query, key, value, mask=mask, need_weights=need_weights, projected_keys=other
             ),
         )
     for other in (projected[..., :1], torch.cat([projected, projected], dim=-1)):
         with pytest.raises(ValueError, match=f"projected_keys must have width {width}"):
-            attend(score, query, key, value, mask, need_weights=need_weights, projected_keys=other)
+            attend(
+                score, query, key, value, mask=mask, need_weights=need_weights, projected_keys=other
+            )

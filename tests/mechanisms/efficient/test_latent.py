@@ -125,12 +125,12 @@ def absorbed(request, monkeypatch):
 def test_context_and_weights_equal_the_oracle(kind, queries, absorbed):
     made, x, mask = layer(queries), inputs(), masks()[kind]
     expected, weights = oracle(made, x, mask)
-    found = made(x, mask)
+    found = made(x, mask=mask)
     assert_same(found.context, expected)
     assert_same(found.weights, weights)
-    lean = made(x, mask, need_weights=False)
+    lean = made(x, mask=mask, need_weights=False)
     assert_same(lean.context, expected)
-    low = made.float()(x.float(), mask).context.double()
+    low = made.float()(x.float(), mask=mask).context.double()
     torch.testing.assert_close(low, expected, atol=1e-5 * expected.abs().max().item(), rtol=0)
 
 
@@ -140,11 +140,11 @@ def test_both_ways_have_the_same_gradients_and_those_of_differences(monkeypatch)
         monkeypatch.setattr(LatentAttention, "_is_cheaper_absorbed", lambda *_, way=way: way)
         for need_weights in (True, False):
             x = inputs().requires_grad_()
-            context = made(x, mask, need_weights=need_weights).context
+            context = made(x, mask=mask, need_weights=need_weights).context
             loss = (context * torch.linspace(-1, 2, context.numel()).view_as(context)).sum()
             results.append(torch.autograd.grad(loss, [x, *made.parameters()]))
         assert torch.autograd.gradcheck(
-            lambda x: made(x, mask).context, inputs().requires_grad_(), fast_mode=True
+            lambda x: made(x, mask=mask).context, inputs().requires_grad_(), fast_mode=True
         )
     for other in results[1:]:
         assert_same(other, results[0])
@@ -166,37 +166,37 @@ WRONG = {
 def test_known_wrong_versions_are_told_apart(mistake, absorbed):
     made, x, mask = layer(), inputs(), causal_mask(N)
     wrong, _ = oracle(made, x, mask[None], **WRONG.get(mistake, {}))
-    difference = (made(x, mask).context - wrong).abs().max()
+    difference = (made(x, mask=mask).context - wrong).abs().max()
     assert difference < 1e-10 if mistake is None else difference > 1e-2
 
 
 def test_decoding_from_a_cache_equals_the_whole(absorbed):
     made, x = layer(), inputs()
-    complete = made(x, causal_mask(N)).context
+    complete = made(x, mask=causal_mask(N)).context
     cache = made.project(x[:, :3])
     for t in range(3, N):
         cache = cache.extend(made.project(x[:, t : t + 1], position=t))
         assert cache.compressed.shape == (B, t + 1, LATENT + ROTARY)
         step = made(x[:, t : t + 1], projected=cache, position=t).context
         assert_same(step, complete[:, t : t + 1])
-    several = made(x[:, 4:], causal_mask(N - 4, N), projected=cache, position=4).context
+    several = made(x[:, 4:], mask=causal_mask(N - 4, N), projected=cache, position=4).context
     assert_same(several, complete[:, 4:])
     # each row of the batch from a position of its own, and all moved: distances alone count
     each = torch.tensor([2, 40])
-    assert_same(made(x, causal_mask(N), position=each).context, complete)
+    assert_same(made(x, mask=causal_mask(N), position=each).context, complete)
     half_moved = made(x, projected=made.project(x, position=each)).context
     assert (half_moved - made(x).context).abs().max() > 1e-2
 
 
 def test_leading_dimensions_and_what_is_masked_may_be_anything(absorbed):
     made, x = layer(), inputs()
-    expected = made(x, causal_mask(N)).context
-    assert_same(made(x[0], causal_mask(N)).context, expected[0])
-    many = made(x[None, None].expand(2, 1, -1, -1, -1), causal_mask(N)).context
+    expected = made(x, mask=causal_mask(N)).context
+    assert_same(made(x[0], mask=causal_mask(N)).context, expected[0])
+    many = made(x[None, None].expand(2, 1, -1, -1, -1), mask=causal_mask(N)).context
     assert_same(many, expected.expand(2, 1, -1, -1, -1))
     spoilt = x.clone()
     spoilt[:, -1] = math.nan
-    context = made(spoilt, causal_mask(N)).context
+    context = made(spoilt, mask=causal_mask(N)).context
     assert_same(context[:, :-1], expected[:, :-1])
 
 

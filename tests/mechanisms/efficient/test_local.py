@@ -67,7 +67,7 @@ def full_computation(
 
 def attended(score, query, key, position, half_width, value, mask, sigma, **options):
     return attend_window(
-        score, query, key, position, half_width, value, mask, sigma=sigma, **options
+        score, query, key, position, half_width, value, mask=mask, sigma=sigma, **options
     )
 
 

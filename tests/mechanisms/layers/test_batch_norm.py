@@ -32,7 +32,7 @@ def test_it_equals_batch_norm_1d_on_the_positions_that_count(masked):
     )
     for seed in range(3):
         x = batch(3, 4, seed=seed)
-        got, expected = ours(x, mask if masked else None)[mask], theirs(x[mask])
+        got, expected = ours(x, key_mask=mask if masked else None)[mask], theirs(x[mask])
         assert_same(got, expected)
         ways = torch.linspace(-1, 2, got.numel(), dtype=torch.float64).view_as(got)
         grads = (
@@ -51,10 +51,11 @@ def test_padding_moves_the_words_unless_it_is_masked():
     x, mask = batch(2, 4).detach(), padding_mask(torch.tensor([4, 2]), 4)
     other = torch.where(mask[..., None], x, torch.full_like(x, 50.0))
     assert not torch.allclose(ours(x)[mask], ours(other)[mask])
-    assert_same(ours(x, mask)[mask], ours(other, mask)[mask])
+    assert_same(ours(x, mask)[mask], key_mask=ours(other, mask)[mask])
     broken = torch.where(mask[..., None], x, torch.full_like(x, float("nan")))
     assert (
-        torch.isfinite(ours(broken, mask)[mask]).all() and torch.isfinite(ours.running_mean).all()
+        torch.isfinite(ours(broken, key_mask=mask)[mask]).all()
+        and torch.isfinite(ours.running_mean).all()
     )
 
 
@@ -82,14 +83,14 @@ def test_a_whole_number_is_a_number():
 
 
 def _called(*shape, mask=None):
-    return lambda: BatchNorm(5)(torch.randn(*shape), mask)
+    return lambda: BatchNorm(5)(torch.randn(*shape), key_mask=mask)
 
 
 test_wrong_arguments_are_named = refusals(
     ("x must have two", _called(1, 5)),
     ("x must have two", _called(2, 3, 5, mask=torch.zeros(2, 3, dtype=torch.bool))),
     ("x must have width", _called(2, 3, 4)),
-    ("mask", _called(2, 3, 5, mask=torch.ones(2, 3))),
-    ("mask must be broadcastable", _called(2, 3, 5, mask=torch.ones(2, 4) > 0)),
+    ("key_mask", _called(2, 3, 5, mask=torch.ones(2, 3))),
+    ("key_mask must be broadcastable", _called(2, 3, 5, mask=torch.ones(2, 4) > 0)),
     ("momentum", lambda: BatchNorm(5, momentum=2.0)),
 )

@@ -68,13 +68,13 @@ def oracle(layer, x, mask):
 def test_context_and_weights_equal_the_definition(kind, causal, k):
     layer, x = build(kind, k, causal), x_of(5)
     for mask in (None, causal_mask(5), padding_mask(torch.tensor([3, 5]), 5)[:, None]):
-        result = layer(x, mask)
+        result = layer(x, mask=mask)
         allowed = (torch.ones(1).bool() if mask is None else mask).expand(2, 5, 5)
         for row in range(2):
             context, weights = oracle(layer, x[row], allowed[row].numpy())
             np.testing.assert_allclose(result.context[row].detach(), context, atol=1e-10)
             np.testing.assert_allclose(result.weights[row].detach(), weights, atol=1e-10)
-        assert_same(layer(x, mask, need_weights=False).context, result.context)
+        assert_same(layer(x, mask=mask, need_weights=False).context, result.context)
 
 
 def test_the_lightweight_one_is_a_grouped_convolution():
@@ -89,19 +89,19 @@ def test_the_lightweight_one_is_a_grouped_convolution():
 @given(n=st.integers(1, 8), k=st.integers(1, 6), seed=st.integers(0, 9), dynamic=st.booleans())
 def test_step_by_step_with_a_cache_is_the_same_and_nothing_later_is_read(n, k, seed, dynamic):
     layer, x = build(KINDS[dynamic], k, causal=True, seed=seed), x_of(n, seed=seed)
-    full, cache = layer(x, causal_mask(n)), None
+    full, cache = layer(x, mask=causal_mask(n)), None
     for t in range(n):
         found, cache, _ = layer.read(x[:, t : t + 1], cache=cache)
         assert_same(found[:, 0], full.context[:, t])
     changed = x.clone()
     changed[:, -1] += 1
-    assert_same(layer(changed, causal_mask(n)).context[:, :-1], full.context[:, :-1])
+    assert_same(layer(changed, mask=causal_mask(n)).context[:, :-1], full.context[:, :-1])
 
 
 def test_padding_has_no_weight_and_no_gradient_and_adds_nothing():
     layer, x = build(DynamicConvolution, 5), x_of(6).requires_grad_()
     mask = padding_mask(torch.tensor([4, 6]), 6)[:, None]
-    result = layer(x, mask)
+    result = layer(x, mask=mask)
     result.context[0, :4].square().sum().backward()
     assert x.grad[0, 4:].abs().max() == 0 < x.grad[0, :4].abs().min()
     assert result.weights[0, :, :, 4:].abs().max() == 0
@@ -111,7 +111,7 @@ def test_padding_has_no_weight_and_no_gradient_and_adds_nothing():
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_right_and_reach_every_parameter(kind):
     layer, x = build(kind), x_of(4, batch=1).requires_grad_()
-    assert gradcheck(lambda x: layer(x, causal_mask(4)).context, (x,))
+    assert gradcheck(lambda x: layer(x, mask=causal_mask(4)).context, (x,))
     layer(x).context.square().sum().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in layer.parameters())
 
@@ -145,10 +145,10 @@ WRONG = {  # which part of the layer is replaced, and by what
 @pytest.mark.parametrize("mistake", WRONG)
 def test_known_wrong_versions_are_told_apart(mistake):
     layer, x = build(KINDS[mistake.startswith("kernel")], 3, causal=True), x_of(5)
-    right = layer(x, causal_mask(5)).context
+    right = layer(x, mask=causal_mask(5)).context
     part, wrong = WRONG[mistake]
     setattr(layer, part, wrong(layer))
-    assert (layer(x, causal_mask(5)).context - right).abs().max() > 1e-3
+    assert (layer(x, mask=causal_mask(5)).context - right).abs().max() > 1e-3
 
 
 test_bad_input_is_named = refusals(
@@ -156,5 +156,5 @@ test_bad_input_is_named = refusals(
     ("kernel_size", lambda: LightweightConvolution(D, 3, 0)),
     ("x", lambda: build()(x_of(3)[..., :4])),
     ("projected", lambda: build()(x_of(3), projected=build().project(x_of(2)))),
-    ("mask", lambda: build()(x_of(3), torch.ones(3, 3))),
+    ("mask", lambda: build()(x_of(3), mask=torch.ones(3, 3))),
 )

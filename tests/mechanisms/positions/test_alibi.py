@@ -57,7 +57,9 @@ def masks(m=M, n=N):
 
 
 def attended(score, mask, need_weights=True, given=None):
-    return attend(score, *(given or tensors()), mask[:, None], need_weights=need_weights).context
+    return attend(
+        score, *(given or tensors()), mask=mask[:, None], need_weights=need_weights
+    ).context
 
 
 @pytest.fixture(params=["stored", "large"])
@@ -91,9 +93,9 @@ def test_context_equals_the_oracle(kind, causal, way):
 def test_where_later_positions_are_seen_a_long_text_is_scored_as_a_short_one(kind, monkeypatch):
     words = masks()["padding"][:, None]
     mask = {"none": None, "padding": words[:, :, :1], "pairs": words}[kind]
-    stored = attend(ALiBi(H), *tensors(), mask).context
+    stored = attend(ALiBi(H), *tensors(), mask=mask).context
     monkeypatch.setattr(alibi_module, "STORED_WEIGHTS", 0)
-    long = attend(ALiBi(H), *tensors(), mask, need_weights=False).context
+    long = attend(ALiBi(H), *tensors(), mask=mask, need_weights=False).context
     assert_same(long, stored)
 
 
@@ -102,7 +104,7 @@ def test_gradients(causal, way):
     score, mask = ALiBi(3, causal=causal), causal_mask(2, 3)
     given = [torch.randn(1, 3, n, 2).double().requires_grad_() for n in (2, 3, 3)]
     assert torch.autograd.gradcheck(
-        lambda *t: attend(score, *t, mask, need_weights=way).context, given
+        lambda *t: attend(score, *t, mask=mask, need_weights=way).context, given
     )
 
 
@@ -162,7 +164,7 @@ def test_far_away_neighbours_are_one_apart_in_every_precision(dtype, causal, mon
     value[0, ::2] = 1.0  # every second position
     score = ALiBi(1, causal=causal)
     monkeypatch.setattr(alibi_module, "alibi_slopes", lambda *_, **o: torch.ones(1, **o))
-    context = attend(score, query, query, value, causal_mask(n), need_weights=False).context
+    context = attend(score, query, query, value, mask=causal_mask(n), need_weights=False).context
     even, e = context[0, 200::2, 0].double(), math.exp(-1)
     assert (even - 1 / (1 + e)).abs().max() < (1e-3 if dtype == torch.float32 else 1e-2)
 

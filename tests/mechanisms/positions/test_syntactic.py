@@ -185,19 +185,19 @@ def test_attention_equals_a_vector_for_every_pair_in_value_and_gradient():
     assert made.key_offset.shape == (2 * made.max_tree_distance + 1, made.d_head)
     offset, mask = tree_offset(heads, lengths), padding_mask(lengths, N)[:, None].expand(B, N, N)
     assert_agree(
-        lambda x: made(x, offset, mask),
+        lambda x: made(x, offset, mask=mask),
         lambda x: every_pair(made, x, offset, mask),
         (B, N, D),
         [*made.parameters()],
     )
     x = drawn(B, N, D)
-    assert (made(x, offset, mask).weights[1, :, :, 5:] == 0).all()
-    assert made(x, offset, mask, need_weights=False).weights is None
+    assert (made(x, offset, mask=mask).weights[1, :, :, 5:] == 0).all()
+    assert made(x, offset, mask=mask, need_weights=False).weights is None
     of_heads = mask[:, None] & (torch.rand(B, H, N, N) < 0.7)
-    assert (made(x, offset, of_heads).weights[~of_heads.expand(B, H, N, N)] == 0).all()
+    assert (made(x, offset, mask=of_heads).weights[~of_heads.expand(B, H, N, N)] == 0).all()
     for wrong in (dict(flip=-1), dict(tree=False)):
         other = every_pair(made, x, offset, mask, **wrong)[0]
-        assert (other - made(x, offset, mask).context).abs().max() > 1e-2
+        assert (other - made(x, offset, mask=mask).context).abs().max() > 1e-2
 
 
 def test_structural_positions_equal_the_formula():

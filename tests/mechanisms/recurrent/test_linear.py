@@ -77,7 +77,7 @@ def test_every_form_equals_the_recurrence_in_value_and_gradient(kind, masked):
     slopes = None
     for form, length in FORMS:
         out = linear_attention(
-            *tensors, mask, state=state, form=form, chunk_length=length, **options
+            *tensors, key_mask=mask, state=state, form=form, chunk_length=length, **options
         )
         assert_same(tuple(out), right)
         ways = [torch.linspace(-1, 2, t.numel(), dtype=t.dtype).view_as(t) for t in out]
@@ -94,7 +94,9 @@ def test_gradients_equal_difference_quotients(kind):
 
     def run(query, key, value, *gates):
         given = {**options, **dict(zip(names, gates))}
-        return tuple(linear_attention(query, key, value, mask[:1, :1], chunk_length=2, **given))
+        return tuple(
+            linear_attention(query, key, value, key_mask=mask[:1, :1], chunk_length=2, **given)
+        )
 
     assert torch.autograd.gradcheck(run, leaves)
 
@@ -131,7 +133,7 @@ def test_known_wrong_versions_are_told_apart(wrong):
     arguments, options = problem(WRONG[wrong])
     if wrong == "no decay of the sum":
         options["log_decay"] = problem("scalar")[1]["log_decay"]
-    right = linear_attention(*arguments, **options).context
+    right = linear_attention(*arguments[:3], key_mask=arguments[3], **options).context
     assert_same(right, expected(arguments, options)[0])
     assert (right - expected(arguments, options, wrong=wrong)[0]).abs().max() > 1e-2
 
@@ -143,7 +145,7 @@ def test_known_wrong_versions_are_told_apart(wrong):
 def test_a_state_that_is_carried_from_part_to_part_gives_the_whole(kind, parts, seed):
     n = sum(parts)
     (*tensors, mask), options = problem(kind, n, seed)
-    whole = linear_attention(*tensors, mask, chunk_length=4, **options)
+    whole = linear_attention(*tensors, key_mask=mask, chunk_length=4, **options)
     state, contexts, at = None, [], 0
     for m in parts:
         cut = {
@@ -153,7 +155,7 @@ def test_a_state_that_is_carried_from_part_to_part_gives_the_whole(kind, parts, 
         }
         context, state = linear_attention(
             *(t[..., at : at + m, :] for t in tensors),
-            mask[..., at : at + m],
+            key_mask=mask[..., at : at + m],
             state=state,
             form="recurrent" if m == 1 else "chunks",
             chunk_length=2,
@@ -182,7 +184,7 @@ def test_padding_writes_nothing_and_forgets_nothing_even_if_it_is_not_a_number(k
             if isinstance(t, torch.Tensor) and kind != "constant"
         }
         there = torch.arange(9).sub(before).ge(0) & torch.arange(9).lt(6 + before)
-        out = linear_attention(*leaves, there, chunk_length=4, **{**options, **gates})
+        out = linear_attention(*leaves, key_mask=there, chunk_length=4, **{**options, **gates})
         assert_same(out.context[..., there, :], whole.context)
         assert_same(out.state, whole.state)
         assert (out.context[..., ~there, :] == 0).all()
@@ -222,9 +224,14 @@ def test_strong_decay_over_a_long_text_keeps_float32(kind):
 def test_leading_dimensions_broadcast_as_heads_that_share_queries_and_keys():
     (query, key, value, mask), options = problem("gated delta")
     shared, first = key[:, :1], query[:1, :1]
-    found = linear_attention(first, shared, value, mask, **options, chunk_length=4)
+    found = linear_attention(first, shared, value, key_mask=mask, **options, chunk_length=4)
     right = linear_attention(
-        first.expand_as(query), shared.expand_as(key), value, mask, **options, form="recurrent"
+        first.expand_as(query),
+        shared.expand_as(key),
+        value,
+        key_mask=mask,
+        **options,
+        form="recurrent",
     )
     assert_same(tuple(found), tuple(right))
     alone = linear_attention(
@@ -247,9 +254,9 @@ def test_chunks_make_no_matrix_of_all_pairs():
 
 def test_under_autocast_the_state_stays_float32():
     (*tensors, mask), options = problem("gated delta", 64, dtype=torch.float32)
-    right = linear_attention(*tensors, mask, **options)
+    right = linear_attention(*tensors, key_mask=mask, **options)
     with torch.autocast("cpu", torch.bfloat16):
-        low = linear_attention(*(t.bfloat16() for t in tensors), mask, **options)
+        low = linear_attention(*(t.bfloat16() for t in tensors), key_mask=mask, **options)
     assert low.context.dtype == torch.bfloat16 and low.state.dtype == torch.float32
     torch.testing.assert_close(low.state, right.state, atol=0.05, rtol=0.05)
 
@@ -266,8 +273,8 @@ BAD = [
         "query, key and value must have leading",
         {"value": V.expand(2, 4, 2), "key": K.expand(3, 4, 3)},
     ),
-    ("mask must be a", {"mask": torch.ones(1, 4)}),
-    ("mask must be broadcastable", {"mask": torch.ones(3, dtype=torch.bool)}),
+    ("key_mask must be a", {"key_mask": torch.ones(1, 4)}),
+    ("key_mask must be broadcastable", {"key_mask": torch.ones(3, dtype=torch.bool)}),
     ("log_decay must be between", {"log_decay": torch.ones(1, 4, 1)}),
     ("log_decay must be numbers", {"log_decay": -torch.ones(1, 4, 2)}),
     ("strength", {"strength": torch.ones(1, 3)}),

@@ -40,10 +40,12 @@ def test_the_formula_on_every_route(m, need_weights):
     query, key, value = (4 * rows(2, length, 3, seed=seed) for seed, length in enumerate((m, n, n)))
     mask = causal_mask(m, n)
     score = SoftCappedScore(ScaledDotScore(0.7), 2.0)
-    found = attend(score, query, key, value, mask, need_weights=need_weights).context
+    found = attend(score, query, key, value, mask=mask, need_weights=need_weights).context
     arrays = (t.numpy() for t in (query, key, value, mask))
     torch.testing.assert_close(found, torch.tensor(oracle(*arrays, 0.7, 2.0)), **EXACT)
-    plain = attend(ScaledDotScore(0.7), query, key, value, mask, need_weights=need_weights).context
+    plain = attend(
+        ScaledDotScore(0.7), query, key, value, mask=mask, need_weights=need_weights
+    ).context
     assert (found - plain).abs().max() > 0.1
     assert score(query, key).abs().max() <= 2.0
 

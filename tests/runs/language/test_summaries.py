@@ -107,7 +107,7 @@ def test_recorded_runs_hold_what_the_book_shows(monkeypatch):
     plans = [(row["model"], row["sentences"], row["words"]) for row in rows]
     assert plans == [("full", 4, 24), ("L-M-L", 4, 24), ("full", 6, 36), ("L-M-L", 6, 36)]
     for row in rows:
-        assert 0 <= row["facts"] <= 1 and row["kept_mb"] > 0
+        assert 0 <= row["facts"] <= 1
         assert row["parameters"] > 50_000 and row["losses"]
     rows = by_compression(CompressionSettings(strides=(3, 6), sentences=4, **small))["rows"]
     plans = [(row["stride"], row["loss_on"]) for row in rows]
