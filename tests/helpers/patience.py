@@ -4,7 +4,7 @@ import time
 
 from hypothesis import HealthCheck, settings
 
-HANGS = 450
+HANGS = 400
 """Seconds after which something hangs, and is not slow."""
 PATIENT = {"seconds": HANGS, "startup": HANGS, "notebook": HANGS}
 """The sandbox's limits of time for code that comes to an end."""
