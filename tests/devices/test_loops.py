@@ -49,6 +49,21 @@ def test_decoding(name, decode):
     assert steps >= 3 and waits <= steps + AROUND
 
 
+def test_windows_wait_once_a_text_for_its_padding():
+    parts = attnbook.decoder_parts(8, 2, 16, window=3)
+    model = attnbook.TransformerLM(WORDS, parts, num_layers=2)
+    text = torch.randint(4, WORDS, (B, N))
+
+    def run(model):
+        with torch.no_grad():
+            state = model.encode(text.cuda(), LENGTHS)
+            for _ in range(12):
+                state = model.step(torch.full((B,), 5).cuda(), state).state
+
+    waits, steps = waits_and_steps(model, run)
+    assert steps == 12 and waits <= 2 * 2 + AROUND
+
+
 class Rows:
     def batch(self, step):
         return torch.ones(4, 3), torch.tensor([3, 2, 1, 3])

@@ -186,6 +186,7 @@ class RollingSource(ProjectedSource):
         end: the position in the text behind the last, None where texts differ.
         head: so many of the keys hold all sinks.
         fresh: so many of the last positions can be cut off.
+        padding: the longest of a text, None where that is not known yet.
     """
 
     window: SlidingWindow
@@ -195,6 +196,7 @@ class RollingSource(ProjectedSource):
     end: int | None
     head: int
     fresh: int
+    padding: int | None = None
 
     def map_rows(self, function: Callable[[torch.Tensor], torch.Tensor]) -> RollingSource:
         """The cache of other texts: ``function`` chooses, repeats or reorders rows of a batch."""
@@ -223,8 +225,10 @@ class RollingSource(ProjectedSource):
         padding = 0
         if more.end is None:
             first = more.position[:, 0]
-            can_look = may_look(first) or first.is_cuda and not torch.compiler.is_compiling()
-            padding = self.total - int(first.min()) if can_look else self.total
+            padding = self.padding if self.padding is not None else self.total
+            waits = first.is_cuda and self.padding is None and not torch.compiler.is_compiling()
+            if may_look(first) or waits:  # a GPU is waited for once a text
+                padding = self.total - int(first.min())
         head = min(self.window.sinks + padding if self.window.sinks else 0, self.key.shape[-2])
         kept = self.key.shape[-2] - head  # behind the sinks, of those so far
         tail = min(self.window.size - 1 + padding, kept)
@@ -255,6 +259,8 @@ class RollingSource(ProjectedSource):
         made.position = rolled(mine, theirs, -1)
         made.index = rolled(self.index, self.total + more.index, -1)
         made.total, made.end, made.fresh = self.total + more.total, more.end, more.total
+        if more.end is None and not torch.compiler.is_compiling():
+            made.padding = padding
         return made
 
     def cut(self, number: int) -> RollingSource:
@@ -269,6 +275,7 @@ class RollingSource(ProjectedSource):
         made.window, made.head = self.window, min(self.head, kept)
         made.position, made.index = self.position[..., :kept], self.index[:kept]
         made.total, made.fresh = self.total - number, self.fresh - number
+        made.padding = self.padding
         made.end = None if self.end is None else self.end - number
         return made
 

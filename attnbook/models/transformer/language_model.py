@@ -99,10 +99,10 @@ class TransformerLM(_OneStack):
         """
         check_text(source, None, self.vocabulary_size)
         check_lengths(lengths, len(source), "source", 0, source.shape[1])
-        n, lengths = source.shape[1], lengths.to(source.device)
-        x = self._embed(source)
+        n, x = source.shape[1], self._embed(source)
         if may_look(lengths) and bool((lengths == n).all()):
             return TextState(self.stack(x, is_causal=True).caches, None, n)
+        lengths = lengths.to(source.device)
         padding = n - lengths
         place = torch.arange(n, device=source.device) - padding[:, None]  # (batch, n)
         x = x.gather(1, place.clamp(min=0)[:, :, None].expand_as(x))

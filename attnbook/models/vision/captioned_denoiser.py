@@ -115,16 +115,16 @@ class CaptionedDenoiser(nn.Module):
         x = self.positions(self.patch_projection(patches_of(pictures, self.side)))
         x = x + told.unsqueeze(-2)  # (batch, N, d_model)
         caption = self.word_positions(self.words(words))  # (batch, n, d_model)
-        mask = None if lengths is None else padding_mask(lengths, words.shape[-1])
+        mask = None if lengths is None else padding_mask(lengths.to(words.device), words.shape[-1])
         weights = None
         if self.conditioning == "cross-attention":
             source = self.stack.project(caption)
             where = None if mask is None else mask.unsqueeze(-2)
-            stacked = self.stack(x, source, None, where, need_weights=need_weights)
+            stacked = self.stack(x, source, source_mask=where, need_weights=need_weights)
             if need_weights:
                 weights = tuple(of_words for _, of_words in stacked.weights)
         else:
-            caption = self.reader(caption, None if mask is None else mask.unsqueeze(-2)).x
+            caption = self.reader(caption, mask=None if mask is None else mask.unsqueeze(-2)).x
             if mask is None:
                 vector = caption.mean(-2, keepdim=True)
             else:
