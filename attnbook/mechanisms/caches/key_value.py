@@ -43,7 +43,7 @@ def append_rows(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
         or buffer.rows.shape[-2] < end
         or buffer.rows.is_inference() != torch.is_inference_mode_enabled()
     ):
-        rows = old.new_empty(*old.shape[:-2], max(64, 2 * end), old.shape[-1])
+        rows = old.new_empty(*old.shape[:-2], 2 * end, old.shape[-1])
         rows[..., :n, :] = old
         buffer = _Buffer(rows, n)
     buffer.rows[..., n:end, :] = new

@@ -16,23 +16,22 @@ class _OnEveryDevice(nn.RNNBase):
     and trained under autocast to bfloat16.
 
     cuDNN goes back only through what it ran for training. So where gradients may be asked for,
-    evaluation runs as training without dropout, which is the same computation. And autocast runs
-    it in float16, whatever was asked for, whose gradients would have to be scaled: under autocast
-    to another dtype it runs in that of its weights.
+    evaluation runs as training without dropout, which is the same computation. And under autocast
+    to bfloat16 cuDNN runs it in float16, whose gradients would have to be scaled, and oneDNN not at
+    all on many a CPU: but for float16 on a GPU it runs in the dtype of its weights.
     """
 
     def forward(self, input, hx=None):
         weight = next(self.parameters())
-        if (
-            weight.is_cuda
-            and torch.is_autocast_enabled("cuda")
-            and torch.get_autocast_dtype("cuda") != torch.float16
+        kind = weight.device.type
+        if torch.is_autocast_enabled(kind) and (
+            not weight.is_cuda or torch.get_autocast_dtype(kind) != torch.float16
         ):
             if isinstance(hx, tuple):
                 hx = tuple(part.to(weight.dtype) for part in hx)
             elif hx is not None:
                 hx = hx.to(weight.dtype)
-            with torch.autocast("cuda", enabled=False):
+            with torch.autocast(kind, enabled=False):
                 return self.forward(input.to(weight.dtype), hx)
         if self.training or not torch.is_grad_enabled():
             return super().forward(input, hx)

@@ -38,7 +38,7 @@ def test_a_step_writes_its_own_rows_and_copies_the_others_seldom(monkeypatch):
     copies, state = 0, rows(1)
     for before, after in pairwise([state, *_grown(state, 500)]):
         copies += before.untyped_storage().data_ptr() != after.untyped_storage().data_ptr()
-    assert copies <= 5  # 64 rows, 130, 262, 526
+    assert copies <= 9  # at 2, 5, 11, … 509 rows
 
 
 def _grown(state, steps):

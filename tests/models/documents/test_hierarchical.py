@@ -134,7 +134,7 @@ def test_pooling_reads_a_set_and_an_empty_one_gives_zeros():
     part, h = AttentionPooling(4, 3).double(), torch.randn(2, 5, 4).double()
     mask = torch.tensor([[True, True, False, True, True], [False] * 5])
     order = [3, 0, 4, 2, 1]
-    (a, w), (b, v) = part(h, mask), part(h[:, order], mask[:, order])
+    (a, w), (b, v) = part(h, key_mask=mask), part(h[:, order], key_mask=mask[:, order])
     assert_exact(a, b)
     assert_exact(w[:, order], v)
     assert (a[1] == 0).all() and (w[1] == 0).all() and (a[0] != 0).all()
@@ -142,19 +142,19 @@ def test_pooling_reads_a_set_and_an_empty_one_gives_zeros():
 
 def spoil_softmax_over_padded_words(model):
     pooling = model.word_pooling.forward
-    model.word_pooling.forward = lambda h, mask: pooling(h, torch.ones_like(mask))
+    model.word_pooling.forward = lambda h, key_mask: pooling(h, key_mask=torch.ones_like(key_mask))
 
 
 def spoil_softmax_over_padded_sentences(model):
     pooling = model.sentence_pooling.forward
-    model.sentence_pooling.forward = lambda h, mask: pooling(h, torch.ones_like(mask))
+    model.sentence_pooling.forward = lambda h, key_mask: pooling(h, key_mask=torch.ones_like(key_mask))
 
 
 def spoil_softmax_over_the_batch(model):
-    def spoilt(h, mask):
+    def spoilt(h, key_mask):
         part = model.sentence_pooling
-        e = (part.key(h).tanh() @ part.query).masked_fill(~mask, -1e9)
-        alpha = e.softmax(0) * mask
+        e = (part.key(h).tanh() @ part.query).masked_fill(~key_mask, -1e9)
+        alpha = e.softmax(0) * key_mask
         return (alpha[..., None] * h).sum(1), alpha
 
     model.sentence_pooling.forward = spoilt
@@ -163,8 +163,8 @@ def spoil_softmax_over_the_batch(model):
 def spoil_keys_instead_of_values(model):
     part = model.word_pooling
 
-    def spoilt(h, mask):
-        _, alpha = AttentionPooling.forward(part, h, mask)
+    def spoilt(h, key_mask):
+        _, alpha = AttentionPooling.forward(part, h, key_mask=key_mask)
         return (alpha[..., None] * h.tanh()).sum(1), alpha
 
     part.forward = spoilt
@@ -210,11 +210,11 @@ test_bad_input_is_named = refusals(
     ("every document must", lambda: build()(DOCUMENTS, LENGTHS * torch.tensor([[1], [0], [1]]))),
     ("documents", lambda: build()(DOCUMENTS + 2, LENGTHS)),
     ("pooling", lambda: HierarchicalAttention(9, 2, pooling="max")),
-    ("value", lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 6), torch.ones(2, 5) > 0)),
-    ("mask", lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), None)),
+    ("value", lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 6), key_mask=torch.ones(2, 5) > 0)),
+    ("key_mask", lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), key_mask=0)),
     (
-        "mask must be broadcastable",
-        lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), torch.ones(2, 3) > 0),
+        "key_mask must be broadcastable",
+        lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), key_mask=torch.ones(2, 3) > 0),
     ),
     ("num_classes", lambda: HierarchicalAttention(9, 0)),
 )

@@ -136,8 +136,8 @@ def test_every_parameter_learns_and_padding_does_not():
 def spoil_forgets_u(model, monkeypatch):
     attend = module.attend
 
-    def spoilt(score, query, key, value, mask):
-        result = attend(score, query, key, value, mask)
+    def spoilt(score, query, key, value, key_mask):
+        result = attend(score, query, key, value, key_mask=key_mask)
         return result._replace(context=result.context - query)  # u + o becomes o
 
     monkeypatch.setattr(module, "attend", spoilt)
@@ -149,7 +149,7 @@ def spoil_ties_output_to_the_question(model, monkeypatch):
 
 def spoil_same_memory_for_keys_and_values(model, monkeypatch):
     attend = module.attend
-    monkeypatch.setattr(module, "attend", lambda s, q, k, v, m: attend(s, q, k, k, m))
+    monkeypatch.setattr(module, "attend", lambda s, q, k, v, **m: attend(s, q, k, k, **m))
 
 
 def spoil_position_from_zero(model, monkeypatch):
@@ -185,12 +185,12 @@ def spoil_time_counts_padding(model, monkeypatch):
 
 def spoil_no_mask(model, monkeypatch):
     attend = module.attend
-    monkeypatch.setattr(module, "attend", lambda s, q, k, v, m: attend(s, q, k, v))
+    monkeypatch.setattr(module, "attend", lambda s, q, k, v, **m: attend(s, q, k, v))
 
 
 def spoil_softmax_over_the_batch(model, monkeypatch):
-    def spoilt(score, query, key, value, mask):
-        p = score(query, key).masked_fill(~mask, -1e9).softmax(0)
+    def spoilt(score, query, key, value, key_mask):
+        p = score(query, key).masked_fill(~key_mask[:, None], -1e9).softmax(0)
         return module.Answered(p @ value, p)
 
     monkeypatch.setattr(module, "attend", spoilt)

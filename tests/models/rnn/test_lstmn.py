@@ -222,7 +222,7 @@ def test_a_row_that_is_hidden_might_as_well_not_be_there():
     allowed = torch.ones(BATCH, N - 1, dtype=torch.bool)
     hidden = torch.tensor([0, 3, 2])
     allowed[torch.arange(BATCH), hidden] = False
-    longer, weights = built.step(x[:, N - 1], tapes, allowed)
+    longer, weights = built.step(x[:, N - 1], tapes, key_mask=allowed)
     for b, row in enumerate(hidden.tolist()):
         keep = [i for i in range(N - 1) if i != row]
         short = tapes._replace(
@@ -237,11 +237,13 @@ def test_a_row_that_is_hidden_might_as_well_not_be_there():
     # fewer dimensions, or 1 for some
     for few in (allowed[0], allowed[:1], torch.tensor([False]), torch.tensor(True)):
         for result, expected in zip(
-            built.step(x[:, 0], tapes, few), built.step(x[:, 0], tapes, few.expand(BATCH, N - 1))
+            built.step(x[:, 0], tapes, key_mask=few),
+            built.step(x[:, 0], tapes, key_mask=few.expand(BATCH, N - 1)),
         ):
             assert_exact(result, expected)
-    assert_refused("mask", built.step, x[:, 0], tapes, torch.ones(BATCH, N, dtype=torch.bool))
-    assert_refused("mask", lambda: built.step(x[:, 0], tapes, allowed.tolist()))
+    wide = torch.ones(BATCH, N, dtype=torch.bool)
+    assert_refused("key_mask", built.step, x[:, 0], tapes, key_mask=wide)
+    assert_refused("key_mask", built.step, x[:, 0], tapes, key_mask=allowed.tolist())
 
 
 def test_every_row_of_the_tape_is_projected_once():

@@ -108,7 +108,7 @@ def test_encoder_layer_equals_pytorch_s(kind, norm_first, activation, need_weigh
     assert_agree(
         ours,
         theirs,
-        lambda: ours(x, mask, need_weights=need_weights).x,
+        lambda: ours(x, mask=mask, need_weights=need_weights).x,
         lambda: theirs(x, other.get("attention"), other.get("padding")),
         pairs,
         [x],
@@ -129,7 +129,15 @@ def test_decoder_layer_equals_pytorch_s(kind, source_kind, norm_first, need_weig
     assert_agree(
         ours,
         theirs,
-        lambda: ours(x, ours.project(memory), mask, source_mask, need_weights=need_weights).x,
+        lambda: (
+            ours(
+                x,
+                ours.project(memory),
+                mask=mask,
+                source_mask=source_mask,
+                need_weights=need_weights,
+            ).x
+        ),
         lambda: theirs(
             x,
             memory,
@@ -146,7 +154,9 @@ def test_decoder_layer_equals_pytorch_s(kind, source_kind, norm_first, need_weig
 def test_weights_of_a_decoder_layer_are_those_of_pytorch_s_attentions():
     ours = randomised(parts().make_decoder(1).layers[0])
     x, memory = inputs(M, N)
-    of_target, of_source = ours(x, ours.project(memory), causal_mask(M), need_weights=True).weights
+    of_target, of_source = ours(
+        x, ours.project(memory), mask=causal_mask(M), need_weights=True
+    ).weights
     attention = nn.MultiheadAttention(D, H, batch_first=True, dtype=torch.float64)
     copy_weights(attention_pairs(ours.attention, attention))
     outcome, expected = attention(x, x, x, attn_mask=~causal_mask(M), average_attn_weights=False)
@@ -258,7 +268,7 @@ def test_a_position_with_nothing_to_attend_to_gets_nothing_from_the_attention(ne
     layer, (x,) = randomised(parts().make_encoder(1).layers[0]), inputs(N)
     mask = torch.ones(B, N, N, dtype=torch.bool)
     mask[1, 2] = False
-    got = layer(x, mask, need_weights=need_weights).x
+    got = layer(x, mask=mask, need_weights=need_weights).x
     h = layer.around_attention.norm(x[1, 2:3])  # x + 0
     assert_exact(got[1, 2:3], layer.around_feed_forward.norm(h + layer.feed_forward(h)))
     grads = torch.autograd.grad(got[1, 2].sum(), [x, *layer.attention.parameters()])
@@ -266,7 +276,13 @@ def test_a_position_with_nothing_to_attend_to_gets_nothing_from_the_attention(ne
     assert (grads[0][1, :2] == 0).all() and (grads[0][1, 2] != 0).any()
     cross, (x, memory) = randomised(parts().make_decoder(1).layers[0]), inputs(M, N)
     nothing = torch.zeros(B, 1, N, dtype=torch.bool)
-    got = cross(x, cross.project(memory), causal_mask(M), nothing, need_weights=need_weights).x
+    got = cross(
+        x,
+        cross.project(memory),
+        mask=causal_mask(M),
+        source_mask=nothing,
+        need_weights=need_weights,
+    ).x
     assert torch.isfinite(got).all() and (torch.autograd.grad(got.sum(), memory)[0] == 0).all()
 
 
@@ -402,7 +418,7 @@ def test_without_weights_memory_grows_with_the_length_and_not_with_its_square():
     def saved(n):
         x, mask = torch.randn(1, n, D, dtype=torch.float64), torch.ones(1, 1, n, dtype=torch.bool)
         mask[..., -1] = False
-        sizes = saved_bytes(lambda: layer(x, mask)).values()
+        sizes = saved_bytes(lambda: layer(x, mask=mask)).values()
         return sum(sizes), max(sizes)
 
     (short, _), (long, largest) = saved(300), saved(600)
@@ -446,7 +462,7 @@ def _no_source_mask(model):
 
 def _no_mask_in_the_encoder(model):
     forward = model.encoder.forward
-    _set(model.encoder, "forward", lambda x, mask, **kw: forward(x, None, **kw)._replace(mask=mask))
+    _set(model.encoder, "forward", lambda x, mask, **kw: forward(x, **kw)._replace(mask=mask))
 
 
 def _first_block_only(model):

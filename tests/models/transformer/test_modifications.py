@@ -188,12 +188,12 @@ def test_a_shared_block_is_one_block_and_a_universal_one_knows_its_depth():
 def test_transparent_attention_mixes_the_levels_of_the_encoder():
     model = build("transparent", 3)
     x, mask = x_of(), padding_mask(torch.tensor([4, 5]), 5)[:, None]
-    levels = model.encoder(x, mask).x
+    levels = model.encoder(x, mask=mask).x
     assert levels.shape == (2, 5, 4, D)
     y = x
     for i, layer in enumerate(model.encoder.layers):
         assert_exact(levels[..., i, :], model.encoder.norm(y))
-        y = layer(y, mask).x
+        y = layer(y, mask=mask).x
     assert_exact(levels[..., 3, :], model.encoder.norm(y))
     shares = model.decoder.mixture.softmax(-1)  # (blocks, levels)
     for j, layer in enumerate(model.decoder.layers):
@@ -208,8 +208,8 @@ def test_a_funnel_halves_the_sequence_and_its_queries_only():
     first, second = model.encoder.layers
     x, lengths = x_of(), torch.tensor([4, 5])
     mask = padding_mask(lengths, 5)[:, None]
-    long = first(x, mask).x
-    stacked = model.encoder(x, mask, need_weights=True)
+    long = first(x, mask=mask).x
+    stacked = model.encoder(x, mask=mask, need_weights=True)
     for row, n in enumerate(lengths.tolist()):
         pairs = torch.stack([long[row, k : min(k + 2, n)].mean(0) for k in range(0, n, 2)])[None]
         norm = second.around_attention.norm
@@ -227,7 +227,7 @@ def test_a_funnel_halves_the_sequence_and_its_queries_only():
     for options in ({"rotary": RotaryPositions(D // H)}, {"score": ALiBi(H, causal=False)}):
         placed = EncoderLayer(MultiHeadAttention(D, H, **options), FeedForward(D, FF), wire)
         assert_refused("layers", lambda: FunnelEncoder([placed, placed], nn.Identity(), 2))
-    assert_refused("mask", lambda: model.encoder(x, causal_mask(5)))
+    assert_refused("mask", lambda: model.encoder(x, mask=causal_mask(5)))
 
 
 # Weighted Transformer
@@ -331,7 +331,7 @@ def test_the_evolved_encoder_block_equals_its_figure():
     y = y + layer.feed_forward(layer.around_feed_forward.norm(y))
     assert_exact(layer(x).x, y)
     with pytest.raises(ValueError, match="it takes no cache, and mask must be one of padding"):
-        layer(x, causal_mask(5))
+        layer(x, mask=causal_mask(5))
 
 
 def test_the_evolved_decoder_block_equals_its_figure():
@@ -362,12 +362,15 @@ def test_the_evolved_decoder_block_equals_its_figure():
     y = y + layer.cross_attention(layer.around_cross_attention.norm(y), memory).context
     h = layer.feed_forward.hidden(layer.around_feed_forward.norm(y))
     y = y + layer.feed_forward.output(h * torch.sigmoid(h))
-    assert_exact(layer(x, layer.project(memory), mask).x, y)
+    assert_exact(layer(x, layer.project(memory), mask=mask).x, y)
     cache = None
     # blocks of several positions, longer than a kernel
     for first, last in ((0, 1), (1, 4), (4, 13)):
         result = layer(
-            x[:, first:last], layer.project(memory), causal_mask(last - first, last), cache=cache
+            x[:, first:last],
+            layer.project(memory),
+            mask=causal_mask(last - first, last),
+            cache=cache,
         )
         assert_exact(result.x, y[:, first:last])
         cache = result.cache

@@ -25,7 +25,9 @@ def log_prob(model, source, tokens):
 def read_block(model, tokens, state, memory, mask):
     """Tokens (B, m) behind the cache: logits (B, m, V) and the new state."""
     x = model.target_positions(model.target_embedding(tokens), state.position)
-    decoded = model.decoder(x, memory.projected, mask, memory.mask, caches=state.caches)
+    decoded = model.decoder(
+        x, memory.projected, mask=mask, source_mask=memory.mask, caches=state.caches
+    )
     return model.output(decoded.x), DecoderState(decoded.caches, state.position + tokens.shape[1])
 
 
@@ -82,7 +84,9 @@ class Prefix(nn.Module):
     def step(self, token, state, memory):
         read = torch.cat([*state, token[:, None]], 1)
         x = self.model.target_positions(self.model.target_embedding(read))
-        decoded = self.model.decoder(x, memory.projected, causal_mask(read.shape[1]), memory.mask)
+        decoded = self.model.decoder(
+            x, memory.projected, mask=causal_mask(read.shape[1]), source_mask=memory.mask
+        )
         return Step(self.model.output(decoded.x[:, -1]), (read,), None)
 
 

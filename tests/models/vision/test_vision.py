@@ -133,10 +133,10 @@ def test_a_perceiver_is_the_formula():
     net = randomised(Perceiver(5, 3, 4, parts(), num_layers=1, repeats=2)).eval()
     x = torch.randn(2, 7, 5, dtype=torch.float64)
     mask = torch.arange(7) < torch.tensor([7, 4])[:, None]
-    assert_exact(net(x, mask), perceived(net, x, mask))
+    assert_exact(net(x, key_mask=mask), perceived(net, x, mask))
     # it reads a set: the order is nothing but what stands in the inputs
-    assert_exact(net(x.flip(1), mask.flip(1)), net(x, mask))
-    read = net.read(x, mask, need_weights=True)
+    assert_exact(net(x.flip(1), key_mask=mask.flip(1)), net(x, key_mask=mask))
+    read = net.read(x, key_mask=mask, need_weights=True)
     assert [w.shape for w in read.weights] == [(2, 1, 3, 7)] * 2
     assert (read.weights[0][1, ..., 4:] == 0).all()
 
@@ -266,14 +266,16 @@ test_errors_name_the_argument = refusals(
     ("parts", lambda: VisionTransformer(6, 3, 5, {})),
     ("parts", lambda: Perceiver(5, 3, 4, {})),
     (
-        "mask must be broadcastable",
+        "key_mask must be broadcastable",
         lambda: Perceiver(5, 3, 4, parts(), num_layers=1)(
-            torch.zeros(2, 7, 5), torch.ones(2, 1, 7, dtype=torch.bool)
+            torch.zeros(2, 7, 5), key_mask=torch.ones(2, 1, 7, dtype=torch.bool)
         ),
     ),
     (
-        "mask must be a boolean",
-        lambda: Perceiver(5, 3, 4, parts(), num_layers=1)(torch.zeros(2, 7, 5), torch.ones(2, 7)),
+        "key_mask must be a boolean",
+        lambda: Perceiver(5, 3, 4, parts(), num_layers=1)(
+            torch.zeros(2, 7, 5), key_mask=torch.ones(2, 7)
+        ),
     ),
     (
         "words",
