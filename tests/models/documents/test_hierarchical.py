@@ -147,7 +147,9 @@ def spoil_softmax_over_padded_words(model):
 
 def spoil_softmax_over_padded_sentences(model):
     pooling = model.sentence_pooling.forward
-    model.sentence_pooling.forward = lambda h, key_mask: pooling(h, key_mask=torch.ones_like(key_mask))
+    model.sentence_pooling.forward = lambda h, key_mask: pooling(
+        h, key_mask=torch.ones_like(key_mask)
+    )
 
 
 def spoil_softmax_over_the_batch(model):
