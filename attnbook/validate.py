@@ -276,6 +276,7 @@ def masks_by_name(*names: str, **renamed: str) -> Callable[[Callable[P, T]], Cal
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         kinds = [p.kind for p in inspect.signature(function).parameters.values()]
         places = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        named: Any = function
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> T:
@@ -290,7 +291,7 @@ def masks_by_name(*names: str, **renamed: str) -> Callable[[Callable[P, T]], Cal
                     FutureWarning,
                     stacklevel=2,
                 )
-            return function(*args[:places], *args[places + len(names) :], **given, **kwargs)
+            return named(*args[:places], *args[places + len(names) :], **given, **kwargs)
 
         return call  # type: ignore[return-value]
 

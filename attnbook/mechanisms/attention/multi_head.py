@@ -373,7 +373,7 @@ def _read_torch_names(module, state, prefix, *_) -> None:
     for kind in ("weight", "bias"):
         together = state.pop(f"{prefix}in_proj_{kind}", None)
         rows = () if together is None else together.chunk(3)
-        given = dict(zip(("query", "key", "value"), rows))
+        given: dict[str, Any] = dict(zip(("query", "key", "value"), rows))
         given["output"] = state.pop(f"{prefix}out_proj.{kind}", None)
         for name in ("query", "key", "value"):
             given.setdefault(name, state.pop(f"{prefix}{name[0]}_proj_{kind}", None))
