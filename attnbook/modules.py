@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 __all__ = [
     "counted_targets",
@@ -40,17 +41,17 @@ def temporary_mode(model: torch.nn.Module, training: bool) -> Iterator[None]:
             module.training = mode
 
 
-def full_precision(logits: torch.Tensor) -> torch.Tensor:
+def full_precision(logits: Tensor) -> Tensor:
     """Half-precision logits as float32; float32 and float64 as they are. Any shape."""
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
-def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], nest: Any) -> Any:
+def map_tensors(function: Callable[[Tensor], Tensor], nest: Any) -> Any:
     """The same nest of tuples, NamedTuples, lists and mappings with ``function`` applied to every
     tensor; other values stay, and any mapping becomes a dict. What has ``map_rows(function)`` says
     itself which of its tensors have the rows first.
     """
-    if isinstance(nest, torch.Tensor):
+    if isinstance(nest, Tensor):
         return function(nest)
     if hasattr(nest, "map_rows"):
         return nest.map_rows(function)
@@ -79,7 +80,7 @@ def fields_of(batch: Any, *names: str) -> Any:
     return batch
 
 
-def counted_targets(batch: Any, ignore_index: int = -100) -> torch.Tensor:
+def counted_targets(batch: Any, ignore_index: int = -100) -> Tensor:
     """Which of ``batch.target_out (B, m)`` a loss counts: those within ``batch.target_lengths
     (B,)``, where the batch says how long its targets are, and of them those that are not
     ``ignore_index``. Boolean, (B, m), where the targets are.

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch import Tensor
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -127,16 +128,14 @@ def check_choice(name: str, value: object, choices: Iterable) -> Any:
     return value
 
 
-def check_tensor(
-    name: str, value: object, *, width: int | None = None, least: int = 2
-) -> torch.Tensor:
+def check_tensor(name: str, value: object, *, width: int | None = None, least: int = 2) -> Tensor:
     """Return ``value``, a floating point tensor ``(…, length, width)``, or ``(…, width)`` with
     ``least=1``, or raise a ``ValueError``.
     """
     axes, dimensions = (
         ("(…, width)", "one dimension") if least == 1 else ("(…, length, width)", "two dimensions")
     )
-    if not isinstance(value, torch.Tensor):
+    if not isinstance(value, Tensor):
         raise ValueError(f"{name} must be a tensor {axes}, got {type(value).__name__}")
     if value.dim() < least:
         raise ValueError(
@@ -151,7 +150,7 @@ def check_tensor(
     return value
 
 
-def check_value(value: object, key: torch.Tensor, *, width: int | None = None) -> torch.Tensor:
+def check_value(value: object, key: Tensor, *, width: int | None = None) -> Tensor:
     """Return ``value``, as :func:`check_tensor`, with as many positions as ``key``, or raise a
     ``ValueError``.
     """
@@ -164,7 +163,7 @@ def check_value(value: object, key: torch.Tensor, *, width: int | None = None) -
     return value
 
 
-def check_dtypes(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+def check_dtypes(query: Tensor, key: Tensor, value: Tensor) -> None:
     """Raise a ``ValueError`` unless all have one dtype, or autocast brings them to one."""
     if not query.dtype == key.dtype == value.dtype and not torch.is_autocast_enabled(
         query.device.type
@@ -175,10 +174,10 @@ def check_dtypes(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) ->
         )
 
 
-def check_whole(name: str, value: object) -> torch.Tensor:
+def check_whole(name: str, value: object) -> Tensor:
     """Return ``value``, a tensor of whole numbers, or raise a ``ValueError``."""
-    if not isinstance(value, torch.Tensor) or not _is_whole(value):
-        came = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
+    if not isinstance(value, Tensor) or not _is_whole(value):
+        came = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise ValueError(f"{name} must be a tensor of whole numbers, got {came}")
     return value
 
@@ -188,7 +187,7 @@ def check_position(position: object, leading: torch.Size) -> None:
     ``(*leading, n, width)``, is an integer from 0 on or, for inputs (batch, n, width), a tensor of
     one whole number for each row, negative where padding stands in front.
     """
-    if not isinstance(position, torch.Tensor):
+    if not isinstance(position, Tensor):
         check_integer("position", position, 0)
         return
     check_whole("position", position)
@@ -199,17 +198,17 @@ def check_position(position: object, leading: torch.Size) -> None:
     )
 
 
-def _is_whole(tensor: torch.Tensor) -> bool:
+def _is_whole(tensor: Tensor) -> bool:
     return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
 
 
 def check_lengths(
     lengths: object, rows: int, of: str, least: int | None = None, most: int | None = None
-) -> torch.Tensor:
+) -> Tensor:
     """Return ``lengths``, a whole number for each of the ``rows`` of a batch, or raise a
     ``ValueError``; its values are checked as by :func:`check_values`.
     """
-    if not isinstance(lengths, torch.Tensor) or lengths.shape != (rows,) or not _is_whole(lengths):
+    if not isinstance(lengths, Tensor) or lengths.shape != (rows,) or not _is_whole(lengths):
         raise ValueError(
             f"lengths must be a vector of {rows} whole numbers, one per row of {of}, got "
             f"{describe(lengths)}"
@@ -223,7 +222,7 @@ def check_ids(name: str, ids: object, size: int, axes: str = "(batch, length)") 
     of a vocabulary of that ``size``; values are checked as by :func:`check_values`.
     """
     if (
-        not isinstance(ids, torch.Tensor)
+        not isinstance(ids, Tensor)
         or ids.dim() != axes.count(",") + 1
         or ids.dtype not in (torch.int32, torch.int64)
         or ids.numel() == 0
@@ -235,7 +234,7 @@ def check_ids(name: str, ids: object, size: int, axes: str = "(batch, length)") 
 
 
 def check_values(
-    name: str, values: torch.Tensor, least: float | None = None, most: float | None = None
+    name: str, values: Tensor, least: float | None = None, most: float | None = None
 ) -> None:
     """Raise a ``ValueError`` unless all values lie from ``least`` to ``most``, where they may be
     looked at, see :func:`may_look`.
@@ -263,7 +262,7 @@ def describe(value: object) -> str:
     """What came, for a message: the shape and the dtype of a tensor, the name of a class, the type
     of anything else.
     """
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, Tensor):
         return f"shape {tuple(value.shape)} of {value.dtype}"
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
@@ -305,15 +304,15 @@ def check_mask(
     name: str = "mask",
     axes: str = "(…, queries, keys)",
     true: str = "may attend",
-) -> torch.Tensor | None:
+) -> Tensor | None:
     """Return ``mask`` (boolean, broadcastable to ``shape``, which ``axes`` names), or raise a
     ``ValueError``.
     """
     if mask is None:
         return None
-    if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
-        came = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
-        additive = isinstance(mask, torch.Tensor) and mask.is_floating_point()
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        came = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        additive = isinstance(mask, Tensor) and mask.is_floating_point()
         hint = f"; of an additive {name} give {name} == 0" if additive else ""
         raise ValueError(f"{name} must be a boolean tensor (True = {true}), got {came}{hint}")
     fits = mask.dim() <= len(shape)
@@ -341,13 +340,13 @@ def common_shape(*shapes: torch.Size) -> torch.Size:
     return shapes[0]
 
 
-def may_look(tensor: torch.Tensor) -> bool:
+def may_look(tensor: Tensor) -> bool:
     """Whether a check may read values: on a GPU that would synchronise, and neither a compiler nor
     a tracer nor the transforms of ``torch.func`` have any.
     """
     return (
         tensor.device.type == "cpu"
-        and type(tensor) in (torch.Tensor, torch.nn.Parameter)  # those of a tracer are others
+        and type(tensor) in (Tensor, torch.nn.Parameter)  # those of a tracer are others
         and not torch.compiler.is_compiling()
         and tensor.numel() > 0
         and not torch._C._are_functorch_transforms_active()

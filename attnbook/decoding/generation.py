@@ -5,6 +5,7 @@ from numbers import Integral
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..modules import full_precision, temporary_mode
 from ..validate import check_ids, check_integer, check_number, describe, require
@@ -17,10 +18,10 @@ __all__ = ["generate", "sample"]
 
 def generate(
     model,
-    prompts: Sequence[Sequence[int]] | torch.Tensor,
+    prompts: Sequence[Sequence[int]] | Tensor,
     *,
     max_new_tokens: int,
-    mask: torch.Tensor | None = None,
+    mask: Tensor | None = None,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float = 1.0,
@@ -96,7 +97,7 @@ def generate(
     )
     check_number("repetition_penalty", repetition_penalty, above=0)
     texts = [_Text(row, _sequences(stop), stream) for row in range(len(padded))]
-    seen: torch.Tensor | None = None
+    seen: Tensor | None = None
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     with torch.no_grad(), temporary_mode(model, False):
         token, state = read_prompts(model, padded, lengths)
@@ -123,8 +124,8 @@ def generate(
 
 def sample(
     model,
-    prompts: torch.Tensor,
-    lengths: torch.Tensor,
+    prompts: Tensor,
+    lengths: Tensor,
     max_length: int,
     *,
     temperature: float = 1.0,
@@ -205,7 +206,7 @@ def _sequences(stop: Sequence[Sequence[int]]) -> list[list[int]]:
     return [[int(check_integer("stop", i, 0)) for i in row] for row in rows]
 
 
-def _held(padded: torch.Tensor, lengths: torch.Tensor, size: int) -> torch.Tensor:
+def _held(padded: Tensor, lengths: Tensor, size: int) -> Tensor:
     """Which tokens each prompt holds, ``(B, V)`` on the CPU."""
     padded, lengths = padded.cpu(), lengths.cpu()
     real = torch.arange(padded.shape[1], device="cpu") < lengths[:, None]
@@ -213,11 +214,9 @@ def _held(padded: torch.Tensor, lengths: torch.Tensor, size: int) -> torch.Tenso
     return counts.scatter_add_(1, padded.long(), real.long()) > 0
 
 
-def _as_tensor(
-    prompts: Any, mask: torch.Tensor | None, size: int | None
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _as_tensor(prompts: Any, mask: Tensor | None, size: int | None) -> tuple[Tensor, Tensor]:
     """Ids ``(B, n)`` with their padding at the end, and lengths ``(B,)``."""
-    if isinstance(prompts, torch.Tensor):
+    if isinstance(prompts, Tensor):
         require(
             prompts.dim() == 2 and prompts.dtype in (torch.int32, torch.int64),
             "prompts must be lists of ids, one for each prompt, or token ids (batch, length) of "
@@ -235,7 +234,7 @@ def _as_tensor(
     return prompts, lengths
 
 
-def _from_lists(prompts: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _from_lists(prompts: Any) -> tuple[Tensor, Tensor]:
     told = "prompts must be lists of ids, one for each prompt"
     if not isinstance(prompts, Iterable) or isinstance(prompts, (str, dict)):
         raise ValueError(f"{told}, got {type(prompts).__name__}")
@@ -259,12 +258,10 @@ def _from_lists(prompts: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return padded, torch.tensor([len(t) for t in texts], device="cpu")
 
 
-def _without_padding(
-    prompts: torch.Tensor, mask: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _without_padding(prompts: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """The tokens of each row moved to its beginning."""
     require(
-        isinstance(mask, torch.Tensor)
+        isinstance(mask, Tensor)
         and mask.shape == prompts.shape
         and not mask.is_floating_point()
         and bool(((mask == 0) | (mask == 1)).all()),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ..modules import device_of, full_precision, temporary_mode
 from ..validate import check_integer, check_lengths, check_tensor, require
@@ -17,7 +18,7 @@ from .search import check_logits
 __all__ = ["Candidate", "Pointed", "point_beam", "point_greedy"]
 __all__ += ["Rule", "distinct", "groups", "permutation"]
 
-Rule = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
+Rule = Callable[[Tensor, Tensor, int], Tensor]
 """`rule(path (B, k, t), lengths (B,), n) -> (B, k, n + 1)`: where an answer may point after t
 steps; True = may.
 
@@ -37,9 +38,9 @@ class Pointed(NamedTuple):
     """
 
     positions: list[list[int]]
-    weights: list[torch.Tensor]
-    log_probs: torch.Tensor
-    finished: torch.Tensor
+    weights: list[Tensor]
+    log_probs: Tensor
+    finished: Tensor
 
 
 class Candidate(NamedTuple):
@@ -55,7 +56,7 @@ class Candidate(NamedTuple):
 # Rules
 
 
-def permutation(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
+def permutation(path: Tensor, lengths: Tensor, n: int) -> Tensor:
     """Every position exactly once, then END: a sorted order, a tour that visits every city."""
     free = (
         ~_used(path, n)[..., :n] & (torch.arange(n, device=path.device) < lengths[:, None])[:, None]
@@ -68,7 +69,7 @@ def distinct(least: int = 1) -> Rule:
     with 3.
     """
 
-    def rule(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
+    def rule(path: Tensor, lengths: Tensor, n: int) -> Tensor:
         allowed = ~_used(path, n)
         allowed[..., n] = (path.shape[-1] >= lengths.clamp(max=least))[:, None]
         return allowed
@@ -84,7 +85,7 @@ def groups(size: int) -> Rule:
     """
     check_integer("size", size)
 
-    def rule(path: torch.Tensor, lengths: torch.Tensor, n: int) -> torch.Tensor:
+    def rule(path: Tensor, lengths: Tensor, n: int) -> Tensor:
         steps = path.shape[-1]
         whole = path[..., : steps - steps % size].unflatten(-1, (-1, size))
         begun = path[..., steps - steps % size :]
@@ -106,7 +107,7 @@ def groups(size: int) -> Rule:
     return rule
 
 
-def _used(path: torch.Tensor, n: int) -> torch.Tensor:
+def _used(path: Tensor, n: int) -> Tensor:
     used = torch.zeros(*path.shape[:-1], n + 1, dtype=torch.bool, device=path.device)
     return used.scatter(-1, path, True)
 
@@ -116,8 +117,8 @@ def _used(path: torch.Tensor, n: int) -> torch.Tensor:
 
 def point_greedy(
     model,
-    inputs: torch.Tensor,
-    lengths: torch.Tensor,
+    inputs: Tensor,
+    lengths: Tensor,
     *,
     rule: Rule | None = None,
     max_steps: int | None = None,
@@ -176,8 +177,8 @@ def point_greedy(
 
 def point_beam(
     model,
-    inputs: torch.Tensor,
-    lengths: torch.Tensor,
+    inputs: Tensor,
+    lengths: Tensor,
     *,
     beam_size: int,
     rule: Rule | None = None,
@@ -242,12 +243,12 @@ def point_beam(
     ]
 
 
-def _follow(part: torch.Tensor, parent: torch.Tensor) -> torch.Tensor:
+def _follow(part: Tensor, parent: Tensor) -> Tensor:
     """``part[b, parent[b, j]]`` of a tensor (B, k, …)."""
     return part.gather(1, parent[..., None].expand(*parent.shape, part.shape[-1]))
 
 
-def _over(model, ended: torch.Tensor, broken: torch.Tensor) -> bool:
+def _over(model, ended: Tensor, broken: Tensor) -> bool:
     """Whether all answers have ended; a ValueError if logits were NaN. One look at the device."""
     over, nan = torch.stack([ended.all(), broken]).tolist()
     check_logits(model, nan)
@@ -255,8 +256,8 @@ def _over(model, ended: torch.Tensor, broken: torch.Tensor) -> bool:
 
 
 def _allowed_log_probs(
-    logits: torch.Tensor, rule: Rule | None, path: torch.Tensor, lengths: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+    logits: Tensor, rule: Rule | None, path: Tensor, lengths: Tensor
+) -> tuple[Tensor, Tensor]:
     """log p of every position, −∞ where the rule forbids it, and whether any is NaN."""
     logp = full_precision(logits).log_softmax(dim=-1)
     broken = logp.isnan().any()

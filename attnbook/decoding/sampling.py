@@ -3,13 +3,14 @@
 import math
 
 import torch
+from torch import Tensor
 
 from ..validate import check_integer, check_number, check_tensor, require
 
 __all__ = ["draw", "keep_min_p", "keep_top_k", "keep_top_p", "penalise", "token_distribution"]
 
 
-def keep_top_k(logits: torch.Tensor, k: int) -> torch.Tensor:
+def keep_top_k(logits: Tensor, k: int) -> Tensor:
     """Keep the k largest of each row and what equals the least of them; the others become −∞.
 
     Shapes: ``(…, V)`` → the same; all are kept for k ≥ V. Raises ``ValueError`` for k below 1.
@@ -21,7 +22,7 @@ def keep_top_k(logits: torch.Tensor, k: int) -> torch.Tensor:
     return logits.masked_fill(logits < logits.topk(k).values[..., -1:], -math.inf)
 
 
-def keep_top_p(logits: torch.Tensor, p: float) -> torch.Tensor:
+def keep_top_p(logits: Tensor, p: float) -> Tensor:
     """Keep the nucleus of each row, the fewest tokens that together have probability p or more;
     the others become −∞.
 
@@ -41,7 +42,7 @@ def keep_top_p(logits: torch.Tensor, p: float) -> torch.Tensor:
     return logits.masked_fill(outside.gather(-1, order.argsort(-1)), -math.inf)
 
 
-def keep_min_p(logits: torch.Tensor, p: float) -> torch.Tensor:
+def keep_min_p(logits: Tensor, p: float) -> Tensor:
     """Keep what has at least p times the probability of the most probable; the others become −∞.
 
     Shapes: ``(…, V)`` → the same. Raises ``ValueError`` unless 0 ≤ p ≤ 1.
@@ -56,13 +57,13 @@ def keep_min_p(logits: torch.Tensor, p: float) -> torch.Tensor:
 
 
 def token_distribution(
-    logits: torch.Tensor,
+    logits: Tensor,
     *,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float = 1.0,
     min_p: float = 0.0,
-) -> torch.Tensor:
+) -> Tensor:
     """The distribution that a token is drawn from: ``softmax(logits / temperature)`` over what
     :func:`keep_top_k`, then :func:`keep_top_p`, then :func:`keep_min_p` keep, in the order of
     Hugging Face transformers.
@@ -97,7 +98,7 @@ def token_distribution(
     return keep_min_p(keep_top_p(logits, top_p), min_p).softmax(-1)
 
 
-def penalise(logits: torch.Tensor, seen: torch.Tensor, penalty: float) -> torch.Tensor:
+def penalise(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
     """Logits in which the tokens that a text already holds are less probable: divided by θ where
     they are positive, multiplied by θ where they are negative.
 
@@ -112,6 +113,6 @@ def penalise(logits: torch.Tensor, seen: torch.Tensor, penalty: float) -> torch.
     return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 
-def draw(probabilities: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
+def draw(probabilities: Tensor, generator: torch.Generator | None) -> Tensor:
     """One id for each row of ``(rows, V)``."""
     return torch.multinomial(probabilities, 1, generator=generator)[:, 0]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from ..modules import (
     counted_targets,
@@ -38,9 +39,9 @@ class Decoding(NamedTuple):
     """
 
     tokens: list[list[int]]
-    weights: list[torch.Tensor] | None
-    log_probs: torch.Tensor
-    finished: torch.Tensor
+    weights: list[Tensor] | None
+    log_probs: Tensor
+    finished: Tensor
 
 
 class Hypothesis(NamedTuple):
@@ -62,8 +63,8 @@ class Hypothesis(NamedTuple):
 
 def greedy(
     model,
-    source: torch.Tensor,
-    lengths: torch.Tensor,
+    source: Tensor,
+    lengths: Tensor,
     max_length: int,
     *,
     need_weights: bool = False,
@@ -144,8 +145,8 @@ def greedy(
 
 def beam_search(
     model,
-    source: torch.Tensor,
-    lengths: torch.Tensor,
+    source: Tensor,
+    lengths: Tensor,
     *,
     beam_size: int,
     max_length: int,
@@ -198,7 +199,7 @@ class _Beams:
     max_length: int
     alpha: float
 
-    def search(self, first: torch.Tensor, state: Any, memory: Any) -> list[list[Hypothesis]]:
+    def search(self, first: Tensor, state: Any, memory: Any) -> list[list[Hypothesis]]:
         b, k, device = self.sentences, self.k, first.device
         beams = torch.arange(k, device=device)
         active = torch.arange(b, device=device)  # the sentences that the model still sees
@@ -207,7 +208,7 @@ class _Beams:
         token = first.repeat_interleave(k)
         log_prob, ends = None, torch.zeros(b, k, dtype=torch.bool, device=device)
         length = torch.zeros(b, k, dtype=torch.long, device=device)
-        final: list[torch.Tensor] = []
+        final: list[Tensor] = []
         path = []
         for step in range(1, self.max_length + 1):
             out = self.model.step(token, state, memory)
@@ -260,7 +261,7 @@ class _Beams:
                 f"range of {str(dtype).removeprefix('torch.')}, got {self.alpha!r}"
             )
 
-    def score(self, log_prob: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
+    def score(self, log_prob: Tensor, length: Tensor) -> Tensor:
         return log_prob if self.alpha == 0 else log_prob / length.to(log_prob) ** self.alpha
 
     def collect(self, path, log_prob, length, ends) -> list[list[Hypothesis]]:
@@ -285,7 +286,7 @@ class _Beams:
         ]
 
 
-def score_targets(model, batch, *, ignore_index: int = -100) -> torch.Tensor:
+def score_targets(model, batch, *, ignore_index: int = -100) -> Tensor:
     """log p(y|x) = Σ_t log p(y_t | y_<t, x) of each given target, (B,), in nats.
 
     `batch` holds source, lengths, target_in and target_out as for `token_loss`, which also says
@@ -309,7 +310,7 @@ def score_targets(model, batch, *, ignore_index: int = -100) -> torch.Tensor:
     return log_probs.masked_fill(~counted, 0.0).sum(dim=-1)
 
 
-def is_end(token: torch.Tensor, ids: TokenIds) -> torch.Tensor:
+def is_end(token: Tensor, ids: TokenIds) -> Tensor:
     """Which of the tokens end a text: boolean, of the same shape."""
     ended = torch.zeros_like(token, dtype=torch.bool)
     for end in ids.end:
@@ -317,7 +318,7 @@ def is_end(token: torch.Tensor, ids: TokenIds) -> torch.Tensor:
     return ended
 
 
-def without_forbidden(logits: torch.Tensor, ids: TokenIds) -> torch.Tensor:
+def without_forbidden(logits: Tensor, ids: TokenIds) -> Tensor:
     """Logits, or log-probabilities, ``(…, V)`` with −∞ for the tokens that are never written."""
     if not ids.forbidden:
         return logits
@@ -331,7 +332,7 @@ def without_forbidden(logits: torch.Tensor, ids: TokenIds) -> torch.Tensor:
     return logits.masked_fill(never, -math.inf)
 
 
-def read_prompts(model, prompts: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, Any]:
+def read_prompts(model, prompts: Tensor, lengths: Tensor) -> tuple[Tensor, Any]:
     """The last token of each prompt (B,), and the state before it."""
     require(
         hasattr(model, "begin"),
@@ -345,7 +346,7 @@ def read_prompts(model, prompts: torch.Tensor, lengths: torch.Tensor) -> tuple[t
     return last, model.start(model.encode(prompts[:, : int(before.max())], before))
 
 
-def _first(model, source: torch.Tensor, lengths: torch.Tensor, ids: TokenIds):
+def _first(model, source: Tensor, lengths: Tensor, ids: TokenIds):
     """What a decoder reads first (B,), the state before it, and its memory of the source."""
     if ids.start is None:
         require(
@@ -360,17 +361,17 @@ def _first(model, source: torch.Tensor, lengths: torch.Tensor, ids: TokenIds):
     return first, model.start(memory), memory
 
 
-def _log_probs(logits: torch.Tensor, ids: TokenIds) -> torch.Tensor:
+def _log_probs(logits: Tensor, ids: TokenIds) -> Tensor:
     """log softmax over all tokens, then −∞ for those that a target never holds: (rows, V)."""
     return without_forbidden(full_precision(logits).log_softmax(dim=-1), ids)
 
 
-def _pick(nest: Any, rows: torch.Tensor) -> Any:
+def _pick(nest: Any, rows: Tensor) -> Any:
     """Those rows of every tensor of a nest of tuples and NamedTuples; None stays None."""
     return map_tensors(lambda tensor: tensor.index_select(0, rows), nest)
 
 
-def _still_running(done: torch.Tensor) -> torch.Tensor | None:
+def _still_running(done: Tensor) -> Tensor | None:
     """Indices of the rows that are not done, once they are half of the rows or fewer; None before
     that.
 
@@ -382,11 +383,11 @@ def _still_running(done: torch.Tensor) -> torch.Tensor | None:
 
 def check_inputs(
     model, source, lengths, max_length: int, name: str = "source"
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Token ids and lengths on the device of the model; a ValueError calls the ids `name`."""
     check_integer("max_length", max_length)
     if (
-        not isinstance(source, torch.Tensor)
+        not isinstance(source, Tensor)
         or source.dim() != 2
         or source.dtype not in (torch.int32, torch.int64)
     ):
@@ -404,7 +405,7 @@ def check_inputs(
     return source.to(device), lengths.to(device)
 
 
-def check_logits(model, nan: torch.Tensor | bool) -> None:
+def check_logits(model, nan: Tensor | bool) -> None:
     """Raise ValueError, naming the model, if there are values that are NaN."""
     if nan:
         raise ValueError(f"model must give finite logits, got NaN from {type(model).__name__}")

@@ -5,6 +5,7 @@ the text has the distribution of the large model.
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ..modules import full_precision, temporary_mode
 from ..validate import check_integer, check_number, require
@@ -32,10 +33,7 @@ class Speculated(NamedTuple):
 
 
 def keep_or_replace(
-    target: torch.Tensor,
-    draft: torch.Tensor,
-    proposed: torch.Tensor,
-    generator: torch.Generator | None = None,
+    target: Tensor, draft: Tensor, proposed: Tensor, generator: torch.Generator | None = None
 ) -> tuple[int, int]:
     """How many proposed tokens stay, and the token that follows them.
 
@@ -79,7 +77,7 @@ def expected_tokens(acceptance: float, num_draft: int) -> float:
 def speculative_sample(
     model,
     draft,
-    prompt: torch.Tensor,
+    prompt: Tensor,
     max_length: int,
     *,
     num_draft: int = 4,
@@ -117,7 +115,7 @@ def speculative_sample(
     Source: Leviathan et al. 2023; Chen et al. 2023.
     """
     require(
-        isinstance(prompt, torch.Tensor) and prompt.dim() == 1 and len(prompt) > 0,
+        isinstance(prompt, Tensor) and prompt.dim() == 1 and len(prompt) > 0,
         "prompt must be token ids (n,), at least one: a batch goes text by text",
     )
     check_integer("num_draft", num_draft)
@@ -132,7 +130,7 @@ def speculative_sample(
     )
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
 
-    def distribution(of, logits: torch.Tensor) -> torch.Tensor:
+    def distribution(of, logits: Tensor) -> Tensor:
         logits = full_precision(logits).cpu()
         check_logits(of, logits.isnan().any())
         return token_distribution(without_forbidden(logits, ids), **options)

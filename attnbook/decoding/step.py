@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
+from torch import Tensor
 
 from ..validate import check_ids, check_integer, check_lengths, require
 
@@ -20,7 +20,7 @@ class Decoded(NamedTuple):
     attention, ``(batch, m, n)`` or as the model says, or None.
     """
 
-    logits: torch.Tensor
+    logits: Tensor
     weights: Any
 
 
@@ -29,9 +29,9 @@ class Step(NamedTuple):
     n)`` where ``need_weights`` asked for them and the model has any, else None.
     """
 
-    logits: torch.Tensor
+    logits: Tensor
     state: Any
-    weights: torch.Tensor | None
+    weights: Tensor | None
 
 
 @dataclass(frozen=True, init=False)
@@ -91,7 +91,7 @@ def as_ids(name: str, ids: int | Iterable[int] | None) -> tuple[int, ...]:
     """One id, several or None as a tuple without repetitions, or a ``ValueError``."""
     if ids is None:
         return ()
-    if isinstance(ids, torch.Tensor):
+    if isinstance(ids, Tensor):
         several = ids.flatten().tolist()
     else:
         several = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else [ids]
@@ -119,7 +119,7 @@ def _checked(token_ids: object) -> TokenIds:
     return token_ids
 
 
-def check_source(source: torch.Tensor, lengths: torch.Tensor, vocabulary_size: int) -> None:
+def check_source(source: Tensor, lengths: Tensor, vocabulary_size: int) -> None:
     """Raise ``ValueError`` unless ``source (batch, n)`` and ``lengths (batch,)`` are a batch of
     non-empty sources.
     """
@@ -127,7 +127,7 @@ def check_source(source: torch.Tensor, lengths: torch.Tensor, vocabulary_size: i
     check_lengths(lengths, source.shape[0], "source", 1, source.shape[1])
 
 
-def check_target(target_in: torch.Tensor, batch: int, vocabulary_size: int) -> None:
+def check_target(target_in: Tensor, batch: int, vocabulary_size: int) -> None:
     """Raise ``ValueError`` unless ``target_in`` is ``(batch, m)`` of token ids."""
     check_ids("target_in", target_in, vocabulary_size)
     require(
@@ -136,7 +136,7 @@ def check_target(target_in: torch.Tensor, batch: int, vocabulary_size: int) -> N
     )
 
 
-def check_text(tokens: torch.Tensor, lengths: torch.Tensor | None, vocabulary_size: int) -> None:
+def check_text(tokens: Tensor, lengths: Tensor | None, vocabulary_size: int) -> None:
     """Raise ``ValueError`` unless ``tokens (batch, n)`` are ids and ``lengths (batch,)``, if given,
     lie in 1 … n.
     """

@@ -13,6 +13,7 @@ relative to a small tanh; so the hidden layer is computed in float32 at least, w
 the inputs."""
 
 import torch
+from torch import Tensor
 
 from .precision import wide_dtype
 from .streaming import BlockKernel, Pullback, blocks, check_projected_width
@@ -20,7 +21,7 @@ from .streaming import BlockKernel, Pullback, blocks, check_projected_width
 __all__ = ["AdditiveKernel", "additive_scores"]
 
 
-def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+def additive_scores(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
     """Score projected queries against projected keys: ``e_tj = v·tanh(q_t + k_j)``.
 
     Nothing of the size m·n·d is stored, in either pass. Second derivatives (``create_graph=True``)
@@ -50,9 +51,9 @@ class Scratch:
     """
 
     def __init__(self) -> None:
-        self._flat: dict[int, torch.Tensor] = {}
+        self._flat: dict[int, Tensor] = {}
 
-    def take(self, which: int, shape: torch.Size, like: torch.Tensor) -> torch.Tensor:
+    def take(self, which: int, shape: torch.Size, like: Tensor) -> Tensor:
         """Buffer ``which`` in this shape, with the dtype and device of ``like``; its previous
         content is overwritten.
         """
@@ -80,23 +81,21 @@ class Hidden:
         scratch: shared by the blocks of a pass; the next block overwrites this one.
     """
 
-    def __init__(
-        self, query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor, scratch: Scratch
-    ) -> None:
+    def __init__(self, query: Tensor, key: Tensor, vector: Tensor, scratch: Scratch) -> None:
         self.wide = wide_dtype(query, key, vector)
         self.vector, self.scratch = vector.to(self.wide), scratch
         q, k = (2 * query.to(self.wide)).unsqueeze(-2), (2 * key.to(self.wide)).unsqueeze(-3)
         shape = torch.broadcast_shapes(q.shape, k.shape)
         self.sigma = torch.add(q, k, out=scratch.take(0, shape, q)).sigmoid_()  # (…, m, n, d)
 
-    def scores(self) -> torch.Tensor:
+    def scores(self) -> Tensor:
         """``v·tanh(…)``, ``(…, m, n)``."""
         product = torch.mul(
             self.sigma, 2 * self.vector, out=self.scratch.take(1, self.sigma.shape, self.sigma)
         )
         return product.sum(-1).sub_(self.vector.sum())
 
-    def gradients(self, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def gradients(self, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Gradients of query, key and v from that of the scores ``(…, m, n)``."""
         sigma, grad = self.sigma, grad.to(self.wide)
         # gσ
@@ -121,24 +120,22 @@ class AdditiveKernel(BlockKernel):
             once, here, and the gradient flows on from it.
     """
 
-    def __init__(self, query: torch.Tensor, weight: torch.Tensor) -> None:
+    def __init__(self, query: Tensor, weight: Tensor) -> None:
         self.scratch = Scratch()
         super().__init__(self._scores, query, (weight,))
 
-    def _hidden(self, query: torch.Tensor, projected: torch.Tensor) -> Hidden:
+    def _hidden(self, query: Tensor, projected: Tensor) -> Hidden:
         (weight,) = self.parameters
         check_projected_width(weight.shape[-1], projected)
         return Hidden(query, projected, weight[0], self.scratch)
 
-    def _scores(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+    def _scores(self, query: Tensor, projected: Tensor) -> Tensor:
         return self._hidden(query, projected).scores()
 
-    def compare_with_pullback(
-        self, query: torch.Tensor, projected: torch.Tensor
-    ) -> tuple[torch.Tensor, Pullback]:
+    def compare_with_pullback(self, query: Tensor, projected: Tensor) -> tuple[Tensor, Pullback]:
         hidden = self._hidden(query, projected)
 
-        def pullback(grad: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        def pullback(grad: Tensor) -> tuple[Tensor, ...]:
             grad_query, grad_projected, grad_vector = hidden.gradients(grad)
             return grad_query, grad_projected, grad_vector.unsqueeze(0)
 

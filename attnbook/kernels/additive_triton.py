@@ -17,6 +17,7 @@ Sources: Milakov and Gimelshein 2018 (online softmax); Tillet, Kung and Cox 2019
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 try:
     import triton
@@ -210,7 +211,7 @@ def _tile_of(m: int, wide: torch.dtype) -> dict:
     return {**sizes, "WIDE": tl.float64 if double else tl.float32}
 
 
-def _score_blocks(query, key, vector, wide: torch.dtype) -> torch.Tensor:
+def _score_blocks(query, key, vector, wide: torch.dtype) -> Tensor:
     """``(b, m, d), (b, n, d), (d,) → (b, m, n)`` in the wide dtype."""
     (b, m, d), n, tile = query.shape, key.shape[1], _tile_of(query.shape[1], wide)
     scores = query.new_empty(b, m, n, dtype=wide)
@@ -303,19 +304,19 @@ class _Attention(torch.autograd.Function):
         return *(g.to(t.dtype) for g, t in zip(totals, inputs, strict=True)), None
 
 
-def _strides(mask: torch.Tensor) -> tuple[int, ...]:
+def _strides(mask: Tensor) -> tuple[int, ...]:
     """Steps of a mask ``(b or 1, m or 1, n or 1)``; 0 where it is broadcast."""
     return tuple(
         0 if size == 1 else step for size, step in zip(mask.shape, mask.stride(), strict=True)
     )
 
 
-def _flat(tensor: torch.Tensor, batch: torch.Size) -> torch.Tensor:
+def _flat(tensor: Tensor, batch: torch.Size) -> Tensor:
     """One leading dimension, contiguous."""
     return tensor.expand(*batch, *tensor.shape[-2:]).reshape(-1, *tensor.shape[-2:]).contiguous()
 
 
-def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+def additive_scores(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
     """``e_tj = v·tanh(q_t + k_j)``: as
     :func:`attnbook.kernels.additive.additive_scores`, differentiable once.
     """
@@ -325,12 +326,8 @@ def additive_scores(query: torch.Tensor, key: torch.Tensor, vector: torch.Tensor
 
 
 def additive_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    vector: torch.Tensor,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor | None:
+    query: Tensor, key: Tensor, value: Tensor, vector: Tensor, mask: Tensor | None = None
+) -> Tensor | None:
     """``context_t = Σ_j softmax_j(v·tanh(q_t + k_j)) value_j`` over the keys that the mask allows.
 
     Args:

@@ -1,6 +1,7 @@
 """Attention with a score that is an inner product, through PyTorch's fused kernels."""
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from ..validate import is_transforming
@@ -10,7 +11,7 @@ from .visible import Visible, within_reach
 __all__ = ["fused_attention", "has_fused_kernel"]
 
 
-def has_fused_kernel(tensor: torch.Tensor) -> bool:
+def has_fused_kernel(tensor: Tensor) -> bool:
     """Tell whether PyTorch has a kernel for this device and dtype that does not store the m×n
     matrix.
     """
@@ -19,13 +20,13 @@ def has_fused_kernel(tensor: torch.Tensor) -> bool:
 
 
 def fused_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     visible: Visible | None = None,
     scale: float = 1.0,
-    sink: torch.Tensor | None = None,
-) -> torch.Tensor:
+    sink: Tensor | None = None,
+) -> Tensor:
     """Context of attention with ``e_tj = scale · query_t·key_j``, by
     ``scaled_dot_product_attention``.
 
@@ -84,7 +85,7 @@ def fused_attention(
     return context if alive is None else context.masked_fill(~alive.unsqueeze(-1), 0.0)
 
 
-def _with_sink(query, key, value, sink) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _with_sink(query, key, value, sink) -> tuple[Tensor, Tensor, Tensor]:
     """With one more key before the others, of value zero, whose inner product with a query is its
     sink ``(…, m)``.
     """
@@ -98,9 +99,7 @@ def _with_sink(query, key, value, sink) -> tuple[torch.Tensor, torch.Tensor, tor
     return query, torch.cat([first, F.pad(key, (0, 1))], dim=-2), F.pad(value, (0, 0, 1, 0))
 
 
-def _mark_hidden(
-    query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _mark_hidden(query: Tensor, key: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """One column more, so that keys that are not there, by a mask ``(…, 1, n)``, have a score so
     small that nothing is left of their weight beside others.
     """
@@ -111,7 +110,7 @@ def _mark_hidden(
     return F.pad(query, (0, 1), value=large), torch.cat([*columns], dim=-1)
 
 
-def _by_windows(query, key, value, mask, reach: int, scale: float) -> torch.Tensor:
+def _by_windows(query, key, value, mask, reach: int, scale: float) -> Tensor:
     """Context of the last m of n positions, each of which sees itself and ``reach − 1`` before it:
     of blocks of queries, each with as many keys as one of them sees.
     """
@@ -133,13 +132,13 @@ def _by_windows(query, key, value, mask, reach: int, scale: float) -> torch.Tens
 
 
 def _by_kernel(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
     scale: float,
     is_causal: bool = False,
-) -> torch.Tensor:
+) -> Tensor:
     """The context by PyTorch's kernel, for a mask under which every query sees something."""
     batch = query.shape[:-2]
     if not batch == key.shape[:-2] == value.shape[:-2]:
@@ -171,7 +170,7 @@ def _by_kernel(
     return context.reshape(*batch, m, d_value)
 
 
-def _differentiated_once(_: torch.Tensor) -> None:
+def _differentiated_once(_: Tensor) -> None:
     check_once("attention with need_weights=False")
 
 

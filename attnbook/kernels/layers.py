@@ -3,7 +3,7 @@ that is quick for a few rows, as in decoding.
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..validate import check_number, is_transforming
@@ -48,7 +48,7 @@ class Dropout(nn.Module):
     def keep(self) -> float:
         return max(1, round((1 - self.p) * _LEVELS)) / _LEVELS
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return x
         if x.device.type != "cpu" or torch.compiler.is_compiling() or is_transforming():
@@ -89,7 +89,7 @@ class Linear(nn.Linear):
     ``ValueError``, except under autocast.
     """
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         weight, bias = self.weight, self.bias
         if (
             torch.is_grad_enabled()  # training has more rows

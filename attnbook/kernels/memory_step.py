@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ..validate import is_transforming
 from .addressing_math import SHORTEST, _around, _convolve, _read, _scores, _sharpen, _shift
@@ -17,16 +18,16 @@ class HeadParameters(NamedTuple):
     ``add`` for the write heads alone.
     """
 
-    key: torch.Tensor  # k, (batch, H, M)
-    strength: torch.Tensor  # β > 0, (batch, H)
-    gate: torch.Tensor  # g in (0, 1), (batch, H)
-    kernel: torch.Tensor  # s, (batch, H, 2R + 1)
-    gamma: torch.Tensor  # γ ≥ 1, (batch, H)
-    erase: torch.Tensor  # e in (0, 1), (batch, write heads, M)
-    add: torch.Tensor  # a, (batch, write heads, M)
+    key: Tensor  # k, (batch, H, M)
+    strength: Tensor  # β > 0, (batch, H)
+    gate: Tensor  # g in (0, 1), (batch, H)
+    kernel: Tensor  # s, (batch, H, 2R + 1)
+    gamma: Tensor  # γ ≥ 1, (batch, H)
+    erase: Tensor  # e in (0, 1), (batch, write heads, M)
+    add: Tensor  # a, (batch, write heads, M)
 
 
-def memory_step(memory: torch.Tensor, previous: torch.Tensor, heads: HeadParameters):
+def memory_step(memory: Tensor, previous: Tensor, heads: HeadParameters):
     """Address with all heads, write with the last ones, then read with the others.
 
     The same as :func:`plain_memory_step`. A step is many small operations, and PyTorch's own
@@ -45,7 +46,7 @@ def memory_step(memory: torch.Tensor, previous: torch.Tensor, heads: HeadParamet
     return _MemoryStep.apply(memory, previous, *heads)
 
 
-def plain_memory_step(memory: torch.Tensor, previous: torch.Tensor, heads: HeadParameters):
+def plain_memory_step(memory: Tensor, previous: Tensor, heads: HeadParameters):
     """The step in the functions of :mod:`~attnbook.mechanisms.memory.addressing`, differentiated by
     PyTorch.
     """

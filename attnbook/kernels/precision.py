@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from torch import Tensor
 
 __all__ = [
     "autocast_as",
@@ -15,7 +16,7 @@ __all__ = [
 ]
 
 
-def wide_dtype(*tensors: torch.Tensor) -> torch.dtype:
+def wide_dtype(*tensors: Tensor) -> torch.dtype:
     """Return float64 if any of the tensors is float64, else float32: no sum is kept in less."""
     for tensor in tensors:
         if tensor.dtype == torch.float64:
@@ -28,19 +29,19 @@ def finest_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def without_autocast(tensor: torch.Tensor) -> AbstractContextManager:
+def without_autocast(tensor: Tensor) -> AbstractContextManager:
     """Return a context in which products are taken in the dtype that they are given in."""
     kind = tensor.device.type
     return torch.autocast(kind, enabled=False) if under_autocast(tensor) else nullcontext()
 
 
-def under_autocast(tensor: torch.Tensor) -> bool:
+def under_autocast(tensor: Tensor) -> bool:
     """Return whether autocast chooses the dtype of products on the device of ``tensor``."""
     kind = tensor.device.type
     return kind != "meta" and torch.is_autocast_enabled(kind)  # meta: shapes without numbers
 
 
-def wide_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def wide_product(a: Tensor, b: Tensor) -> Tensor:
     """Return ``a @ b``, in float32 at least: the scores of vectors that float16 holds go beyond its
     65,504, and a softmax needs their differences.
     """
@@ -51,7 +52,7 @@ def wide_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a.to(wide) @ b.to(wide)
 
 
-def autocast_state(tensor: torch.Tensor) -> tuple[str, bool, torch.dtype]:
+def autocast_state(tensor: Tensor) -> tuple[str, bool, torch.dtype]:
     """Return what :func:`autocast_as` takes, so that a backward pass can recompute as the forward
     pass computed.
     """

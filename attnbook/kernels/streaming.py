@@ -24,6 +24,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ..validate import check_mask, check_tensor, require
 from .double_backward import check_once
@@ -42,8 +43,8 @@ __all__ = [
     "stream_attention",
 ]
 
-Gradients = Sequence[torch.Tensor | None]
-Pullback = Callable[[torch.Tensor], Gradients]
+Gradients = Sequence[Tensor | None]
+Pullback = Callable[[Tensor], Gradients]
 
 BLOCK_ELEMENTS = 2**20
 """Elements of a block on a CPU: 4 MB in float32. It stays in the cache, and below the size at which
@@ -52,7 +53,7 @@ _ACCELERATOR_ELEMENTS = 2**25  # many small kernels would leave it idle
 
 
 def blocks(
-    query: torch.Tensor, key: torch.Tensor, elements: int | None = None
+    query: Tensor, key: Tensor, elements: int | None = None
 ) -> Iterator[tuple[slice, slice, slice]]:
     """Yield ranges of (first dimension, queries, keys) for ``query (b, …, m, d)`` and
     ``key (b, …, n, d)``.
@@ -88,15 +89,13 @@ class BlockKernel:
 
     def __init__(
         self,
-        compare: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-        query: torch.Tensor,
-        parameters: tuple[torch.Tensor, ...],
+        compare: Callable[[Tensor, Tensor], Tensor],
+        query: Tensor,
+        parameters: tuple[Tensor, ...],
     ) -> None:
         self.compare, self.query, self.parameters = compare, query, parameters
 
-    def compare_with_pullback(
-        self, query: torch.Tensor, projected: torch.Tensor
-    ) -> tuple[torch.Tensor, Pullback]:
+    def compare_with_pullback(self, query: Tensor, projected: Tensor) -> tuple[Tensor, Pullback]:
         """Compare, and keep what the backward pass needs.
 
         Returns:
@@ -108,7 +107,7 @@ class BlockKernel:
             q, k = query.detach().requires_grad_(), projected.detach().requires_grad_()
             scores = self.compare(q, k)
 
-        def pullback(grad: torch.Tensor) -> Gradients:
+        def pullback(grad: Tensor) -> Gradients:
             inputs = [q, k, *self.parameters]
             wanted = [t for t in inputs if t.requires_grad]
             grads = iter(
@@ -119,7 +118,7 @@ class BlockKernel:
         return scores.detach(), pullback
 
 
-def check_projected_width(width: int, projected: torch.Tensor) -> None:
+def check_projected_width(width: int, projected: Tensor) -> None:
     """Raise a ``ValueError`` unless projected keys are as wide as what they are compared with."""
     if projected.shape[-1] != width:
         raise ValueError(
@@ -130,7 +129,7 @@ def check_projected_width(width: int, projected: torch.Tensor) -> None:
 
 def stream_attention(
     score, query, projected, value, visible=None, block_elements: int | None = None, sink=None
-) -> torch.Tensor:
+) -> Tensor:
     """Context of attention, never storing more than a block of weights.
 
     ``context_t = Σ_j softmax_j(score(query_t, key_j)) value_j``
@@ -271,26 +270,24 @@ class PartialContext(NamedTuple):
     Source: Milakov and Gimelshein 2018, algorithm 3 (m, d); Dao et al. 2022, section 3.1 (m, ℓ, O).
     """
 
-    top: torch.Tensor
-    total: torch.Tensor
-    summed: torch.Tensor
+    top: Tensor
+    total: Tensor
+    summed: Tensor
 
     @property
-    def context(self) -> torch.Tensor:
+    def context(self) -> Tensor:
         """``summed / total``, ``(…, m, d_v)``; zeros for a query that may attend to nothing."""
         # whoever may attend to something has at least the 1 of the largest score
         return self.summed / self.total.clamp_min(torch.finfo(self.total.dtype).tiny)
 
     @property
-    def log_sum_exp(self) -> torch.Tensor:
+    def log_sum_exp(self) -> Tensor:
         """``log Σ_j exp(e_j) = top + log total``, ``(…, m, 1)``; −∞ for a query that may attend to
         nothing."""
         return self.top + self.total.log()
 
 
-def partial_context(
-    scores: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None = None
-) -> PartialContext:
+def partial_context(scores: Tensor, value: Tensor, mask: Tensor | None = None) -> PartialContext:
     """Attend to some of the keys, and leave the division by the sum for later.
 
     Args:
@@ -312,9 +309,7 @@ def partial_context(
     return partial_unchecked(scores.to(wide_dtype(scores, value)), value, mask)
 
 
-def partial_unchecked(
-    scores: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
-) -> PartialContext:
+def partial_unchecked(scores: Tensor, value: Tensor, mask: Tensor | None) -> PartialContext:
     """:func:`partial_context` without its checks, for scores that are in float32 at least."""
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)

@@ -4,6 +4,7 @@ import os
 from importlib.util import find_spec
 
 import torch
+from torch import Tensor
 
 from ..validate import is_transforming
 from .double_backward import is_wanted
@@ -11,7 +12,7 @@ from .double_backward import is_wanted
 __all__ = ["use_triton"]
 
 
-def use_triton(*tensors: torch.Tensor) -> bool:
+def use_triton(*tensors: Tensor) -> bool:
     """Whether the kernels for CUDA compute with these tensors.
 
     They are for who asks, by ATTNBOOK_TRITON=1. On an H200 they gave the numbers of the other path
@@ -25,7 +26,7 @@ def use_triton(*tensors: torch.Tensor) -> bool:
     return (
         # a subclass, such as that of a transform or of a simulated device, has no memory of its
         # own, and CUDA launches no grid of no blocks
-        all(type(t) in (torch.Tensor, torch.nn.Parameter) and t.numel() for t in tensors)
+        all(type(t) in (Tensor, torch.nn.Parameter) and t.numel() for t in tensors)
         and all(t.is_cuda or interpreted for t in tensors)
         and not (is_wanted() or is_transforming() or torch.compiler.is_compiling())
         and find_spec("triton") is not None

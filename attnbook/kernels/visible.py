@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from ..validate import may_look
 
@@ -50,16 +51,16 @@ class Visible:
 
     __slots__ = ("_seeing", "mask", "reach")
 
-    def __init__(self, mask: torch.Tensor | None = None, reach: int | None = None) -> None:
+    def __init__(self, mask: Tensor | None = None, reach: int | None = None) -> None:
         self.mask, self.reach = mask, reach
 
-    def matrix(self, m: int, n: int, device: torch.device) -> torch.Tensor | None:
+    def matrix(self, m: int, n: int, device: torch.device) -> Tensor | None:
         """As one boolean mask broadcastable to ``(…, m, n)``, or None: everything."""
         return self.block(slice(0, m), slice(0, n), m, n, device)
 
     def block(
         self, rows: slice, columns: slice, m: int, n: int, device: torch.device
-    ) -> torch.Tensor | None:
+    ) -> Tensor | None:
         """The part of :meth:`matrix` for some queries and some keys."""
         mask = self.mask
         if mask is not None:
@@ -83,7 +84,7 @@ class Visible:
             return Visible(mask.unsqueeze(-3), self.reach)
         return self
 
-    def rows(self, m: int, n: int, positions: torch.Tensor | None = None) -> torch.Tensor | None:
+    def rows(self, m: int, n: int, positions: Tensor | None = None) -> Tensor | None:
         """Which queries see any of these ``positions (…, n)``, a boolean tensor, or any at all:
         ``(…, m)``, or ``(…, 1)`` where it is the same for all queries.
 
@@ -99,7 +100,7 @@ class Visible:
             self._seeing = rows
         return self._seeing
 
-    def _rows(self, m: int, n: int, positions: Any) -> torch.Tensor:
+    def _rows(self, m: int, n: int, positions: Any) -> Tensor:
         mask: Any = self.mask
         reach = self.reach
         if reach is None or (mask is not None and mask.shape[-2] > 1):
@@ -123,7 +124,7 @@ class Visible:
 
 def within_reach(
     rows: slice, columns: slice, ahead: int, reach: int, device: torch.device
-) -> torch.Tensor:
+) -> Tensor:
     """``(rows, columns)``: which keys query t at the place ``i = t + ahead`` reaches,
     ``i − reach < j ≤ i``.
     """
@@ -137,11 +138,11 @@ class Spoiled(NamedTuple):
     ``source (…, n)``, boolean.
     """
 
-    query: torch.Tensor
-    source: torch.Tensor
+    query: Tensor
+    source: Tensor
 
 
-def is_finite(tensor: torch.Tensor) -> bool:
+def is_finite(tensor: Tensor) -> bool:
     """Whether a tensor holds finite numbers alone: one pass over it, and a look.
 
     A result of autograd that is read at every step is looked at once: it notes the version of
@@ -159,8 +160,8 @@ def is_finite(tensor: torch.Tensor) -> bool:
 
 
 def set_aside(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Spoiled | None]:
+    query: Tensor, key: Tensor, value: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Spoiled | None]:
     """``(…, m, d_q)``, ``(…, n, d_k)``, ``(…, n, d_v)`` with zeros in the rows that are not finite,
     and which these are; None where it is known that there is none, which takes a look.
     """
@@ -183,7 +184,7 @@ def set_aside(
     return query, key, value, Spoiled(spoiled, ~(fine_key & fine_value).squeeze(-1))
 
 
-def set_aside_query(query: torch.Tensor, source: Any) -> tuple[torch.Tensor, Spoiled | None]:
+def set_aside_query(query: Tensor, source: Any) -> tuple[Tensor, Spoiled | None]:
     """The same for queries of a source that is projected already, and knows which of its positions
     are ``spoiled``.
     """
@@ -194,20 +195,20 @@ def set_aside_query(query: torch.Tensor, source: Any) -> tuple[torch.Tensor, Spo
     return query, Spoiled(rows, source.which_spoiled())
 
 
-def _fine(rows: torch.Tensor) -> torch.Tensor:
+def _fine(rows: Tensor) -> Tensor:
     """Which rows ``(…, n, d)`` are finite: ``(…, n, 1)``."""
     return rows.isfinite().all(-1, keepdim=True)
 
 
 def finish(
-    context: torch.Tensor,
-    weights: torch.Tensor | None,
+    context: Tensor,
+    weights: Tensor | None,
     spoiled: Spoiled | None,
-    sees: Callable[[torch.Tensor | None], torch.Tensor | None],
+    sees: Callable[[Tensor | None], Tensor | None],
     *,
     clear: bool = False,
     heads: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
+) -> tuple[Tensor, Tensor | None]:
     """The context ``(…, m, d)`` and the weights ``(…, m, n)`` of a reading whose rows were
     :func:`set_aside`.
 
@@ -219,7 +220,7 @@ def finish(
             heads, ``(…, 1, n)`` and ``(…, h, m)`` or ``(m,)``: what any head sees is seen.
     """
 
-    def of_all(rows: torch.Tensor) -> torch.Tensor:
+    def of_all(rows: Tensor) -> Tensor:
         return (rows.any(-2) if heads and rows.dim() > 1 else rows).unsqueeze(-1)
 
     if spoiled is None and not clear:
@@ -240,8 +241,8 @@ def finish(
 
 
 def set_aside_state(
-    x: torch.Tensor, state: torch.Tensor | None, *, heads: bool = True
-) -> tuple[Any, torch.Tensor | None]:
+    x: Tensor, state: Tensor | None, *, heads: bool = True
+) -> tuple[Any, Tensor | None]:
     """A state ``(…, h, d_k, d_v)`` of texts, without heads ``(…, d_k, d_v)``, with zeros for those
     that are not finite, and which texts these are, ``(…, 1)``; None where it is known that there
     are none.
@@ -253,14 +254,14 @@ def set_aside_state(
 
 
 def finish_recurrent(
-    context: torch.Tensor,
-    state: torch.Tensor,
+    context: Tensor,
+    state: Tensor,
     spoiled: Spoiled | None,
-    lost: torch.Tensor | None,
-    there: torch.Tensor | None,
+    lost: Tensor | None,
+    there: Tensor | None,
     *,
     heads: bool = True,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """The context ``(…, n, d)`` and the state of texts that are read from left to right, whose rows
     were :func:`set_aside`, and their states: what is ``there (…, n)`` and not finite is in all that
     follows, and in the state.
@@ -282,7 +283,7 @@ def finish_recurrent(
     return context.masked_fill(met.unsqueeze(-1), math.nan), state.masked_fill(forever, math.nan)
 
 
-def without_hidden(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def without_hidden(x: Tensor, mask: Tensor) -> Tensor:
     """x ``(…, n, d)`` with zeros for numbers that are not finite at positions that no query of a
     mask ``(…, m, n)``, or one with a dimension of heads, may see: for a stack of layers, whose
     positions meet inside.

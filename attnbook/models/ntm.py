@@ -5,7 +5,7 @@ write.
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..kernels.addressing_math import _uniform_shift
@@ -26,11 +26,11 @@ START = 1e-6
 class NTMState(NamedTuple):
     """The state of a machine between steps."""
 
-    memory: torch.Tensor  # M, (batch, slots, slot_width)
-    weights: torch.Tensor  # w of every head, read heads first, (batch, heads, slots)
-    reads: torch.Tensor  # r of every read head, (batch, read_heads, slot_width)
+    memory: Tensor  # M, (batch, slots, slot_width)
+    weights: Tensor  # w of every head, read heads first, (batch, heads, slots)
+    reads: Tensor  # r of every read head, (batch, read_heads, slot_width)
     # of an LSTM h and c of each layer, each (batch, hidden); else empty
-    controller: tuple[torch.Tensor, ...]
+    controller: tuple[Tensor, ...]
 
 
 class NTMOutput(NamedTuple):
@@ -38,9 +38,9 @@ class NTMOutput(NamedTuple):
     ``weights (batch, T, heads, slots)`` or None.
     """
 
-    logits: torch.Tensor
+    logits: Tensor
     state: NTMState
-    weights: torch.Tensor | None
+    weights: Tensor | None
 
 
 class NTM(nn.Module):
@@ -169,7 +169,7 @@ class NTM(nn.Module):
         controller = tuple(like.new_zeros(batch, self.hidden_size) for _ in range(carried))
         return NTMState(memory, weights, memory[:, :1].expand(-1, self.read_heads, -1), controller)
 
-    def cell(self, x: torch.Tensor, state: NTMState) -> tuple[torch.Tensor, NTMState, torch.Tensor]:
+    def cell(self, x: Tensor, state: NTMState) -> tuple[Tensor, NTMState, Tensor]:
         """Take one step: x ``(batch, d_input)`` → y ``(batch, d_output)``, the next state, weights
         ``(batch, heads, slots)``.
 
@@ -207,7 +207,7 @@ class NTM(nn.Module):
         ``(…, read heads, slot width)``."""
         return self.output(torch.cat([h, reads.flatten(-2).to(h.dtype)], dim=-1))
 
-    def stages(self, x: torch.Tensor, state: NTMState) -> Addressed:
+    def stages(self, x: Tensor, state: NTMState) -> Addressed:
         """The weights of every head after each stage of the addressing, in the step that
         :meth:`cell` would take.
         """
@@ -256,7 +256,7 @@ class NTM(nn.Module):
         )
 
     def forward(
-        self, inputs: torch.Tensor, state: NTMState | None = None, *, need_weights: bool = False
+        self, inputs: Tensor, state: NTMState | None = None, *, need_weights: bool = False
     ) -> NTMOutput:
         """Read whole sequences, from ``state`` or from the start."""
         check_tensor("inputs", inputs, width=self.d_input)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..mechanisms.attention.multi_head import MultiHeadAttention
 from ..mechanisms.layers.feed_forward import FeedForward, GatedFeedForward
@@ -139,7 +140,7 @@ def settings_of(model: torch.nn.Module) -> dict[str, Any]:
         described[f"class of {name}" if name else "class"] = type(module).__qualname__
         for key, value in vars(module).items():
             hidden = key.startswith("_") or key in ("training", "dropout", "published", "token_ids")
-            if not hidden and not isinstance(value, torch.Tensor):
+            if not hidden and not isinstance(value, Tensor):
                 described[f"{name}.{key}".lstrip(".")] = _plain(value)
     described.pop("output.weight", None)  # one with the embedding, or not
     return described

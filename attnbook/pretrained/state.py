@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..validate import describe, require
 from .architectures import Architecture
@@ -18,7 +19,7 @@ _NO_WEIGHTS = re.compile(r"(^|\.)(attn\.bias|attn\.masked_bias|rotary_emb\.inv_f
 _SEEING = ("vision_tower.", "multi_modal_projector.")
 
 
-def body_of(tensors: dict[str, torch.Tensor], fields: dict[str, Any]) -> dict[str, torch.Tensor]:
+def body_of(tensors: dict[str, Tensor], fields: dict[str, Any]) -> dict[str, Tensor]:
     """The tensors of the decoder, by the names that they have in a file of a decoder alone."""
     kind = fields.get("model_type")
     if kind == "gpt2":  # some files name the body alone
@@ -62,10 +63,10 @@ def _names(
 
 def from_published(
     architecture: Architecture,
-    tensors: dict[str, torch.Tensor],
+    tensors: dict[str, Tensor],
     shapes: dict[str, torch.Size],
     folder: Path,
-) -> dict[str, torch.Tensor]:
+) -> dict[str, Tensor]:
     """The tensors by our names, each of the shape that the model wants."""
     named = _names(architecture, {k: torch.empty(v, device="meta") for k, v in shapes.items()})
     state = {}
@@ -89,9 +90,7 @@ def from_published(
     return state
 
 
-def to_published(
-    architecture: Architecture, state: Mapping[str, torch.Tensor]
-) -> dict[str, torch.Tensor]:
+def to_published(architecture: Architecture, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors by their names: the inverse of :func:`from_published`."""
     tensors = {}
     for theirs, (ours, transposed) in _names(architecture, state).items():

@@ -11,9 +11,9 @@ import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from torch import Tensor
 
 from ..validate import require
 from .config import read_json
@@ -28,7 +28,7 @@ SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 _WIDEST = 2**60
 
 
-def read_tensors(path: str | os.PathLike) -> dict[str, torch.Tensor]:
+def read_tensors(path: str | os.PathLike) -> dict[str, Tensor]:
     """The tensors of a safetensors file, or of a folder of them, by name.
 
     They are maps of the file and read from the disk where they are used. Writing to one does not
@@ -60,7 +60,7 @@ def read_tensors(path: str | os.PathLike) -> dict[str, torch.Tensor]:
         f"{INDEX} must hold a weight_map from tensors to files, got {reprlib.repr(files)}",
     )
     assert isinstance(files, dict)
-    found: dict[str, torch.Tensor] = {}
+    found: dict[str, Tensor] = {}
     for file in sorted(set(files.values())):
         require(
             file == Path(file).name and "\\" not in file and file.endswith(".safetensors"),
@@ -73,7 +73,7 @@ def read_tensors(path: str | os.PathLike) -> dict[str, torch.Tensor]:
     return found
 
 
-def _read_file(path: Path) -> dict[str, torch.Tensor]:
+def _read_file(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise FileNotFoundError(f"{path} must be a file, there is none")
     found = {}
@@ -97,12 +97,12 @@ def _read_file(path: Path) -> dict[str, torch.Tensor]:
 
 
 def write_tensors(
-    tensors: Mapping[str, torch.Tensor], folder: Path, max_shard_size: int = MAX_SHARD_SIZE
+    tensors: Mapping[str, Tensor], folder: Path, max_shard_size: int = MAX_SHARD_SIZE
 ) -> list[str]:
     """Write tensors into a folder: ``model.safetensors``, or several files and their index where
     one would be larger than ``max_shard_size`` bytes. Returns the names of the files.
     """
-    shards: list[dict[str, torch.Tensor]] = [{}]
+    shards: list[dict[str, Tensor]] = [{}]
     size = total = 0
     for name, tensor in tensors.items():
         if shards[-1] and size + tensor.nbytes > max_shard_size:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
@@ -41,8 +42,8 @@ class AdversarialLoss(NamedTuple):
     over the batch, in nats or as they are.
     """
 
-    discriminator: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-    generator: Callable[[torch.Tensor], torch.Tensor]
+    discriminator: Callable[[Tensor, Tensor], Tensor]
+    generator: Callable[[Tensor], Tensor]
 
 
 hinge_loss = AdversarialLoss(
@@ -246,7 +247,7 @@ class _AdversarialRun(Run):
         self.history.discriminator_losses.append(rows[0][0])
         self.history.generator_losses.append(rows[1][0])
 
-    def backward(self, name: str, loss: torch.Tensor) -> torch.Tensor:
+    def backward(self, name: str, loss: Tensor) -> Tensor:
         """The gradient of the loss of a network; the loss and the norm of the gradient."""
         scaled = self.scaled[name]
         scaled.clear()
@@ -255,7 +256,7 @@ class _AdversarialRun(Run):
 
     @staticmethod
     @torch.no_grad()
-    def copy_weights(source: Iterable[torch.Tensor], target: Iterable[torch.Tensor]) -> None:
+    def copy_weights(source: Iterable[Tensor], target: Iterable[Tensor]) -> None:
         for old, new in zip(source, target, strict=True):
             new.copy_(old)
 
@@ -289,7 +290,7 @@ def _frozen(module: torch.nn.Module) -> Iterator[None]:
 
 @torch.no_grad()
 def standing_statistics(
-    generator: torch.nn.Module, labels: torch.Tensor | None = None, *, seed: int = 0
+    generator: torch.nn.Module, labels: Tensor | None = None, *, seed: int = 0
 ) -> torch.nn.Module:
     """Measure anew the means and variances that the batch norms of a generator use in evaluation.
 
@@ -344,9 +345,7 @@ def standing_statistics(
 
 
 @torch.no_grad()
-def sample_pictures(
-    generator: torch.nn.Module, number: int | torch.Tensor, *, seed: int = 0
-) -> torch.Tensor:
+def sample_pictures(generator: torch.nn.Module, number: int | Tensor, *, seed: int = 0) -> Tensor:
     """Draw pictures in evaluation mode; the same seed gives the same pictures.
 
     The noise is drawn on the CPU, so that it is the same on every device. 64 pictures are made at a
@@ -360,7 +359,7 @@ def sample_pictures(
     Returns:
         Pictures ``(number, colors, side, side)`` on the CPU in float32.
     """
-    labels = _check_labels("number", number) if isinstance(number, torch.Tensor) else None
+    labels = _check_labels("number", number) if isinstance(number, Tensor) else None
     count = check_integer("number", number) if labels is None else len(labels)
     parameter = next(generator.parameters())
     g = torch.Generator().manual_seed(check_seed(seed))
@@ -376,7 +375,7 @@ def sample_pictures(
     return torch.cat(parts).float().cpu()
 
 
-def _check_labels(name: str, labels: Any) -> torch.Tensor:
+def _check_labels(name: str, labels: Any) -> Tensor:
     check_whole(name, labels)
     require(
         labels.dim() == 1 and len(labels) > 0,

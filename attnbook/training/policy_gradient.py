@@ -13,6 +13,7 @@ import warnings
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ..tasks.decisions.environments import Environments, Trajectories, play
 from ..validate import check_integer, check_number, require
@@ -37,8 +38,8 @@ class EpisodeBatch(NamedTuple):
         step: ``(B,)``, the number of updates before this one.
     """
 
-    seed: torch.Tensor
-    step: torch.Tensor
+    seed: Tensor
+    step: Tensor
 
 
 class EpisodeBatches:
@@ -63,7 +64,7 @@ class AgentPolicy:
     def start(self, worlds: Environments, count: int, generator: torch.Generator) -> None:
         self.state, self.generator = self.agent.start(count), generator
 
-    def act(self, input: torch.Tensor) -> torch.Tensor:
+    def act(self, input: Tensor) -> Tensor:
         choice, self.state = self.agent.step(input, self.state)
         if self.greedy:
             return choice.logits.argmax(-1)
@@ -75,8 +76,8 @@ class AgentPolicy:
 
 
 def advantages(
-    rewards: torch.Tensor, values: torch.Tensor, discount: float = 1.0, trace: float = 1.0
-) -> torch.Tensor:
+    rewards: Tensor, values: Tensor, discount: float = 1.0, trace: float = 1.0
+) -> Tensor:
     """How much more than the baseline is earned from each step on (generalised advantage estimate).
 
     ``δ_t = r_t + γ V_{t+1} − V_t`` with ``V_T = 0``,  ``A_t = δ_t + γλ A_{t+1}``
@@ -112,16 +113,16 @@ def advantages(
 
 
 def policy_loss(
-    logits: torch.Tensor,
-    values: torch.Tensor,
-    actions: torch.Tensor,
-    rewards: torch.Tensor,
+    logits: Tensor,
+    values: Tensor,
+    actions: Tensor,
+    rewards: Tensor,
     *,
     discount: float = 1.0,
     trace: float = 1.0,
     value_weight: float = 0.5,
-    entropy_weight: torch.Tensor | float = 0.0,
-) -> torch.Tensor:
+    entropy_weight: Tensor | float = 0.0,
+) -> Tensor:
     """The loss of each episode, summed over its steps; the expectation of its gradient is the
     gradient of minus the expected return.
 
@@ -152,7 +153,7 @@ def policy_loss(
     return (-gains * _chosen(log_p, actions) + misses - entropy_weight * _entropy(log_p)).sum(1)
 
 
-def _check_steps(logits: torch.Tensor, **given: torch.Tensor) -> None:
+def _check_steps(logits: Tensor, **given: Tensor) -> None:
     shape = tuple(logits.shape[:-1])
     for name, value in given.items():
         require(
@@ -160,28 +161,28 @@ def _check_steps(logits: torch.Tensor, **given: torch.Tensor) -> None:
         )
 
 
-def _chosen(log_p: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+def _chosen(log_p: Tensor, actions: Tensor) -> Tensor:
     """The entries of the actions that were taken, ``(B, T)``."""
     return log_p.gather(-1, actions[..., None])[..., 0]
 
 
-def _entropy(log_p: torch.Tensor) -> torch.Tensor:
+def _entropy(log_p: Tensor) -> Tensor:
     """``(B, T)``, with 0 log 0 = 0: the logit of an action that is not allowed may be −∞."""
     return -(log_p.exp() * log_p.clamp_min(torch.finfo(log_p.dtype).min)).sum(-1)
 
 
 def clipped_policy_loss(
-    logits: torch.Tensor,
-    values: torch.Tensor,
-    actions: torch.Tensor,
-    before: torch.Tensor,
-    gains: torch.Tensor,
-    returns: torch.Tensor,
+    logits: Tensor,
+    values: Tensor,
+    actions: Tensor,
+    before: Tensor,
+    gains: Tensor,
+    returns: Tensor,
     *,
     clip: float = 0.2,
     value_weight: float = 0.5,
-    entropy_weight: torch.Tensor | float = 0.0,
-) -> torch.Tensor:
+    entropy_weight: Tensor | float = 0.0,
+) -> Tensor:
     """The loss of each episode for actions of an earlier policy, which gains nothing by moving far
     from it (PPO).
 
@@ -254,7 +255,7 @@ class PolicyGradient:
             f"{dict(steps=self.steps, entropy=self.entropy, **self.settings)})"
         )
 
-    def __call__(self, agent, batch: EpisodeBatch) -> tuple[torch.Tensor, int]:
+    def __call__(self, agent, batch: EpisodeBatch) -> tuple[Tensor, int]:
         require(
             batch.seed.device.type == self.worlds.device.type,
             f"worlds must be on the device of the model, {batch.seed.device}, got "
@@ -264,7 +265,7 @@ class PolicyGradient:
         losses = self.losses(agent, batch, weight)
         return losses.sum(), len(batch.seed) * self.worlds.length
 
-    def losses(self, agent, batch: EpisodeBatch, entropy_weight: float) -> torch.Tensor:
+    def losses(self, agent, batch: EpisodeBatch, entropy_weight: float) -> Tensor:
         """The loss of each episode, ``(B,)``."""
         played = self.play(agent, batch)
         choices = agent(played.inputs)
@@ -316,7 +317,7 @@ class ClippedPolicyGradient(PolicyGradient):
         self.reuse, self.clip, self._played = check_integer("reuse", reuse), clip, None
         self.settings.update(reuse=reuse, clip=clip)
 
-    def losses(self, agent, batch: EpisodeBatch, entropy_weight: float) -> torch.Tensor:
+    def losses(self, agent, batch: EpisodeBatch, entropy_weight: float) -> Tensor:
         """The loss of each episode, ``(B,)``."""
         step, count = int(batch.step[0]), len(batch.seed)
         if step % self.reuse and self._played is None:
@@ -348,7 +349,7 @@ class ClippedPolicyGradient(PolicyGradient):
         )
 
     @torch.no_grad()
-    def _play(self, agent, batch: EpisodeBatch) -> tuple[torch.Tensor, ...]:
+    def _play(self, agent, batch: EpisodeBatch) -> tuple[Tensor, ...]:
         played = self.play(agent, batch)
         choices = agent(played.inputs)
         before, values = _chosen(choices.logits.log_softmax(-1), played.actions), choices.values

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 __all__ = ["PLAIN_TENSORS", "copied", "is_named_tuple", "overwrite", "spoiled"]
 
-PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+PLAIN_TENSORS = (Tensor, torch.nn.Parameter)
 """The types that count as tensors: a subclass could run code whenever it is read."""
 
 
@@ -29,9 +30,9 @@ def copied(value):
 def spoiled(name: str, before, after) -> str | None:
     """A sentence about how an argument changed; None if it did not."""
     in_place = f"your function changes its argument {name} in place"
-    if isinstance(before, torch.Tensor) != isinstance(after, torch.Tensor):
+    if isinstance(before, Tensor) != isinstance(after, Tensor):
         return f"{in_place}: there is another kind of value in it now"
-    if isinstance(before, torch.Tensor):
+    if isinstance(before, Tensor):
         alike = (before.shape, before.dtype, before.device) == (
             after.shape,
             after.dtype,
@@ -71,10 +72,10 @@ def overwrite(value, after) -> None:
     """Give `value` the content of `after`, in place: the changes that a function in another process
     made to its copy of the arguments.
     """
-    if isinstance(value, torch.Tensor) and isinstance(after, torch.Tensor):
+    if isinstance(value, Tensor) and isinstance(after, Tensor):
         if value.shape == after.shape and value.dtype == after.dtype:
             with torch.no_grad():
-                torch.Tensor.copy_(value, after.detach())
+                Tensor.copy_(value, after.detach())
         else:
             value.data = after.detach()
         if value.is_leaf:
@@ -87,7 +88,7 @@ def overwrite(value, after) -> None:
             ] + list(after[len(value) :])
         for one, other in zip(value, after):
             overwrite(one, other)
-            if type(value) is list and not isinstance(one, (torch.Tensor, list, tuple, dict, set)):
+            if type(value) is list and not isinstance(one, (Tensor, list, tuple, dict, set)):
                 value[:] = after
     elif type(value) is dict and type(after) is dict:
         value.clear()

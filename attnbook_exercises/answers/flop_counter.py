@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-import torch
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 __all__ = ["Products", "counters", "largest"]
@@ -83,7 +83,7 @@ def largest():
         def __torch_dispatch__(self, function, types, arguments=(), options=None):
             result = function(*arguments, **(options or {}))
             for value in tree_leaves(result):
-                if type(value) is torch.Tensor:
+                if type(value) is Tensor:
                     self.add(value.untyped_storage().nbytes())
             return result
 

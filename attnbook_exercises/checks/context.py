@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..answers.arguments import PLAIN_TENSORS, copied, is_named_tuple, spoiled
 from ..answers.guarded import guarded, time_limit
@@ -22,7 +23,7 @@ _NUMPY = (np.float64, np.float32, np.int64, np.int32)
 
 def array(tensor) -> np.ndarray:
     """The values of a tensor as a NumPy array for the oracles, floats as float64."""
-    tensor = torch.Tensor.detach(tensor)
+    tensor = Tensor.detach(tensor)
     return (tensor.double() if tensor.is_floating_point() else tensor).numpy()
 
 
@@ -108,7 +109,7 @@ class CheckContext:
         drawn = torch.randint(low, high, shape or (1,), generator=self.generator)
         return drawn if shape else int(drawn)
 
-    def lengths(self, batch, most, least=1) -> torch.Tensor:
+    def lengths(self, batch, most, least=1) -> Tensor:
         """Lengths of the rows of a batch, (batch,) int64: `most`, `least`, and some in between."""
         some = self.integers(least, most + 1, batch).tolist()
         drawn = [most, least, *some][:batch] if batch > 1 else some
@@ -185,7 +186,7 @@ class CheckContext:
 
     def tensor(
         self, value: Any, name, shape, *, dtype=torch.float32, nan=None, mention=None
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """Return a detached copy of `value`, a finite tensor of this shape and dtype, or fail.
 
         Args:
@@ -196,7 +197,7 @@ class CheckContext:
         if type(value) not in PLAIN_TENSORS:
             self._fail_type(value, name, "a torch.Tensor")
         # a clone has none of the attributes and hooks that an answer may have set
-        value = self._dense(torch.Tensor.clone(torch.Tensor.detach(value)), name).cpu()
+        value = self._dense(Tensor.clone(Tensor.detach(value)), name).cpu()
         if tuple(value.shape) != tuple(shape):
             tail = f" ({mention})" if mention else ""
             self.fail(f"{name}: the shape is {tuple(value.shape)}, expected {tuple(shape)}{tail}")
@@ -210,11 +211,11 @@ class CheckContext:
             )
         return value
 
-    def floats(self, value: Any, name, shape, **options) -> torch.Tensor:
+    def floats(self, value: Any, name, shape, **options) -> Tensor:
         """As `tensor`, for float32 or float64; integers become float32."""
-        if type(value) is torch.Tensor and value.dtype in (torch.int32, torch.int64):
+        if type(value) is Tensor and value.dtype in (torch.int32, torch.int64):
             value = value.float()
-        double = type(value) is torch.Tensor and value.dtype == torch.float64
+        double = type(value) is Tensor and value.dtype == torch.float64
         return self.tensor(
             value, name, shape, dtype=torch.float64 if double else torch.float32, **options
         )
@@ -240,8 +241,8 @@ class CheckContext:
         Args:
             nan: the reason in the message about a number that is not finite.
         """
-        if type(value) in PLAIN_TENSORS and torch.Tensor.numel(value) == 1:
-            value = torch.Tensor.item(torch.Tensor.detach(self._dense(value, name)))
+        if type(value) in PLAIN_TENSORS and Tensor.numel(value) == 1:
+            value = Tensor.item(Tensor.detach(self._dense(value, name)))
         if type(value) in _NUMPY:
             value = value.item()
         if type(value) in (Decimal, Fraction):
@@ -263,12 +264,8 @@ class CheckContext:
 
     def truth(self, value: Any, name) -> bool:
         """Return a Python bool from one of Python, NumPy or a one-element tensor, or fail."""
-        if (
-            type(value) is torch.Tensor
-            and torch.Tensor.numel(value) == 1
-            and value.dtype == torch.bool
-        ):
-            value = torch.Tensor.item(self._dense(value, name))
+        if type(value) is Tensor and Tensor.numel(value) == 1 and value.dtype == torch.bool:
+            value = Tensor.item(self._dense(value, name))
         if type(value) is np.bool_:
             value = bool(value)
         if type(value) is not bool:
@@ -314,14 +311,14 @@ class CheckContext:
         """Return a list of Python ints from a list of integers of Python or NumPy or a
         one-dimensional int64 tensor, or fail.
         """
-        if type(value) is torch.Tensor and value.dtype == torch.long and value.dim() == 1:
-            value = torch.Tensor.tolist(self._dense(value, name))
+        if type(value) is Tensor and value.dtype == torch.long and value.dim() == 1:
+            value = Tensor.tolist(self._dense(value, name))
         if type(value) not in (list, tuple):
             self._fail_type(value, name, "a list of whole numbers")
         result = []
         for position, entry in enumerate(value):
-            if type(entry) is torch.Tensor and entry.dtype == torch.long and entry.numel() == 1:
-                entry = torch.Tensor.item(self._dense(entry, f"{name}: entry {position}"))
+            if type(entry) is Tensor and entry.dtype == torch.long and entry.numel() == 1:
+                entry = Tensor.item(self._dense(entry, f"{name}: entry {position}"))
             if isinstance(entry, np.integer):
                 entry = int(entry)
             if type(entry) is not int:
@@ -410,7 +407,7 @@ def _answer_seed(seed):
 
 
 def _numbers(value):
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, Tensor):
         return array(value)
     return np.asarray(value)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..answers.guarded import StudentError
 from .context import array
@@ -38,7 +39,7 @@ def check_gradients(ctx, answer, arguments, at, oracle, *, part=None, nan=None, 
 
     def differentiate(result, copies):
         result = result if part is None else result[part]
-        if type(result) is not torch.Tensor or not result.requires_grad:
+        if type(result) is not Tensor or not result.requires_grad:
             return
         try:
             computed = torch.autograd.grad(

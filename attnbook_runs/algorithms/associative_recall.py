@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnbook.mechanisms import CausalConvolution, LinearAttention, PreNorm, RMSNorm, unit_features
@@ -49,7 +49,7 @@ class Neighbour(nn.Module):
         super().__init__()
         self.convolution = CausalConvolution(d_model, d_model, kernel_size=2)
 
-    def forward(self, x: torch.Tensor, offset: int | torch.Tensor = 0) -> torch.Tensor:
+    def forward(self, x: Tensor, offset: int | Tensor = 0) -> Tensor:
         return x + self.convolution(x)
 
 
@@ -75,7 +75,7 @@ def state_size(kind: str, *, d_model: int, num_heads: int, num_layers: int, leng
     return num_layers * d_model * (d_model // num_heads)
 
 
-def recall_loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
+def recall_loss(model: nn.Module, batch) -> tuple[Tensor, Tensor]:
     """Cross-entropy of the values that are asked: the sum in nats, and their number."""
     target = batch.target.to(device_of(model))
     asked = target != PAD

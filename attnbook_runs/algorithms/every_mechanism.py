@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnbook.mechanisms import LinearAttention, PreNorm, RMSNorm, unit_features
@@ -47,9 +47,9 @@ WIDTH = 32
 class Question(NamedTuple):
     """source ``(B, 2N)``: the pairs; asked ``(B, N)``: the keys once more; answer ``(B, N)``."""
 
-    source: torch.Tensor
-    asked: torch.Tensor
-    answer: torch.Tensor
+    source: Tensor
+    asked: Tensor
+    answer: Tensor
 
 
 def question(batch: Recall) -> Question:
@@ -58,16 +58,16 @@ def question(batch: Recall) -> Question:
     return Question(batch.tokens[:, :told], batch.tokens[:, told:], batch.target[:, told:])
 
 
-def _lengths(source: torch.Tensor) -> torch.Tensor:
+def _lengths(source: Tensor) -> Tensor:
     return torch.full((len(source),), source.shape[1])
 
 
-def _decoded(model: nn.Module, source: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+def _decoded(model: nn.Module, source: Tensor, asked: Tensor) -> Tensor:
     """The decoder reads a key and answers."""
     return model(source, _lengths(source), asked).logits
 
 
-def _decoded_late(model: nn.Module, source: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+def _decoded_late(model: nn.Module, source: Tensor, asked: Tensor) -> Tensor:
     """The decoder reads a key, then a blank, and answers: Bahdanau's looks at the source before it
     reads.
     """
@@ -75,22 +75,22 @@ def _decoded_late(model: nn.Module, source: torch.Tensor, asked: torch.Tensor) -
     return _decoded(model, source, torch.stack([asked, blank], -1).flatten(1))[:, 1::2]
 
 
-def _continued(model: nn.Module, source: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+def _continued(model: nn.Module, source: Tensor, asked: Tensor) -> Tensor:
     """List and keys are one text."""
     return model(torch.cat([source, asked], 1)).logits[:, source.shape[1] :]
 
 
-def _one_hot(tokens: torch.Tensor) -> torch.Tensor:
+def _one_hot(tokens: Tensor) -> Tensor:
     return F.one_hot(tokens, SIZE).float()
 
 
-def _read(model: nn.Module, source: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+def _read(model: nn.Module, source: Tensor, asked: Tensor) -> Tensor:
     """List and keys are one sequence of vectors."""
     result = model(_one_hot(torch.cat([source, asked], 1)))
     return result[0][:, source.shape[1] :]
 
 
-def _pointed(model: nn.Module, source: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+def _pointed(model: nn.Module, source: Tensor, asked: Tensor) -> Tensor:
     """A question stands behind the list, one copy of the list for each; a token gets what points
     at it.
     """
@@ -116,7 +116,7 @@ class Contender:
 
     chapter: int
     make: Callable[[], nn.Module]
-    answers: Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
+    answers: Callable[[nn.Module, Tensor, Tensor], Tensor]
     learning_rate: float = 1e-2
 
 
@@ -187,7 +187,7 @@ CONTENDERS: dict[str, Contender] = {
 }
 
 
-def question_loss(model: nn.Module, batch: Recall, answers: Callable) -> tuple[torch.Tensor, int]:
+def question_loss(model: nn.Module, batch: Recall, answers: Callable) -> tuple[Tensor, int]:
     """Cross-entropy of the values that are asked: the sum in nats, and their number."""
     source, asked, answer = (part.to(device_of(model)) for part in question(batch))
     logits = answers(model, source, asked).flatten(0, 1).float()
@@ -217,8 +217,8 @@ def kept(model: Any, pairs: int) -> int:
     return sum({part.data_ptr(): part.numel() for part in tensors}.values())
 
 
-def _tensors(nest: Any) -> Iterator[torch.Tensor]:
-    if isinstance(nest, torch.Tensor):
+def _tensors(nest: Any) -> Iterator[Tensor]:
+    if isinstance(nest, Tensor):
         yield nest
     elif isinstance(nest, tuple):
         for part in nest:

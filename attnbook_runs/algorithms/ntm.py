@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook.models import NTM
 from attnbook.models.rnn.common import make_recurrent
@@ -35,7 +35,7 @@ __all__ = ["Logits", "StackedLSTM", "algorithm", "finite", "make_model", "read_w
 class Logits(NamedTuple):
     """``logits (batch, T, d_output)``."""
 
-    logits: torch.Tensor
+    logits: Tensor
 
 
 class StackedLSTM(nn.Module):
@@ -56,7 +56,7 @@ class StackedLSTM(nn.Module):
         self.network = make_recurrent("lstm", d_input, hidden_size, num_layers=num_layers)
         self.readout = nn.Linear(hidden_size, d_output)
 
-    def forward(self, inputs: torch.Tensor) -> Logits:
+    def forward(self, inputs: Tensor) -> Logits:
         return Logits(self.readout(self.network(inputs)[0]))
 
 

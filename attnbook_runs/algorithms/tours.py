@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from attnbook import resources
 from attnbook.decoding import point_beam
@@ -127,7 +128,7 @@ def cities(n: int, count: int) -> PointBatch:
     return draw_tours(n, count, generator, "exact" if n <= EXACT else "2-opt")
 
 
-def beam_tours(model, batch: PointBatch, beam_size: int) -> tuple[torch.Tensor, torch.Tensor]:
+def beam_tours(model, batch: PointBatch, beam_size: int) -> tuple[Tensor, Tensor]:
     """The most probable ``(B, n)`` and the shortest ``(B, n)`` valid tours of a beam."""
     probable, shortest = [], []
     for inputs, lengths in zip(batch.inputs.split(256), batch.lengths.split(256)):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from attnbook import resources
 from attnbook.extras import extra
@@ -24,9 +25,7 @@ from .tours import beam_tours
 __all__ = ["maps", "views", "walks"]
 
 
-def views(
-    points: torch.Tensor, orders: int, generator: torch.Generator
-) -> tuple[torch.Tensor, torch.Tensor]:
+def views(points: Tensor, orders: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Equivalent inputs: 8 symmetries of the square times ``orders`` orders of the cities.
 
     Args:
@@ -55,7 +54,7 @@ def views(
 
 
 def walks(
-    model, points: torch.Tensor, matrix: torch.Tensor, *, beam_size: int, orders: int, seed: int = 0
+    model, points: Tensor, matrix: Tensor, *, beam_size: int, orders: int, seed: int = 0
 ) -> dict[str, list[int]]:
     """The tours of a network: the most probable one of a beam for the input as given, and the
     shortest of the beams of many views.

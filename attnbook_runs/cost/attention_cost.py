@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnbook.mechanisms import LinformerAttention, MultiHeadAttention
@@ -36,7 +36,7 @@ def layers(
     num_heads: int = 4,
     rank: int = 32,
     device: str | torch.device = "cpu",
-) -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
+) -> dict[str, Callable[[Tensor], Tensor]]:
     """The layers that are compared, by name: functions of ``(1, length, width)``.
 
     The RNN is the plain one, tanh of two products.

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeAlias
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnbook.mechanisms import NoResidual, PostNorm, PreNorm, ResidualConnection
@@ -25,7 +25,7 @@ from ..registry import register
 __all__ = ["DigitBatches", "around_minima", "smoothness", "sorting_loss", "sorting_stack"]
 
 DIGITS = 10
-Digits: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+Digits: TypeAlias = tuple[Tensor, Tensor]
 WIRINGS: dict[str, type[ResidualConnection]] = {
     "post-norm": PostNorm,
     "pre-norm": PreNorm,
@@ -48,7 +48,7 @@ class DigitBatches(GeneratedBatches[Digits]):
         super().__init__(partial(draw_digits, length), size, seed)
 
 
-def sorting_loss(model: nn.Module, batch: Digits) -> tuple[torch.Tensor, int]:
+def sorting_loss(model: nn.Module, batch: Digits) -> tuple[Tensor, int]:
     """The summed cross-entropy of the right digit at every position, in nats, and the number of
     positions.
     """
@@ -73,7 +73,7 @@ def sorting_stack(
     )
 
 
-def smoothness(surface: torch.Tensor, grid: torch.Tensor) -> dict[str, float]:
+def smoothness(surface: Tensor, grid: Tensor) -> dict[str, float]:
     """Three numbers of a surface, each 0 for a bowl.
 
     Returns:

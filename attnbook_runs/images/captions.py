@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from attnbook.decoding import greedy
 from attnbook.models.captioner import Captioner, PictureEncoder, caption_loss
@@ -43,18 +44,18 @@ class Gallery(torch.nn.Module):
     The source of picture k is its index for each of its L regions, ``source[k] = (k, …, k)``;
     `encode` looks the pictures up."""
 
-    def __init__(self, model: Captioner, pictures: torch.Tensor):
+    def __init__(self, model: Captioner, pictures: Tensor):
         super().__init__()
         self.model, self.pictures = model, pictures
         self.token_ids = model.token_ids
 
-    def sources(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def sources(self) -> tuple[Tensor, Tensor]:
         """Source ``(N, L)`` and lengths ``(N,)`` of all pictures."""
         rows, columns = self.model.encoder.grid
         source = torch.arange(len(self.pictures))[:, None].expand(-1, rows * columns).contiguous()
         return source, torch.full((len(source),), rows * columns)
 
-    def encode(self, source: torch.Tensor, lengths: torch.Tensor):
+    def encode(self, source: Tensor, lengths: Tensor):
         return self.model.encode(self.pictures.to(source.device)[source[:, 0]])
 
     def start(self, regions):
@@ -66,11 +67,11 @@ class Gallery(torch.nn.Module):
 
 def describe(
     model: Captioner,
-    pictures: torch.Tensor,
+    pictures: Tensor,
     vocab: Vocabulary,
     max_length: int = 12,
     batch_size: int = 500,
-) -> tuple[list[list[str]], list[torch.Tensor] | None]:
+) -> tuple[list[list[str]], list[Tensor] | None]:
     """Greedy captions of pictures, each a list of words, and the weights of each, ``(words, L)``
     on the CPU, or None.
     """
@@ -86,7 +87,7 @@ def describe(
 @torch.no_grad()
 def caption_weights(
     model: Captioner, data: Captioned, vocab: Vocabulary, batch_size: int = 500
-) -> list[torch.Tensor]:
+) -> list[Tensor]:
     """The weights of each picture under teacher forcing of its caption: ``(words + 1, L)`` on the
     CPU, or more rows where another caption is longer.
     """
@@ -100,9 +101,7 @@ def caption_weights(
     return weights
 
 
-def pointing(
-    weights: list[torch.Tensor], data: Captioned, grid: tuple[int, int]
-) -> dict[str, float]:
+def pointing(weights: list[Tensor], data: Captioned, grid: tuple[int, int]) -> dict[str, float]:
     """How often the largest weight at a word that names something is on a region of what it names;
     and how often by chance.
     """

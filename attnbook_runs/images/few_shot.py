@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attnbook.models.snail.few_shot import FewShotSNAIL, PictureEmbedding, Prototypes, few_shot_loss
 from attnbook.models.snail.network import PAPER_PARTS, AttentionPart, TCPart
@@ -115,7 +116,7 @@ def class_sets(data: str) -> tuple[Classes, Classes]:
     return with_rotations(train), with_rotations(test)
 
 
-def interval(shares: torch.Tensor) -> tuple[float, float]:
+def interval(shares: Tensor) -> tuple[float, float]:
     """The mean of one number per episode, and half the width of its 95 % interval:
     ``1.96 s / √n``.
     """
@@ -125,7 +126,7 @@ def interval(shares: torch.Tensor) -> tuple[float, float]:
 
 def _test_episodes(
     classes: Classes, ways: int, shots: int, queries: int, episodes: int, seed: int, device
-) -> Iterator[tuple[torch.Tensor, ...]]:
+) -> Iterator[tuple[Tensor, ...]]:
     """Test episodes, fifty at a time; they depend on the numbers and the seed alone."""
     pictures = classes.pictures.cpu()
     for start in range(0, episodes, 50):
@@ -143,7 +144,7 @@ def episode_accuracies(
     queries: int = 5,
     episodes: int = 1000,
     seed: int = 0,
-) -> torch.Tensor:
+) -> Tensor:
     """For each episode the share of its queries that a network classifies right, in evaluation
     mode: ``(episodes,)``.
     """
@@ -165,7 +166,7 @@ def nearest_picture_accuracies(
     queries: int = 5,
     episodes: int = 1000,
     seed: int = 0,
-) -> torch.Tensor:
+) -> Tensor:
     """The same for a rule without training: the class of the example with the nearest pixels."""
     shares = []
     test = _test_episodes(classes, ways, shots, queries, episodes, seed, "cpu")
@@ -175,7 +176,7 @@ def nearest_picture_accuracies(
     return torch.cat(shares)
 
 
-def accuracy(shares: torch.Tensor) -> list[float]:
+def accuracy(shares: Tensor) -> list[float]:
     """Mean and half width of the interval in percent, rounded for a record."""
     return [round(100 * value, 2) for value in interval(shares)]
 
@@ -194,7 +195,7 @@ def attention_by_class(
         chance: How often it would be by chance.
     """
     test = _test_episodes(classes, model.ways, shots, queries, episodes, seed, device_of(model))
-    parts: dict[int, list[torch.Tensor]] = {}
+    parts: dict[int, list[Tensor]] = {}
     with temporary_mode(model, False):
         for support, labels, query, answers in test:
             output = model(support, labels, query, need_weights=True)
@@ -261,7 +262,7 @@ def few_shot(
         settings.bend,
     )
 
-    def shares(model, classes: Classes, most: int) -> torch.Tensor:
+    def shares(model, classes: Classes, most: int) -> Tensor:
         episodes = min(most, settings.episodes)
         return episode_accuracies(model, classes, shots=settings.shots, episodes=episodes)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from attnbook import resources
 from attnbook.models.gan.picture_classifier import PictureClassifier, classifier_loss
@@ -76,16 +77,16 @@ class Judge(NamedTuple):
     model: PictureClassifier
     name: str
 
-    def features(self, pictures: torch.Tensor) -> torch.Tensor:
+    def features(self, pictures: Tensor) -> Tensor:
         """uint8 ``(n, C, 32, 32)`` → features ``(n, d)`` on the CPU."""
         return self._outputs(self.model.features, pictures)
 
-    def logits(self, pictures: torch.Tensor) -> torch.Tensor:
+    def logits(self, pictures: Tensor) -> Tensor:
         """uint8 ``(n, C, 32, 32)`` → logits ``(n, K)`` on the CPU."""
         return self._outputs(self.model, pictures)
 
     @torch.no_grad()
-    def _outputs(self, function: Callable, pictures: torch.Tensor) -> torch.Tensor:
+    def _outputs(self, function: Callable, pictures: Tensor) -> Tensor:
         device = device_of(self.model.eval())
         outputs = [function(to_floats(part.to(device))).cpu() for part in pictures.split(500)]
         return torch.cat(outputs)
@@ -136,11 +137,11 @@ def judge_of(data: str, folder: Path, device: str) -> Judge:
 
 
 def scores_of(
-    pictures: torch.Tensor,
-    labels: torch.Tensor,
+    pictures: Tensor,
+    labels: Tensor,
     classifier: Judge,
     real: Labelled,
-    features: torch.Tensor | None = None,
+    features: Tensor | None = None,
 ) -> dict:
     """Scores of generated pictures: FID and intra-FID against ``real``, the inception-style score,
     the share of the class that was asked for, and for pictures of far parts their agreement.
@@ -223,7 +224,7 @@ def judge(
 
 
 @torch.no_grad()
-def _set_spread(model: PictureClassifier, features: torch.Tensor, spread: float = 100.0) -> None:
+def _set_spread(model: PictureClassifier, features: Tensor, spread: float = 100.0) -> None:
     """Scale the features so that those of the training pictures have a total variance of
     ``spread``; the logits stay the same.
 

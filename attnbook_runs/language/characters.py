@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from attnbook.decoding import sample
 from attnbook.mechanisms.layers.residual import PreNorm
@@ -87,7 +88,7 @@ def shakespeare(
     test = characters.encode_text(test_text, vocabulary)
     length = settings.length
 
-    def loss_on(model, text: torch.Tensor) -> float:
+    def loss_on(model, text: Tensor) -> float:
         windows = characters.CharacterWindows(text, length, 64, cover=True)
         return math.log(perplexity(model, windows))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook.mechanisms.attention.multi_head import MultiHeadAttention
 from attnbook.mechanisms.layers.residual import PreNorm
@@ -109,7 +109,7 @@ def scale(model: TransformerLM, scaling: RotaryScaling | None) -> TransformerLM:
 
 
 @torch.no_grad()
-def losses(model: nn.Module, batch: facts.Facts, rows: int = 32) -> torch.Tensor:
+def losses(model: nn.Module, batch: facts.Facts, rows: int = 32) -> Tensor:
     """The loss at every word of a batch, ``(B, n)``, in nats."""
     device = device_of(model)
     found = []
@@ -135,7 +135,7 @@ def _figures(model: nn.Module, batch: facts.Facts, length: int) -> dict:
 
 
 @torch.no_grad()
-def weights_by_distance(model: TransformerLM, tokens: torch.Tensor) -> torch.Tensor:
+def weights_by_distance(model: TransformerLM, tokens: Tensor) -> Tensor:
     """How far back a model looks: the mean weight of the last of n words at each distance from
     itself, 0 to n − 1, ``(layers, heads, n)``, of texts ``(B, n)``.
     """

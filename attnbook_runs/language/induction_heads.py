@@ -8,6 +8,7 @@ from functools import partial
 from itertools import pairwise
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from attnbook.mechanisms import MultiHeadAttention, NoPositions, PreNorm, RotaryPositions
@@ -58,7 +59,7 @@ def make_model(symbols: int, *, num_layers: int, d_model: int, num_heads: int) -
     )
 
 
-def _losses(logits: torch.Tensor, batch: Repeats) -> torch.Tensor:
+def _losses(logits: Tensor, batch: Repeats) -> Tensor:
     return F.cross_entropy(logits.transpose(1, 2), batch.target_out, reduction="none")
 
 
@@ -90,7 +91,7 @@ def patching(model: TransformerLM, batch: Repeats, symbols: int) -> dict:
     other_answer = FIRST + (~used).int().argmax(1)  # a symbol that the text does not have
     other = torch.where(again & (place >= 4), other_answer[:, None], own)
 
-    def difference(tokens: torch.Tensor) -> torch.Tensor:
+    def difference(tokens: Tensor) -> Tensor:
         logits = model(tokens).logits[rows, end]
         return logits[rows, other_answer] - logits[rows, answer]
 

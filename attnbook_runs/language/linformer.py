@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnbook.mechanisms import LinformerAttention, PreNorm
@@ -37,7 +37,7 @@ class PairEmbedding(nn.Module):
         self.name = nn.Embedding(-(-(size - FIRST) // (VALUES + 1)), d_model)
         self.value = nn.Embedding(VALUES + 1, d_model)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: Tensor) -> Tensor:
         tokens = tokens - FIRST
         return self.name(tokens // (VALUES + 1)) + self.value(tokens % (VALUES + 1))
 
@@ -65,7 +65,7 @@ def make_model(
     )
 
 
-def gap_loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
+def gap_loss(model: nn.Module, batch) -> tuple[Tensor, Tensor]:
     """Cross-entropy of the original tokens of the gaps: the sum in nats, and their number."""
     device = device_of(model)
     target = batch.target.to(device)

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook.models import FeedForwardAttention
 from attnbook.models.documents.feed_forward_attention import Regressed
@@ -30,12 +30,12 @@ class LastState(nn.Module):
         self.readout = nn.Linear(hidden_size, 1)
         nn.init.constant_(self.readout.bias, 0.5)
 
-    def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> Regressed:
+    def forward(self, inputs: Tensor, lengths: Tensor) -> Regressed:
         _, last = run_packed(self.network, inputs, lengths)
         return Regressed(self.readout(last[0][:, -1])[:, 0], inputs.new_zeros(inputs.shape[:2]))
 
 
-def squared_loss(model, batch) -> tuple[torch.Tensor, int]:
+def squared_loss(model, batch) -> tuple[Tensor, int]:
     """Squared error of the answers to a
     :class:`attnbook.tasks.algorithms.adding_problem.MarkedNumbers`, for ``fit``.
     """

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from attnbook.mechanisms.layers.residual import PreNorm
@@ -95,7 +96,7 @@ def preferences(
     return [bool(a > b) for a, b in scores.tolist()]
 
 
-def read_words(model, pieces, words: Sequence[str]) -> torch.Tensor:
+def read_words(model, pieces, words: Sequence[str]) -> Tensor:
     """Weights of all heads between the words of a text, ``(layers, h, n, n)``: summed over the
     pieces of the key's word, averaged over those of the query's word."""
     tokens, owners = pieces.split_words(words)
@@ -126,7 +127,7 @@ def head_shares(model, pieces, genders: Sequence[str] = winogender.GENDERS) -> d
     largest = torch.stack(largest).unflatten(0, (len(genders), -1)).double()
     pairs = more[:, ::2] * more[:, 1::2]
 
-    def table(values: torch.Tensor) -> list:
+    def table(values: Tensor) -> list:
         return [[round(x, 4) for x in row] for row in values.mean((0, 1)).tolist()]
 
     return {

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from attnbook.models import MemoryNetwork
@@ -19,7 +20,7 @@ from ..registry import register
 __all__ = ["agreement", "answer_accuracy", "answer_loss", "question_tasks"]
 
 
-def answer_loss(model, batch) -> tuple[torch.Tensor, int]:
+def answer_loss(model, batch) -> tuple[Tensor, int]:
     """Cross-entropy of the answers of a :class:`attnbook.tasks.text.questions.QuestionBatch`,
     for ``fit``.
     """
@@ -35,7 +36,7 @@ def answer_accuracy(model, batch) -> float:
     return float((answers.cpu() == batch.answer).float().mean())
 
 
-def agreement(weights: torch.Tensor, stories) -> list[list[float]]:
+def agreement(weights: Tensor, stories) -> list[list[float]]:
     """For each hop, how often its largest weight is on the first, second, … supporting sentence.
 
     Returns:

@@ -9,7 +9,7 @@ from statistics import mean, stdev
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnbook import models
@@ -289,7 +289,7 @@ def build(name: str, vocabulary_size: int, sizes: Sizes | None = None) -> Model:
     return MODIFICATIONS[name](vocabulary_size, Sizes() if sizes is None else sizes)
 
 
-def _loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
+def _loss(model: nn.Module, batch) -> tuple[Tensor, Tensor]:
     total, count = token_loss(model, batch)
     return total + balance_loss(model) * count, count
 

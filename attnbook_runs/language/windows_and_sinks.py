@@ -8,6 +8,7 @@ import itertools
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from attnbook.mechanisms import (
@@ -71,21 +72,21 @@ def texts_of(kind: str):
     vocabulary = characters.character_vocabulary(text + held)
     ids, test = (characters.encode_text(part, vocabulary) for part in (text, held))
 
-    def windows(source: torch.Tensor, starts: torch.Tensor, length: int) -> torch.Tensor:
+    def windows(source: Tensor, starts: Tensor, length: int) -> Tensor:
         return F.pad(source[starts[:, None] + torch.arange(length)], (1, 0), value=BOS)
 
-    def draw(number: int, length: int, generator: torch.Generator) -> torch.Tensor:
+    def draw(number: int, length: int, generator: torch.Generator) -> Tensor:
         starts = torch.randint(len(ids) - length, (number,), generator=generator)
         return windows(ids, starts, length)
 
-    def held_out(number: int, length: int) -> torch.Tensor:
+    def held_out(number: int, length: int) -> Tensor:
         starts = torch.arange(min(number, len(test) // length)) * length
         return windows(test, starts, length)
 
     return draw, held_out, len(vocabulary)
 
 
-def _copies(number: int, length: int, generator: torch.Generator) -> torch.Tensor:
+def _copies(number: int, length: int, generator: torch.Generator) -> Tensor:
     first = len(SPECIAL)
     texts = torch.randint(first, first + LETTERS, (number, length), generator=generator)
     for t in range(2, length):
@@ -129,7 +130,7 @@ def make_model(
     return TransformerLM(size, parts, num_layers=num_layers, token_ids=TOKEN_IDS)
 
 
-def loss_by_position(model: TransformerLM, texts: torch.Tensor, batch: int = 8) -> torch.Tensor:
+def loss_by_position(model: TransformerLM, texts: Tensor, batch: int = 8) -> Tensor:
     """The mean loss at each position of texts ``(number, n + 1)``, ``(n,)`` nats.
 
     All positions are computed at once; a model with a window gives what it gives with its cache,
@@ -142,7 +143,7 @@ def loss_by_position(model: TransformerLM, texts: torch.Tensor, batch: int = 8) 
     return torch.cat(rows).mean(0)
 
 
-def weight_on_first(model: TransformerLM, texts: torch.Tensor) -> dict[str, list[list[float]]]:
+def weight_on_first(model: TransformerLM, texts: Tensor) -> dict[str, list[list[float]]]:
     """How much of its weight each head of each layer gives to the first token, and how much to no
     token (a learned sink); means over the second half of texts ``(number, n + 1)``.
     """
@@ -151,7 +152,7 @@ def weight_on_first(model: TransformerLM, texts: torch.Tensor) -> dict[str, list
     assert weights is not None
     half = texts.shape[1] // 2
 
-    def means(shares: torch.Tensor) -> list[float]:  # (number, heads, queries)
+    def means(shares: Tensor) -> list[float]:  # (number, heads, queries)
         return [round(float(x), 4) for x in shares[..., half:].double().mean((0, 2))]
 
     return {

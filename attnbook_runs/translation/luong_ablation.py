@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook.models import Luong, Seq2Seq
 from attnbook.models.rnn.common import reverse_padded
@@ -57,7 +56,7 @@ Source: Luong, Pham and Manning 2015, table 1, without the replacement of unknow
 class _Reversed(Luong):
     """Reads every source from its end; positions and weights are those of the turned source."""
 
-    def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Source:
+    def encode(self, source: Tensor, lengths: Tensor) -> Source:
         return super().encode(reverse_padded(source, lengths), lengths)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from statistics import fmean
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnbook.mechanisms import (
@@ -68,7 +68,7 @@ class RandomStart(nn.Module):
         super().__init__()
         self.positions, self.longest = positions, longest
 
-    def forward(self, x: torch.Tensor, offset: int | torch.Tensor = 0) -> torch.Tensor:
+    def forward(self, x: Tensor, offset: int | Tensor = 0) -> Tensor:
         if self.training:
             offset = torch.randint(
                 0, self.longest - x.shape[-2] + 1, (x.shape[0],), device=x.device
@@ -123,7 +123,7 @@ def order_model(
     return TransformerEncoderModel(letters + 1, parts, num_layers=num_layers, token_ids=TOKEN_IDS)
 
 
-def answer_loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
+def answer_loss(model: nn.Module, batch) -> tuple[Tensor, Tensor]:
     """Cross-entropy of the answers of a batch (``tokens``, ``target``, PAD where there is none),
     and their number.
     """
@@ -133,7 +133,7 @@ def answer_loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
     return total, (batch.target != 0).sum()
 
 
-def _logits(model: nn.Module, batch) -> torch.Tensor:
+def _logits(model: nn.Module, batch) -> Tensor:
     device = device_of(model)
     inputs = [batch.tokens.to(device)]
     if isinstance(model, SyntacticEncoderModel):
@@ -143,7 +143,7 @@ def _logits(model: nn.Module, batch) -> torch.Tensor:
     return model(*inputs).logits
 
 
-def _correct(model: nn.Module, batch) -> torch.Tensor:
+def _correct(model: nn.Module, batch) -> Tensor:
     with torch.no_grad(), temporary_mode(model, False):
         return _logits(model, batch).argmax(-1).cpu() == batch.target
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnbook.mechanisms.layers.residual import PreNorm
 from attnbook.models.transformer.encoder_decoder import HeadWeights, Transformer
@@ -79,13 +79,13 @@ class PronounQueries(NamedTuple):
     """
 
     batch: Batch
-    query: dict[str, torch.Tensor]
-    antecedent: dict[str, torch.Tensor]
-    other: dict[str, torch.Tensor]
-    adjective: torch.Tensor
-    step: torch.Tensor
-    right: torch.Tensor
-    wrong: torch.Tensor
+    query: dict[str, Tensor]
+    antecedent: dict[str, Tensor]
+    other: dict[str, Tensor]
+    adjective: Tensor
+    step: Tensor
+    right: Tensor
+    wrong: Tensor
 
 
 def pronoun_queries(
@@ -96,13 +96,13 @@ def pronoun_queries(
     so positions of French nouns are one larger there."""
     batch = collate([s.pair for s in sentences], task.source_vocab, task.target_vocab)
 
-    def numbers(values: Iterable[int]) -> torch.Tensor:
+    def numbers(values: Iterable[int]) -> Tensor:
         return torch.tensor(list(values), device=device)
 
     def french(position: int, pair: Pair) -> int:
         return 1 + next(t for t, sources in enumerate(pair.alignment or ()) if position in sources)
 
-    def nouns(name: str) -> dict[str, torch.Tensor]:
+    def nouns(name: str) -> dict[str, Tensor]:
         english = numbers(getattr(s, name) for s in sentences)
         target = numbers(french(getattr(s, name), s.pair) for s in sentences)
         return {"encoder": english, "decoder": target, "cross": english}
@@ -123,9 +123,7 @@ def pronoun_queries(
 
 
 @torch.no_grad()
-def right_genders(
-    model: Transformer | nn.Module, queries: PronounQueries
-) -> tuple[torch.Tensor, float]:
+def right_genders(model: Transformer | nn.Module, queries: PronounQueries) -> tuple[Tensor, float]:
     """Under teacher forcing: where the right pronoun beats the one of the other gender
     ``(sentences,)``, and the accuracy of all other tokens."""
     logits = model(*queries.batch[:3]).logits
@@ -139,7 +137,7 @@ def right_genders(
     )
 
 
-def pair_share(right: torch.Tensor) -> float:
+def pair_share(right: Tensor) -> float:
     """Share of pairs, two sentences one after the other, with both right."""
     return float(right.view(-1, 2).all(1).float().mean())
 
@@ -150,9 +148,7 @@ def head_weights(model: Transformer, queries: PronounQueries) -> HeadWeights:
     return model(*queries.batch[:3], need_weights=True).weights
 
 
-def follows(
-    weights: torch.Tensor, query: torch.Tensor, antecedent: torch.Tensor, other: torch.Tensor
-) -> dict[str, torch.Tensor]:
+def follows(weights: Tensor, query: Tensor, antecedent: Tensor, other: Tensor) -> dict[str, Tensor]:
     """How each head of a layer weighs the antecedent at the query, over sentences in pairs.
 
     Returns:
@@ -204,9 +200,7 @@ def without_head(attention, head: int) -> Iterator[None]:
 
 
 @contextmanager
-def masked_edge(
-    model: Transformer, kind: str, rows: torch.Tensor, columns: torch.Tensor
-) -> Iterator[None]:
+def masked_edge(model: Transformer, kind: str, rows: Tensor, columns: Tensor) -> Iterator[None]:
     """Within the context, in all layers and heads of one kind of attention, position ``rows[b]`` of
     sentence b may not attend to ``columns[b]``.
 
@@ -228,14 +222,14 @@ def masked_edge(
         yield
 
 
-Positions = Callable[[PronounQueries], torch.Tensor]
+Positions = Callable[[PronounQueries], Tensor]
 
 
-def _everywhere(queries: PronounQueries) -> torch.Tensor:
+def _everywhere(queries: PronounQueries) -> Tensor:
     return torch.full_like(queries.adjective, -1)
 
 
-def _adjective(queries: PronounQueries) -> torch.Tensor:
+def _adjective(queries: PronounQueries) -> Tensor:
     return queries.adjective
 
 
@@ -301,11 +295,11 @@ def measure(model: Transformer, queries: PronounQueries) -> dict:
     }
 
 
-def _mean(right: torch.Tensor) -> float:
+def _mean(right: Tensor) -> float:
     return round(float(right.float().mean()), 4)
 
 
-def _rounded(values: torch.Tensor) -> list[float]:
+def _rounded(values: Tensor) -> list[float]:
     return [round(value, 4) for value in values.tolist()]
 
 

@@ -247,8 +247,8 @@ def test_padding_leaves_no_trace_in_a_stack(number, monkeypatch):
     for look in (True, False):
         monkeypatch.setattr(visible, "may_look", lambda _: look)
         for name, layer in layers.items():
-            given = mask if name == "perceiver" else mask[:, None]
-            got, right = layer(bad, given), layer(x, given)
+            given = {"key_mask": mask} if name == "perceiver" else {"mask": mask[:, None]}
+            got, right = layer(bad, **given), layer(x, **given)
             got, right = (got[0], right[0]) if isinstance(got, tuple) else (got, right)
             if name != "perceiver":
                 got, right = got[mask], right[mask]

@@ -8,8 +8,7 @@ code does."""
 
 from dataclasses import dataclass, replace
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.fx import Node, Tracer
 
 from ...validate import require
@@ -127,7 +126,7 @@ class _Connection(nn.Module):
         super().__init__()
         self.residual, self.sublayer = residual, sublayer
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         return self.residual(x, self.sublayer)
 
 

@@ -4,6 +4,7 @@ import copy
 import inspect
 
 import torch
+from torch import Tensor
 
 from ...kernels.layers import Linear
 from ...validate import check_integer, require
@@ -48,7 +49,7 @@ def group_by_means(layer: MultiHeadAttention, num_kv_heads: int) -> MultiHeadAtt
 def _mean(linear: Linear, had: int, kept: int) -> Linear:
     """A linear map whose heads are means of groups of those of another."""
 
-    def mean(rows: torch.Tensor) -> torch.Tensor:
+    def mean(rows: Tensor) -> Tensor:
         heads = rows.detach().unflatten(0, (kept, had // kept, -1))
         return heads.mean(1).flatten(0, 1)
 

@@ -3,6 +3,7 @@ keys).
 """
 
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
 from ...kernels.visible import ALL_BEFORE, Visible
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 
-def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.Tensor:
+def padding_mask(lengths: Tensor, max_length: int | None = None) -> Tensor:
     """Mark the real positions of padded sequences.
 
     ``mask[b, j] = j < lengths[b]``
@@ -52,9 +53,7 @@ def padding_mask(lengths: torch.Tensor, max_length: int | None = None) -> torch.
     return torch.arange(max_length, device=lengths.device) < lengths[:, None]
 
 
-def causal_mask(
-    m: int, n: int | None = None, device: torch.device | str | None = None
-) -> torch.Tensor:
+def causal_mask(m: int, n: int | None = None, device: torch.device | str | None = None) -> Tensor:
     """Let query t attend to keys up to and including its own position, and to none after it.
 
     ``mask[t, j] = j ≤ t + (n − m)``: with more keys than queries the queries are the last m
@@ -77,8 +76,8 @@ def causal_mask(
 
 
 def masked_softmax(
-    scores: torch.Tensor, mask: torch.Tensor | None = None, *, sink: torch.Tensor | None = None
-) -> torch.Tensor:
+    scores: Tensor, mask: Tensor | None = None, *, sink: Tensor | None = None
+) -> Tensor:
     """Turn scores into weights over the keys that the mask allows.
 
     ``α_j = exp(e_j) / Σ_{i allowed} exp(e_i)`` for allowed j, exactly 0 for the others. A row with
@@ -98,7 +97,7 @@ def masked_softmax(
 
     Source: the sink, Agarwal et al. 2025 (gpt-oss), section 2.1; of 0, Miller 2023.
     """
-    if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
+    if not isinstance(scores, Tensor) or not scores.is_floating_point():
         raise ValueError(
             f"scores must be a tensor of floating point numbers, got {describe(scores)}"
         )
@@ -108,12 +107,12 @@ def masked_softmax(
     return softmax_over_allowed(scores, mask, sink)
 
 
-def check_sink(sink: torch.Tensor, rows: tuple[int, ...]) -> torch.Tensor:
+def check_sink(sink: Tensor, rows: tuple[int, ...]) -> Tensor:
     """Return ``sink``, numbers for these rows, finite ones for infinite, or raise a
     ``ValueError``: a sink of ∞ leaves no weight for a key, one of −∞ takes none.
     """
     require(
-        isinstance(sink, torch.Tensor)
+        isinstance(sink, Tensor)
         and sink.is_floating_point()
         and sink.dim() <= len(rows)
         and all(a in (1, b) for a, b in zip(reversed(sink.shape), reversed(rows))),
@@ -124,9 +123,7 @@ def check_sink(sink: torch.Tensor, rows: tuple[int, ...]) -> torch.Tensor:
     return sink.clamp(-largest, largest)
 
 
-def softmax_over_allowed(
-    scores: torch.Tensor, mask: torch.Tensor | None, sink: torch.Tensor | None = None
-) -> torch.Tensor:
+def softmax_over_allowed(scores: Tensor, mask: Tensor | None, sink: Tensor | None = None) -> Tensor:
     """:func:`masked_softmax` without its checks, for a mask that is checked already."""
     if sink is not None:
         column = sink.to(scores.dtype).unsqueeze(-1).expand(*scores.shape[:-1], 1)
@@ -143,8 +140,8 @@ def softmax_over_allowed(
 
 
 def check_visible(
-    mask: torch.Tensor | None,
-    key_mask: torch.Tensor | None,
+    mask: Tensor | None,
+    key_mask: Tensor | None,
     is_causal: bool,
     batch: torch.Size,
     m: int,
@@ -154,7 +151,7 @@ def check_visible(
     """What m queries see of n keys, in problems with the leading dimensions ``batch``; a mask may
     have one dimension more where there are heads. Or a ``ValueError``.
     """
-    with_heads = isinstance(mask, torch.Tensor) and mask.dim() == len(batch) + 3
+    with_heads = isinstance(mask, Tensor) and mask.dim() == len(batch) + 3
     heads = (num_heads,) if num_heads and with_heads else ()
     check_mask(mask, (*batch, *heads, m, n))
     if mask is not None and mask.dim() < 2:
@@ -178,11 +175,11 @@ def check_visible(
 
 
 def check_reading(
-    query: torch.Tensor,
+    query: Tensor,
     leading: torch.Size,
     n: int,
-    mask: torch.Tensor | None,
-    key_mask: torch.Tensor | None,
+    mask: Tensor | None,
+    key_mask: Tensor | None,
     is_causal: bool,
     num_heads: int,
 ) -> Visible:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.layers import Dropout, Linear
 from ...kernels.visible import Visible, finish, set_aside, set_aside_query
@@ -164,11 +164,7 @@ class MultiHeadAttention(nn.Module):
         return self.rotary is not None or self.window is not None
 
     def project(
-        self,
-        key: torch.Tensor,
-        value: torch.Tensor | None = None,
-        *,
-        position: int | torch.Tensor = 0,
+        self, key: Tensor, value: Tensor | None = None, *, position: int | Tensor = 0
     ) -> Any:
         """Project a source ``(…, n, d_key)`` into all heads, once for any number of queries; value
         and position, that of its first row, as in :meth:`forward`.
@@ -182,12 +178,12 @@ class MultiHeadAttention(nn.Module):
 
     def read(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         *,
-        mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
         is_causal: bool = False,
         cache: Any = None,
-        position: int | torch.Tensor = 0,
+        position: int | Tensor = 0,
         need_weights: bool = False,
     ) -> Read:
         """Attend from positions x ``(…, m, d_model)`` to those of the cache and to x itself, which
@@ -201,16 +197,16 @@ class MultiHeadAttention(nn.Module):
     @masks_by_name("mask")
     def forward(
         self,
-        query: torch.Tensor,
-        key: torch.Tensor | None = None,
-        value: torch.Tensor | None = None,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
         *,
-        mask: torch.Tensor | None = None,
-        key_mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
         is_causal: bool = False,
         need_weights: bool = True,
         projected: ProjectedSource | None = None,
-        position: int | torch.Tensor = 0,
+        position: int | Tensor = 0,
     ) -> Attended:
         """Attend with every head.
 
@@ -281,7 +277,7 @@ class MultiHeadAttention(nn.Module):
             visible = self.window.band(visible, query, n, position, own)
         return key, value, visible
 
-    def _check_source(self, key, value) -> tuple[torch.Tensor, torch.Tensor]:
+    def _check_source(self, key, value) -> tuple[Tensor, Tensor]:
         """A source ``(…, n, d_key)`` and its value, the key when not given, or a ``ValueError``."""
         check_tensor("key", key, width=self.key_width)
         return key, check_value(key if value is None else value, key, width=self.value_width)
@@ -301,7 +297,7 @@ class MultiHeadAttention(nn.Module):
         if self.window is not None:
             self.window.check_rolling(projected)
 
-    def _queries(self, query: torch.Tensor, position: int | torch.Tensor) -> torch.Tensor:
+    def _queries(self, query: Tensor, position: int | Tensor) -> Tensor:
         """Queries of all heads ``(…, h, m, d_head)``; where some have gone further than a window
         with sinks reaches, what they are for the sinks stands behind each.
         """
@@ -318,9 +314,7 @@ class MultiHeadAttention(nn.Module):
     # What a subclass may replace: how keys and values are made, what the heads do, how they are
     # joined, and which queries find anything.
 
-    def project_heads(
-        self, key: torch.Tensor, value: torch.Tensor, position: int | torch.Tensor
-    ) -> Any:
+    def project_heads(self, key: Tensor, value: Tensor, position: int | Tensor) -> Any:
         """Keys and values of a source that is checked, in all heads: an object with ``length``, the
         number of positions, and ``extend``.
         """
@@ -335,7 +329,7 @@ class MultiHeadAttention(nn.Module):
         return source if self.window is None else self.window.roll(source, position)
 
     def attend_heads(
-        self, query: torch.Tensor, source: Any, visible: Visible, need_weights: bool
+        self, query: Tensor, source: Any, visible: Visible, need_weights: bool
     ) -> Attended:
         """Attend in all heads: query ``(…, h, m, d_head)``, and what of ``(…, h, m, n)`` is visible
         → context ``(…, h, m, d_head_value)``.
@@ -351,15 +345,15 @@ class MultiHeadAttention(nn.Module):
         )
         return Attended(context, weights if need_weights else None)
 
-    def join(self, context: torch.Tensor) -> torch.Tensor:
+    def join(self, context: Tensor) -> Tensor:
         """Make one vector of those of the heads, ``(…, h, m, d_head_value)`` →
         ``(…, m, d_model)``.
         """
         return self.output_projection(context.transpose(-3, -2).flatten(-2))  # side by side, W_o
 
     def rows_that_see(
-        self, visible: Visible, m: int, n: int, positions: torch.Tensor | None = None
-    ) -> torch.Tensor | None:
+        self, visible: Visible, m: int, n: int, positions: Tensor | None = None
+    ) -> Tensor | None:
         """Which of m queries attend to any of these ``positions (…, 1, n)``, or to anything at all:
         ``(…, h, m)``, or None where all do.
         """
@@ -382,7 +376,7 @@ def _read_torch_names(module, state, prefix, *_) -> None:
                 state[f"{prefix}{name}_projection.{kind}"] = tensor
 
 
-def split_heads(projected: torch.Tensor, num_heads: int) -> torch.Tensor:
+def split_heads(projected: Tensor, num_heads: int) -> Tensor:
     """``(…, n, h·w)`` → ``(…, h, n, w)``: cut every row into heads, then let the heads be a batch
     dimension.
     """

@@ -1,7 +1,7 @@
 """Self-attention over the positions of a feature map, added to the map with a learned scale."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...validate import check_integer, require
@@ -11,12 +11,12 @@ from .soft_attention import Attended, attend
 __all__ = ["PictureAttention", "PooledPictureAttention", "check_map"]
 
 
-def check_map(name: str, value: object, channels: int | None = None) -> torch.Tensor:
+def check_map(name: str, value: object, channels: int | None = None) -> Tensor:
     """Return ``value``, a floating point tensor ``(batch, channels, height, width)``, or raise a
     ``ValueError`` that names it.
     """
     shape = f"(batch, {'channels' if channels is None else channels}, height, width)"
-    if not isinstance(value, torch.Tensor):
+    if not isinstance(value, Tensor):
         raise ValueError(f"{name} must be a tensor {shape}, got {type(value).__name__}")
     require(
         value.is_floating_point(), f"{name} must hold floating point numbers, got {value.dtype}"
@@ -74,7 +74,7 @@ class PictureAttention(nn.Module):
     def _usual_d_value(channels: int) -> int:
         return max(1, channels // 8)
 
-    def attended(self, x: torch.Tensor, *, need_weights: bool = True) -> Attended:
+    def attended(self, x: Tensor, *, need_weights: bool = True) -> Attended:
         """What the positions find, before it is scaled and added.
 
         Returns:
@@ -92,14 +92,14 @@ class PictureAttention(nn.Module):
         context = context.mT.unflatten(-1, x.shape[-2:])
         return Attended(self.output(context), weights)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """Add to every position what it finds in the others, times γ.
 
         No matrix of N × N is stored.
         """
         return x + self.gamma * self.attended(x, need_weights=False).context
 
-    def _attended(self, t: torch.Tensor) -> torch.Tensor:
+    def _attended(self, t: Tensor) -> Tensor:
         """The keys or values that can be attended to."""
         return t
 
@@ -121,7 +121,7 @@ class PooledPictureAttention(PictureAttention):
     def _usual_d_value(channels: int) -> int:
         return max(1, channels // 2)
 
-    def _attended(self, t: torch.Tensor) -> torch.Tensor:
+    def _attended(self, t: Tensor) -> Tensor:
         require(
             min(t.shape[-2:]) >= 2,
             f"x must have 2×2 positions at least to be pooled, got {tuple(t.shape[-2:])}",
@@ -129,6 +129,6 @@ class PooledPictureAttention(PictureAttention):
         return F.max_pool2d(t, 2)
 
 
-def _positions(t: torch.Tensor) -> torch.Tensor:
+def _positions(t: Tensor) -> Tensor:
     """``(batch, d, height, width)`` → ``(batch, N, d)``, a view."""
     return t.flatten(2).mT

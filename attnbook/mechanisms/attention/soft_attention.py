@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...kernels.double_backward import is_wanted
 from ...kernels.fused import fused_attention, has_fused_kernel
@@ -27,24 +28,24 @@ class Attended(NamedTuple):
     were not asked for.
     """
 
-    context: torch.Tensor
-    weights: torch.Tensor | None
+    context: Tensor
+    weights: Tensor | None
 
 
 @masks_by_name("mask")
 def attend(
     score: Score,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None = None,
     *,
-    mask: torch.Tensor | None = None,
-    key_mask: torch.Tensor | None = None,
+    mask: Tensor | None = None,
+    key_mask: Tensor | None = None,
     is_causal: bool = False,
     need_weights: bool = True,
-    projected_keys: torch.Tensor | None = None,
-    dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    sink: torch.Tensor | None = None,
+    projected_keys: Tensor | None = None,
+    dropout: Callable[[Tensor], Tensor] | None = None,
+    sink: Tensor | None = None,
 ) -> Attended:
     """Look up every query in the keys and return the values it finds, weighted.
 
@@ -119,13 +120,13 @@ def attend(
 
 def attend_unchecked(
     score: Score,
-    query: torch.Tensor,
-    projected_keys: torch.Tensor,
-    value: torch.Tensor,
+    query: Tensor,
+    projected_keys: Tensor,
+    value: Tensor,
     visible: Visible,
     need_weights: bool,
-    dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    sink: torch.Tensor | None = None,
+    dropout: Callable[[Tensor], Tensor] | None = None,
+    sink: Tensor | None = None,
 ) -> Attended:
     """:func:`attend` without its checks, for layers that have checked their own arguments."""
     if not getattr(dropout, "training", True):
@@ -162,13 +163,13 @@ def attend_unchecked(
 
 def attend_in_groups(
     score: Score,
-    query: torch.Tensor,
-    projected_keys: torch.Tensor,
-    value: torch.Tensor,
+    query: Tensor,
+    projected_keys: Tensor,
+    value: Tensor,
     visible: Visible,
     need_weights: bool,
-    dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    sink: torch.Tensor | None = None,
+    dropout: Callable[[Tensor], Tensor] | None = None,
+    sink: Tensor | None = None,
 ) -> Attended:
     """:func:`attend_unchecked` for h heads of queries and g heads of keys and values:
     ``head_i = attend(query_i, key_j, value_j)``, ``j = ⌊i g / h⌋``.
@@ -208,7 +209,7 @@ def attend_in_groups(
         score, query, projected_keys, value, visible, stored, dropout, sink
     )
 
-    def of_heads(t: torch.Tensor) -> torch.Tensor:
+    def of_heads(t: Tensor) -> Tensor:
         return t.unflatten(-2, (shared, m)).flatten(-4, -3)
 
     if weights is None or not need_weights:
@@ -216,7 +217,7 @@ def attend_in_groups(
     return Attended(of_heads(context), of_heads(weights))
 
 
-def _for_groups(mask: torch.Tensor, shared: int, m: int) -> torch.Tensor:
+def _for_groups(mask: Tensor, shared: int, m: int) -> Tensor:
     """A mask ``(…, h or 1, m or 1, n or 1)`` for queries in groups of h/g heads:
     ``(…, g or 1, h/g · m or 1, n or 1)``.
     """

@@ -1,7 +1,7 @@
 """Synthesizers: attention whose scores are not a comparison of queries with keys."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.visible import Visible
 from ...validate import check_choice, check_integer, common_shape, require
@@ -22,7 +22,7 @@ class _Dense(nn.Module):
         self.bias = nn.Parameter(torch.zeros(num_heads, 1, length))
         nn.init.normal_(self.weight, std=d_head**-0.5)
 
-    def forward(self, query: torch.Tensor, n: int) -> torch.Tensor:
+    def forward(self, query: Tensor, n: int) -> Tensor:
         return query.relu() @ self.weight[..., :n] + self.bias[..., :n]  # (…, h, m, n)
 
 
@@ -37,7 +37,7 @@ class _FactorisedDense(nn.Module):
         self.coarse = _Dense(num_heads, d_head, -(-length // b))
         self.fine = _Dense(num_heads, d_head, b)
 
-    def forward(self, query: torch.Tensor, n: int) -> torch.Tensor:
+    def forward(self, query: Tensor, n: int) -> Tensor:
         a, b = self.coarse.bias.shape[-1], self.fine.bias.shape[-1]
         # (…, h, m, a, b)
         product = self.coarse(query, a)[..., :, None] * self.fine(query, b)[..., None, :]
@@ -51,7 +51,7 @@ class _Random(nn.Module):
         super().__init__()
         self.scores = nn.Parameter(torch.randn(num_heads, length, length))
 
-    def forward(self, query: torch.Tensor, n: int) -> torch.Tensor:
+    def forward(self, query: Tensor, n: int) -> Tensor:
         # the queries are the last m of n positions
         return self.scores[:, n - query.shape[-2] : n, :n]
 
@@ -64,7 +64,7 @@ class _FactorisedRandom(nn.Module):
         self.rows = nn.Parameter(torch.randn(num_heads, length, rank) * rank**-0.25)
         self.columns = nn.Parameter(torch.randn(num_heads, length, rank) * rank**-0.25)
 
-    def forward(self, query: torch.Tensor, n: int) -> torch.Tensor:
+    def forward(self, query: Tensor, n: int) -> Tensor:
         return self.rows[:, n - query.shape[-2] : n] @ self.columns[:, :n].mT
 
 
@@ -77,7 +77,7 @@ class _Unread(nn.Module):
         super().__init__()
         self.width = width
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         return x.detach()[..., :1].expand(*x.shape[:-1], self.width)
 
 
@@ -143,9 +143,7 @@ class SynthesizerAttention(MultiHeadAttention):
             if "random" in kind:
                 self.query_projection = _Unread(num_heads * self.d_head)
 
-    def project_heads(
-        self, key: torch.Tensor, value: torch.Tensor, position: int | torch.Tensor
-    ) -> ProjectedSource:
+    def project_heads(self, key: Tensor, value: Tensor, position: int | Tensor) -> ProjectedSource:
         """Keys and values of all heads; without a mixture nobody reads the keys."""
         if self.key_projection is not None:
             return super().project_heads(key, value, position)
@@ -153,7 +151,7 @@ class SynthesizerAttention(MultiHeadAttention):
         return ProjectedSource(values[..., :0], values)
 
     def attend_heads(
-        self, query: torch.Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
+        self, query: Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         m, n = query.shape[-2], source.value.shape[-2]
         require(

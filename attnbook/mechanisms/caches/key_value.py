@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, is_transforming
 
@@ -14,11 +15,11 @@ __all__ = ["ProjectedSource", "Read", "append_rows", "positions_of", "read_sourc
 class _Buffer:
     """Room for more rows than there are: ``rows (…, capacity, d)``, ``used`` of them written."""
 
-    def __init__(self, rows: torch.Tensor, used: int) -> None:
+    def __init__(self, rows: Tensor, used: int) -> None:
         self.rows, self.used = rows, used
 
 
-def append_rows(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+def append_rows(old: Tensor, new: Tensor) -> Tensor:
     """``[old; new]``, ``(…, n, d)`` and ``(…, m, d)``, as the cache of a decoder grows.
 
     Without gradients ``new`` is written behind ``old`` where that ends in a buffer with room, which
@@ -31,7 +32,7 @@ def append_rows(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
         (torch.is_grad_enabled() and (old.requires_grad or new.requires_grad))
         or torch.compiler.is_compiling()
         or is_transforming()
-        or not type(old) is type(new) is torch.Tensor
+        or not type(old) is type(new) is Tensor
         or (old.dtype, old.device) != (new.dtype, new.device)
         or old.shape[:-2] != new.shape[:-2]
     ):
@@ -66,10 +67,10 @@ class ProjectedSource(NamedTuple):
     which positions came with numbers that are not finite and were projected as zeros; None: none.
     """
 
-    key: torch.Tensor
-    value: torch.Tensor
-    scored: torch.Tensor | None = None
-    spoiled: torch.Tensor | None = None
+    key: Tensor
+    value: Tensor
+    scored: Tensor | None = None
+    spoiled: Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -93,11 +94,11 @@ class ProjectedSource(NamedTuple):
         spoiled = None if self.spoiled is None else self.spoiled[..., :kept]
         return ProjectedSource(self.key[..., :kept, :], self.value[..., :kept, :], scored, spoiled)
 
-    def with_spoiled(self, spoiled: torch.Tensor) -> ProjectedSource:
+    def with_spoiled(self, spoiled: Tensor) -> ProjectedSource:
         """The source with what is known of its positions."""
         return self._replace(spoiled=spoiled)
 
-    def which_spoiled(self) -> torch.Tensor:
+    def which_spoiled(self) -> Tensor:
         """:attr:`spoiled`, written out."""
         if self.spoiled is not None:
             return self.spoiled
@@ -109,18 +110,18 @@ class Read(NamedTuple):
     ``cache`` for what comes next, and ``weights (…, h, m, n)`` or None.
     """
 
-    context: torch.Tensor
+    context: Tensor
     cache: Any
-    weights: torch.Tensor | None
+    weights: Tensor | None
 
 
 def read_source(
     attention: Any,
-    x: torch.Tensor,
-    mask: torch.Tensor | None,
+    x: Tensor,
+    mask: Tensor | None,
     is_causal: bool,
     cache: Any,
-    position: int | torch.Tensor,
+    position: int | Tensor,
     need_weights: bool,
 ) -> Read:
     """``attention.read(x, …)`` of an attention whose cache is the source that it projects."""
@@ -138,11 +139,11 @@ def read_source(
     return Read(context, source, weights)
 
 
-def positions_of(position: int | torch.Tensor, heads: torch.Tensor) -> int | torch.Tensor:
+def positions_of(position: int | Tensor, heads: Tensor) -> int | Tensor:
     """Of rows ``(…, h, n, w)`` that begin at ``position``: that number, or where it is one for each
     text, ``(batch,)``, the positions of all, ``(batch, 1, n)``.
     """
-    if not isinstance(position, torch.Tensor):
+    if not isinstance(position, Tensor):
         return position
     rows = torch.arange(heads.shape[-2], device=heads.device)
     return position.to(heads.device)[:, None, None] + rows

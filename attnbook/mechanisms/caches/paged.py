@@ -5,6 +5,7 @@ of many programs.
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, require
 from .key_value import ProjectedSource
@@ -107,21 +108,21 @@ class PagedSource:
     scored = None
 
     def __init__(
-        self, cache: PagedCache, table: list[int], length: int, spoiled: torch.Tensor | None = None
+        self, cache: PagedCache, table: list[int], length: int, spoiled: Tensor | None = None
     ) -> None:
         self.cache, self.table, self.length, self.spoiled = cache, table, length, spoiled
 
     @property
-    def key(self) -> torch.Tensor:
+    def key(self) -> Tensor:
         """``(1, h, n, d_head)``, gathered from the pages; a kernel would read them in place."""
         return self._gather(self.cache.key)
 
     @property
-    def value(self) -> torch.Tensor:
+    def value(self) -> Tensor:
         """``(1, h, n, d_head_value)``."""
         return self._gather(self.cache.value)
 
-    def _gather(self, pool: torch.Tensor) -> torch.Tensor:
+    def _gather(self, pool: Tensor) -> Tensor:
         return pool[self.table].transpose(0, 1).flatten(1, 2)[None, :, : self.length]
 
     @torch.no_grad()
@@ -160,7 +161,7 @@ class PagedSource:
         self.length += m
         return self
 
-    def which_spoiled(self) -> torch.Tensor:
+    def which_spoiled(self) -> Tensor:
         """:attr:`spoiled`, written out."""
         if self.spoiled is not None:
             return self.spoiled

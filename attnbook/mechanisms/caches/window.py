@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.visible import Visible
 from ...validate import check_integer, may_look, require
@@ -24,7 +24,7 @@ def sliding_window_mask(
     window: int,
     sinks: int = 0,
     device: torch.device | str | None = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Let query t attend to itself and the window − 1 positions before it, and to the first
     ``sinks`` positions of the text as well.
 
@@ -58,13 +58,13 @@ def sliding_window_mask(
     return _visible(key[n - m :], key, window, sinks)
 
 
-def _visible(query: torch.Tensor, key: torch.Tensor, window: int, sinks: int) -> torch.Tensor:
+def _visible(query: Tensor, key: Tensor, window: int, sinks: int) -> Tensor:
     """Who sees whom, by the positions in the text of queries ``(…, m)`` and keys ``(…, n)``."""
     distance = query.unsqueeze(-1) - key.unsqueeze(-2)
     return (distance >= 0) & ((distance < window) | (key < sinks).unsqueeze(-2))
 
 
-def _joined(visible: Visible, seen: torch.Tensor, m: int, n: int) -> Visible:
+def _joined(visible: Visible, seen: Tensor, m: int, n: int) -> Visible:
     """What is visible, in heads, of what a window lets be seen, ``(m, n)`` or ``(batch, m, n)``."""
     if seen.dim() == 3:  # texts differ
         seen = seen.unsqueeze(-3)
@@ -104,17 +104,13 @@ class SlidingWindow(nn.Module):
         """
         return self.sinks + self.size - 1
 
-    def visible(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    def visible(self, query: Tensor, key: Tensor) -> Tensor:
         """Who sees whom, by the positions in the text of queries ``(…, m)`` and keys ``(…, n)``."""
         return _visible(query, key, self.size, self.sinks)
 
     def with_near(
-        self,
-        turned: torch.Tensor,
-        heads: torch.Tensor,
-        position: int | torch.Tensor,
-        rotary: nn.Module,
-    ) -> torch.Tensor:
+        self, turned: Tensor, heads: Tensor, position: int | Tensor, rotary: nn.Module
+    ) -> Tensor:
         """Queries ``(…, h, m, d_head)`` that were turned by their positions; where some have gone
         further than the sinks can be, behind each what it is for the sinks,
         ``(…, h, m, 2·d_head)``.
@@ -122,7 +118,7 @@ class SlidingWindow(nn.Module):
         if self.sinks == 0:
             return turned
         rows = positions_of(position, heads)
-        if not isinstance(rows, torch.Tensor):
+        if not isinstance(rows, Tensor):
             if rows + heads.shape[-2] - 1 <= self.last:
                 return turned
             rows = rows + torch.arange(heads.shape[-2], device=heads.device)
@@ -141,7 +137,7 @@ class SlidingWindow(nn.Module):
             )
 
     def band(
-        self, visible: Visible, query: torch.Tensor, n: int, position: int | torch.Tensor, own: bool
+        self, visible: Visible, query: Tensor, n: int, position: int | Tensor, own: bool
     ) -> Visible:
         """What queries ``(…, m, d)`` that begin at ``position``, one number or one for each row of
         the batch, see of n keys: these begin there too if they are the queries' ``own``, else at 0.
@@ -149,21 +145,19 @@ class SlidingWindow(nn.Module):
         m = query.shape[-2]
         if self.sinks == 0 and own:  # only how far apart they are counts
             return Visible(visible.mask, self.size)
-        rows = (
-            position.to(query.device)[:, None] if isinstance(position, torch.Tensor) else position
-        )
+        rows = position.to(query.device)[:, None] if isinstance(position, Tensor) else position
         at = torch.arange(m, device=query.device) + rows
         keys = at if own else torch.arange(n, device=query.device)
         return _joined(visible, self.visible(at, keys), m, n)
 
-    def roll(self, source: ProjectedSource, position: int | torch.Tensor) -> RollingSource:
+    def roll(self, source: ProjectedSource, position: int | Tensor) -> RollingSource:
         """The cache of a source that was projected, the first of its positions standing at
         ``position``.
         """
         made, n = RollingSource(*source), source.key.shape[-2]
         made.window, made.total, made.fresh = self, n, n
         made.index = torch.arange(n, device=source.key.device)
-        if isinstance(position, torch.Tensor):
+        if isinstance(position, Tensor):
             made.position, made.end = position.to(made.index.device)[:, None] + made.index, None
             made.head = n
         else:
@@ -190,15 +184,15 @@ class RollingSource(ProjectedSource):
     """
 
     window: SlidingWindow
-    position: torch.Tensor
-    index: torch.Tensor
+    position: Tensor
+    index: Tensor
     total: int
     end: int | None
     head: int
     fresh: int
     padding: int | None = None
 
-    def map_rows(self, function: Callable[[torch.Tensor], torch.Tensor]) -> RollingSource:
+    def map_rows(self, function: Callable[[Tensor], Tensor]) -> RollingSource:
         """The cache of other texts: ``function`` chooses, repeats or reorders rows of a batch."""
         scored = None if self.scored is None else function(self.scored)
         spoiled = None if self.spoiled is None else function(self.spoiled)
@@ -233,7 +227,7 @@ class RollingSource(ProjectedSource):
         kept = self.key.shape[-2] - head  # behind the sinks, of those so far
         tail = min(self.window.size - 1 + padding, kept)
 
-        def rolled(old: torch.Tensor, new: torch.Tensor, dim: int) -> torch.Tensor:
+        def rolled(old: Tensor, new: Tensor, dim: int) -> Tensor:
             if tail == kept:
                 return torch.cat([old, new], dim)
             parts = [old.narrow(dim, 0, head), old.narrow(dim, head + kept - tail, tail), new]
@@ -279,14 +273,14 @@ class RollingSource(ProjectedSource):
         made.end = None if self.end is None else self.end - number
         return made
 
-    def with_spoiled(self, spoiled: torch.Tensor) -> RollingSource:
+    def with_spoiled(self, spoiled: Tensor) -> RollingSource:
         made = RollingSource(*self[:3], spoiled)
         vars(made).update(vars(self))
         return made
 
-    def check_end(self, position: int | torch.Tensor, m: int) -> None:
+    def check_end(self, position: int | Tensor, m: int) -> None:
         """Raise ``ValueError`` unless m queries from ``position`` on are the last of the text."""
-        if self.end is not None and not isinstance(position, torch.Tensor):
+        if self.end is not None and not isinstance(position, Tensor):
             require(
                 position + m == self.end,
                 f"position must be {self.end - m}, as {m} queries read a window that ends before "
@@ -325,7 +319,7 @@ class NearSinks(Score):
         sink = (source.position < source.window.sinks)[..., : self.head]  # (head,) or (batch, head)
         self.sink = sink if sink.dim() == 1 else sink[:, None, None]
 
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+    def compare(self, query: Tensor, projected: Tensor) -> Tensor:
         far, near = query.chunk(2, dim=-1)
         scores = self.score.compare(far, projected)
         first = self.score.compare(near, projected[..., : self.head, :])

@@ -3,6 +3,7 @@ knows of after some layers of a mask.
 """
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_mask, check_seed, describe, require
 
@@ -18,7 +19,7 @@ def bigbird_mask(
     random_blocks: int = 3,
     seed: int = 0,
     device: torch.device | str | None = None,
-) -> torch.Tensor:
+) -> Tensor:
     """The pattern of BigBird: who may attend to whom, in blocks of positions.
 
     A block attends to the first ``global_blocks``, to the ``window_blocks`` of which it is the
@@ -65,7 +66,7 @@ def bigbird_mask(
     return seen[block][:, block].to(device)
 
 
-def receptive_field(*masks: torch.Tensor) -> torch.Tensor:
+def receptive_field(*masks: Tensor) -> Tensor:
     """What each position of the last layer can know of the input, through residual layers of
     self-attention with these masks.
 
@@ -83,7 +84,7 @@ def receptive_field(*masks: torch.Tensor) -> torch.Tensor:
     known = None
     for mask in masks:
         require(
-            isinstance(mask, torch.Tensor) and mask.dim() >= 2 and mask.shape[-1] == mask.shape[-2],
+            isinstance(mask, Tensor) and mask.dim() >= 2 and mask.shape[-1] == mask.shape[-2],
             f"masks must be square, (…, n, n), got {describe(mask)}",
         )
         check_mask(mask, tuple(mask.shape))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.visible import Visible
 from ...validate import check_choice, check_integer, require
@@ -30,12 +30,12 @@ class CompressedSource(NamedTuple):
     on; ``length``, the number of positions n; ``layer``, which compresses; ``spoiled (…, n)``, as
     of any source."""
 
-    key: torch.Tensor
-    value: torch.Tensor
-    waiting: tuple[torch.Tensor, torch.Tensor]
+    key: Tensor
+    value: Tensor
+    waiting: tuple[Tensor, Tensor]
     length: int
     layer: MemoryCompressedAttention
-    spoiled: torch.Tensor | None = None
+    spoiled: Tensor | None = None
 
     def extend(self, more: CompressedSource) -> CompressedSource:
         """The text with further positions at its end, just projected: the cache of a decoder, one
@@ -50,11 +50,11 @@ class CompressedSource(NamedTuple):
             waiting=waiting, length=settled.length + more.length, spoiled=spoiled
         )
 
-    def with_spoiled(self, spoiled: torch.Tensor) -> CompressedSource:
+    def with_spoiled(self, spoiled: Tensor) -> CompressedSource:
         """The source with what is known of its positions."""
         return self._replace(spoiled=spoiled)
 
-    def which_spoiled(self) -> torch.Tensor:
+    def which_spoiled(self) -> Tensor:
         """:attr:`spoiled`, written out."""
         if self.spoiled is not None:
             return self.spoiled
@@ -136,9 +136,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
         """How many whole stretches n positions make."""
         return (n - self.kernel_size) // self.stride + 1 if n >= self.kernel_size else 0
 
-    def project_heads(
-        self, key: torch.Tensor, value: torch.Tensor, position: int | torch.Tensor
-    ) -> CompressedSource:
+    def project_heads(self, key: Tensor, value: Tensor, position: int | Tensor) -> CompressedSource:
         """Keys and values of all heads, to be compressed when they are read."""
         keys = split_heads(self.key_projection(key), self.num_heads)
         values = split_heads(self.value_projection(value), self.num_heads)
@@ -147,7 +145,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
         )
 
     def attend_heads(
-        self, query: torch.Tensor, source: CompressedSource, visible: Visible, need_weights: bool
+        self, query: Tensor, source: CompressedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         source = source.settled()
         if source.key.shape[-2] == 0:
@@ -160,7 +158,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
             self.score, query, scored, source.value, allowed, need_weights, self.dropout
         )
 
-    def _over_stretches(self, mask: torch.Tensor | None) -> torch.Tensor | None:
+    def _over_stretches(self, mask: Tensor | None) -> Tensor | None:
         """A mask ``(…, m, n)`` over positions as one over stretches, ``(…, m, c)``: all positions
         have to be allowed.
         """
@@ -173,8 +171,8 @@ class MemoryCompressedAttention(MultiHeadAttention):
         return Visible(self._over_stretches(mask))
 
     def rows_that_see(
-        self, visible: Visible, m: int, n: int, positions: torch.Tensor | None = None
-    ) -> torch.Tensor | None:
+        self, visible: Visible, m: int, n: int, positions: Tensor | None = None
+    ) -> Tensor | None:
         stretches = self.stretches(n)
         if stretches == 0:
             return torch.zeros(m, dtype=torch.bool, device=self.output_projection.weight.device)
@@ -183,7 +181,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
         return self._visible_stretches(visible, m, n).rows(m, stretches, positions)
 
 
-def _convolve(layer: nn.Conv1d, heads: torch.Tensor) -> torch.Tensor:
+def _convolve(layer: nn.Conv1d, heads: Tensor) -> Tensor:
     """``(…, h, n, w)`` → ``(…, h, c, w)``, with the heads side by side in the convolution."""
     *batch, h, n, w = heads.shape
     compressed = layer(heads.transpose(-3, -2).reshape(-1, n, h * w).mT)  # (batch, h·w, c)
@@ -215,7 +213,7 @@ class LengthProjection(nn.Module):
         heads = () if num_heads is None else (check_integer("num_heads", num_heads),)
         self.weight = nn.Parameter(torch.randn(*heads, rank, length) * length**-0.5)  # E
 
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+    def forward(self, rows: Tensor) -> Tensor:
         n = rows.shape[-2]
         require(
             n <= self.length,
@@ -303,15 +301,13 @@ class LinformerAttention(MultiHeadAttention):
             )
             self.key_mixture = self.value_mixture = projection
 
-    def project_heads(
-        self, key: torch.Tensor, value: torch.Tensor, position: int | torch.Tensor
-    ) -> ProjectedSource:
+    def project_heads(self, key: Tensor, value: Tensor, position: int | Tensor) -> ProjectedSource:
         """Keys and values of all heads, to be mixed when they are read and the mask is known."""
         source = super().project_heads(key, value, position)
         return _FixedSource(source.key, source.value)
 
     def attend_heads(
-        self, query: torch.Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
+        self, query: Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         key, value = source.key, source.value
         mask = visible.matrix(query.shape[-2], source.length, query.device)

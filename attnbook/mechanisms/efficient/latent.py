@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.layers import Linear
 from ...kernels.visible import finish, set_aside, set_aside_query
@@ -39,8 +39,8 @@ class LatentSource(NamedTuple):
     position its latent vector c and behind it the rotated key that all heads share; ``spoiled
     (…, n)`` as of a :class:`~attnbook.mechanisms.caches.key_value.ProjectedSource`."""
 
-    compressed: torch.Tensor
-    spoiled: torch.Tensor | None = None
+    compressed: Tensor
+    spoiled: Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -54,7 +54,7 @@ class LatentSource(NamedTuple):
             spoiled = torch.cat([self.which_spoiled(), more.which_spoiled()], dim=-1)
         return LatentSource(append_rows(self.compressed, more.compressed), spoiled)
 
-    def which_spoiled(self) -> torch.Tensor:
+    def which_spoiled(self) -> Tensor:
         """:attr:`spoiled`, written out."""
         if self.spoiled is not None:
             return self.spoiled
@@ -145,7 +145,7 @@ class LatentAttention(nn.Module):
             if isinstance(layer, Linear):
                 nn.init.xavier_uniform_(layer.weight)
 
-    def project(self, x: torch.Tensor, *, position: int | torch.Tensor = 0) -> LatentSource:
+    def project(self, x: Tensor, *, position: int | Tensor = 0) -> LatentSource:
         """What of positions x ``(…, n, d_model)`` is kept; position as in :meth:`forward`."""
         check_tensor("x", x, width=self.d_model)
         x, _, _, spoiled = set_aside(x, x, x)  # what is not finite
@@ -154,19 +154,19 @@ class LatentAttention(nn.Module):
         source = torch.cat([self.latent_norm(latent), turned], dim=-1)
         return LatentSource(source, None if spoiled is None else spoiled.source)
 
-    def _turn(self, heads: torch.Tensor, position: int | torch.Tensor) -> torch.Tensor:
+    def _turn(self, heads: Tensor, position: int | Tensor) -> Tensor:
         """Turn ``(…, heads, n, d_rotary)`` by positions from that of the first row on."""
         check_position(position, heads.shape[:-3])
         return self.rotary(heads, positions_of(position, heads))
 
     def read(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         *,
-        mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
         is_causal: bool = False,
         cache: LatentSource | None = None,
-        position: int | torch.Tensor = 0,
+        position: int | Tensor = 0,
         need_weights: bool = False,
     ) -> Read:
         """As :meth:`attnbook.MultiHeadAttention.read`."""
@@ -175,14 +175,14 @@ class LatentAttention(nn.Module):
     @masks_by_name("mask")
     def forward(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         *,
-        mask: torch.Tensor | None = None,
-        key_mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
         is_causal: bool = False,
         need_weights: bool = True,
         projected: LatentSource | None = None,
-        position: int | torch.Tensor = 0,
+        position: int | Tensor = 0,
     ) -> Attended:
         """Attend with every head.
 

@@ -5,7 +5,7 @@ source is.
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.precision import wide_dtype, without_autocast
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
+def window_index(position: Tensor, half_width: int) -> Tensor:
     """The 2D + 1 source positions around each centre; those outside the source are in it too.
 
     ``index[…, k] = ⌊p + ½⌋ − D + k`` for k = 0 … 2D, D = ``half_width``, positions counted from 0.
@@ -55,7 +55,7 @@ def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
     """
     check_integer("half_width", half_width)
     require(
-        isinstance(position, torch.Tensor)
+        isinstance(position, Tensor)
         and position.dim() >= 1
         and position.dtype != torch.bool
         and not position.is_complex(),
@@ -66,7 +66,7 @@ def window_index(position: torch.Tensor, half_width: int) -> torch.Tensor:
     return centre.unsqueeze(-1) + torch.arange(-half_width, half_width + 1, device=position.device)
 
 
-def monotonic_position(steps: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+def monotonic_position(steps: Tensor, lengths: Tensor) -> Tensor:
     """The centre of the window of *local-m*: at the source position with the number of the target
     position.
 
@@ -110,7 +110,7 @@ class PredictedPosition(nn.Module):
         self.hidden = nn.Linear(d_query, d_query, bias=False)  # W
         self.vector = nn.Linear(d_query, 1, bias=False)  # v
 
-    def forward(self, query: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def forward(self, query: Tensor, lengths: Tensor) -> Tensor:
         check_tensor("query", query, width=self.query_width)
         check_whole("lengths", lengths)
         with without_autocast(query):
@@ -134,12 +134,12 @@ class WindowedSource:
     def __init__(
         self,
         score: Score,
-        key: torch.Tensor,
-        value: torch.Tensor | None = None,
+        key: Tensor,
+        value: Tensor | None = None,
         *,
-        mask: torch.Tensor | None = None,
-        key_mask: torch.Tensor | None = None,
-        projected_keys: torch.Tensor | None = None,
+        mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        projected_keys: Tensor | None = None,
     ) -> None:
         check_tensor("key", key, width=check_score(score).key_width)
         require(
@@ -160,8 +160,8 @@ class WindowedSource:
 
     def attend(
         self,
-        query: torch.Tensor,
-        position: torch.Tensor,
+        query: Tensor,
+        position: Tensor,
         half_width: int,
         *,
         sigma: float | None = None,
@@ -231,14 +231,14 @@ class WindowedSource:
 @masks_by_name("mask")
 def attend_window(
     score: Score,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    position: torch.Tensor,
+    query: Tensor,
+    key: Tensor,
+    position: Tensor,
     half_width: int,
-    value: torch.Tensor | None = None,
+    value: Tensor | None = None,
     *,
-    mask: torch.Tensor | None = None,
-    key_mask: torch.Tensor | None = None,
+    mask: Tensor | None = None,
+    key_mask: Tensor | None = None,
     sigma: float | None = None,
     need_weights: bool = True,
 ) -> Attended:
@@ -271,7 +271,7 @@ def attend_window(
 
     Source: Luong, Pham and Manning 2015, section 3.2, equation 10.
     """
-    if isinstance(position, torch.Tensor) and may_look(position):
+    if isinstance(position, Tensor) and may_look(position):
         require(
             bool(position.isfinite().all()),
             "position must hold finite numbers, got infinite ones or NaN",
@@ -284,7 +284,7 @@ def attend_window(
 class _Rows:
     """Rows ``(…, n, d)`` to copy windows from, with one gradient buffer for all copies."""
 
-    def __init__(self, source: torch.Tensor) -> None:
+    def __init__(self, source: Tensor) -> None:
         self.shape, self.batch = source.shape, source.shape[:-2]
         n, d = self.shape[-2:]
         flat, self._buffer = source.reshape(-1, d), None
@@ -295,7 +295,7 @@ class _Rows:
         # row 0 of each source
         self._first = torch.arange(0, flat.shape[0], n, device=flat.device).view(*self.batch, 1, 1)
 
-    def take(self, row: torch.Tensor) -> torch.Tensor:
+    def take(self, row: Tensor) -> Tensor:
         """``source[…, row, :]``: ``(…, m, w)`` → ``(…, m, w, d)``."""
         number = (self._first + row).flatten()
         if self._buffer is None:

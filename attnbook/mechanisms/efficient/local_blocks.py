@@ -3,7 +3,7 @@ alone.
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.visible import Visible
@@ -67,7 +67,7 @@ class LocalAttention(MultiHeadAttention):
         self.block_length = check_integer("block_length", block_length)
 
     def attend_heads(
-        self, query: torch.Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
+        self, query: Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         m, n, length = query.shape[-2], source.length, self.block_length
         require(
@@ -101,8 +101,8 @@ class LocalAttention(MultiHeadAttention):
         return Attended(context, F.pad(full, (first, 0)))
 
     def rows_that_see(
-        self, visible: Visible, m: int, n: int, positions: torch.Tensor | None = None
-    ) -> torch.Tensor | None:
+        self, visible: Visible, m: int, n: int, positions: Tensor | None = None
+    ) -> Tensor | None:
         mask = visible.matrix(m, n, self.output_projection.weight.device)
         if positions is not None:
             positions = positions.unsqueeze(-2)
@@ -122,7 +122,7 @@ def _reach(m: int, n: int, length: int) -> tuple[int, int, int]:
     return first, n - m - first, -(-(n - first) // length)
 
 
-def _cut(rows: torch.Tensor, before: int, blocks: int, length: int) -> torch.Tensor:
+def _cut(rows: Tensor, before: int, blocks: int, length: int) -> Tensor:
     """``(…, positions, width)`` → ``(…, blocks, length, width)``, with ``before`` rows of zeros
     before them, and after them up to the last block.
     """
@@ -131,7 +131,7 @@ def _cut(rows: torch.Tensor, before: int, blocks: int, length: int) -> torch.Ten
     return rows.unflatten(-2, (blocks, length))
 
 
-def _diagonal(mask: torch.Tensor, m: int, n: int, length: int) -> torch.Tensor:
+def _diagonal(mask: Tensor, m: int, n: int, length: int) -> Tensor:
     """What a mask ``(…, m or 1, n or 1)`` says inside of the blocks:
     ``(…, blocks, L or 1, L or 1)``.
     """

@@ -1,14 +1,14 @@
 """Batch norm of feature maps, with a gain and a shift for every class."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...validate import check_integer, check_values, check_whole, require
 
 __all__ = ["ConditionalBatchNorm", "UnconditionalBatchNorm", "check_labels"]
 
 
-def check_labels(labels: object, batch: int, num_classes: int) -> torch.Tensor:
+def check_labels(labels: object, batch: int, num_classes: int) -> Tensor:
     """Return ``labels``, whole numbers ``(batch,)``, as int64, or raise a ``ValueError``; their
     range is checked on a CPU only.
     """
@@ -27,7 +27,7 @@ class UnconditionalBatchNorm(nn.BatchNorm2d):
     the labels.
     """
 
-    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
         return super().forward(x)
 
 
@@ -59,7 +59,7 @@ class ConditionalBatchNorm(nn.Module):
         self.gain = nn.Parameter(torch.ones(num_classes, channels))
         self.shift = nn.Parameter(torch.zeros(num_classes, channels))
 
-    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
         labels = check_labels(labels, len(x), self.num_classes)
         gain, shift = (table[labels][:, :, None, None] for table in (self.gain, self.shift))
         return torch.addcmul(shift.to(x.dtype), gain.to(x.dtype), self.norm(x))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.layers import Dropout
@@ -25,7 +25,7 @@ class PastValues(NamedTuple):
     later positions.
     """
 
-    value: torch.Tensor
+    value: Tensor
 
     def extend(self, more: PastValues) -> PastValues:
         """The values with further positions behind them: the cache of a decoder, one step on."""
@@ -90,25 +90,25 @@ class LightweightConvolution(nn.Module):
         self.weight = nn.Parameter(torch.empty(self.num_heads, self.kernel_size))  # w
         nn.init.xavier_uniform_(self.weight)
 
-    def kernel(self, value: torch.Tensor) -> torch.Tensor:
+    def kernel(self, value: Tensor) -> Tensor:
         """The weights of the K places for positions with these values ``(…, m, d_model)``:
         ``(…, m, H, K)``; they sum to 1.
         """
         return self.weight.softmax(-1).expand(*value.shape[:-1], -1, -1)
 
-    def project(self, x: torch.Tensor) -> PastValues:
+    def project(self, x: Tensor) -> PastValues:
         """The gated values of positions ``(…, n, d_model)``."""
         check_tensor("x", x, width=self.d_model)
         return PastValues(F.glu(self.input_projection(x), -1))
 
     def read(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         *,
-        mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
         is_causal: bool = False,
         cache: PastValues | None = None,
-        position: int | torch.Tensor = 0,
+        position: int | Tensor = 0,
         need_weights: bool = False,
     ) -> Read:
         """As :meth:`attnbook.MultiHeadAttention.read`; the cache counts the positions."""
@@ -123,10 +123,10 @@ class LightweightConvolution(nn.Module):
     @masks_by_name("mask")
     def forward(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         *,
-        mask: torch.Tensor | None = None,
-        key_mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
         projected: PastValues | None = None,
         need_weights: bool = True,
     ) -> Attended:
@@ -180,5 +180,5 @@ class DynamicConvolution(LightweightConvolution):
         self.kernel_projection = nn.Linear(self.d_model, rows, bias=False)  # W_k
         nn.init.xavier_uniform_(self.kernel_projection.weight)
 
-    def kernel(self, value: torch.Tensor) -> torch.Tensor:
+    def kernel(self, value: Tensor) -> Tensor:
         return self.kernel_projection(value).unflatten(-1, (self.num_heads, -1)).softmax(-1)

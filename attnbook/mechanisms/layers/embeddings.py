@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...validate import check_integer, check_number, check_values, plain_number, require
@@ -59,7 +59,7 @@ class ScaledEmbedding(nn.Embedding):
         """As :func:`set_padding`."""
         _hold_at_zero(self, padding)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: Tensor) -> Tensor:
         return super().forward(tokens) * math.sqrt(self.embedding_dim)
 
 
@@ -83,7 +83,7 @@ class FactorisedEmbedding(nn.Module):
         """As :func:`set_padding`."""
         _hold_at_zero(self.narrow, padding)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: Tensor) -> Tensor:
         return self.widen(self.narrow(tokens)) * math.sqrt(self.d_model)
 
 
@@ -108,7 +108,7 @@ class FactorisedOutput(nn.Module):
         require(ours == theirs, f"embedding must have matrices of shapes {ours}, got {theirs}")
         self.narrow, self.words = embedding.widen.weight, embedding.narrow.weight
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         return x @ self.narrow @ self.words.mT
 
 
@@ -161,7 +161,7 @@ class AdaptiveEmbedding(nn.Module):
             if first <= padding < last:
                 _hold_at_zero(table, padding - first)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: Tensor) -> Tensor:
         check_values("tokens", tokens, 0, self.bands[-1][1] - 1)
         # Every token is looked up in every band, which needs no shape that depends on the data.
         embedded = (
@@ -202,7 +202,7 @@ class AdaptiveOutput(nn.Module):
         )
         self.layer = nn.AdaptiveLogSoftmaxWithLoss(d_model, size, list(cutoffs), div_value=factor)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         log_probs = self.layer.log_prob(x.reshape(-1, x.shape[-1]))
         return log_probs.view(*x.shape[:-1], log_probs.shape[-1])
 
@@ -235,7 +235,7 @@ class MixtureOfSoftmaxes(nn.Module):
         self.context = nn.Linear(d_model, components * d_model)  # W_k
         self.weight = nn.Parameter(torch.empty(size, d_model).normal_(std=d_model**-0.5))  # E
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         h = self.context(x).tanh().unflatten(-1, (self.components, -1))  # (…, K, d)
         each = F.linear(h, self.weight).log_softmax(-1)  # (…, K, size)
         return (self.share(x).log_softmax(-1).unsqueeze(-1) + each).logsumexp(-2)

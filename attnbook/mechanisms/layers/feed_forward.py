@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.layers import Dropout, Linear
@@ -11,10 +11,10 @@ from ...validate import check_integer, check_number, check_tensor, require
 
 __all__ = ["ACTIVATIONS", "GATES", "FeedForward", "GatedFeedForward"]
 
-Activation = Callable[[torch.Tensor], torch.Tensor]
+Activation = Callable[[Tensor], Tensor]
 
 
-def _identity(x: torch.Tensor) -> torch.Tensor:
+def _identity(x: Tensor) -> Tensor:
     return x
 
 
@@ -76,7 +76,7 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(check_number("dropout", dropout, least=0, below=1))
         _start(self.hidden, self.output)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         check_tensor("x", x, width=self.d_model, least=1)
         return self.output(self.dropout(self.activation(self.hidden(x))))
 
@@ -109,7 +109,7 @@ class GatedFeedForward(nn.Module):
         self.output = Linear(d_hidden, d_model, bias=False)  # W_2
         _start(self.gate_projection, self.value_projection, self.output)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         check_tensor("x", x, width=self.d_model, least=1)
         return self.output(self.gate(self.gate_projection(x)) * self.value_projection(x))
 

@@ -1,7 +1,7 @@
 """Fixup: deep residual networks without any norm, by the way they start."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..attention.multi_head import MultiHeadAttention
 from .feed_forward import FeedForward
@@ -27,10 +27,10 @@ class Fixup(ResidualConnection):
         self.before, self.after = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
         self.scale = nn.Parameter(torch.ones(1))  # s
 
-    def sublayer_input(self, x: torch.Tensor) -> torch.Tensor:
+    def sublayer_input(self, x: Tensor) -> Tensor:
         return x + self.before
 
-    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    def combine(self, x: Tensor, output: Tensor) -> Tensor:
         return x + self.scale * self.dropout(output) + self.after
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.precision import without_autocast
@@ -33,12 +33,10 @@ class _Experts(nn.Module):
         self.num_experts = check_integer("num_experts", num_experts)
         check_maker("make_expert", make_expert)
         self.experts = nn.ModuleList(make_expert() for _ in range(num_experts))
-        self.balance: torch.Tensor | None = None
-        self.counts: torch.Tensor | None = None
+        self.balance: Tensor | None = None
+        self.counts: Tensor | None = None
 
-    def _sum_of_experts(
-        self, rows: torch.Tensor, gates: torch.Tensor, chosen: torch.Tensor
-    ) -> torch.Tensor:
+    def _sum_of_experts(self, rows: Tensor, gates: Tensor, chosen: Tensor) -> Tensor:
         """``y_t = Σ_i gates_ti expert_i(row_t)`` over the chosen experts: rows ``(t, d)``, gates
         and chosen ``(t, experts)``.
 
@@ -57,7 +55,7 @@ class _Experts(nn.Module):
         return {**self.__dict__, "balance": None, "counts": None}
 
 
-def _routes(chosen: torch.Tensor, counts: torch.Tensor) -> Sequence[torch.Tensor]:
+def _routes(chosen: Tensor, counts: Tensor) -> Sequence[Tensor]:
     """The rows that chose each expert, in their order."""
     if torch.compiler.is_compiling():
         return [column.nonzero()[:, 0] for column in chosen.unbind(1)]
@@ -125,7 +123,7 @@ class MixtureOfExperts(_Experts):
         self.gate = nn.Parameter(torch.zeros(d_model, num_experts))  # W
         self.noise = nn.Parameter(torch.zeros(d_model, num_experts))  # U
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         rows = check_tensor("x", x, width=self.d_model).reshape(-1, self.d_model)
         with without_autocast(rows):
             wide = rows.to(self.gate.dtype)
@@ -144,9 +142,7 @@ class MixtureOfExperts(_Experts):
             self.balance = None
         return self._sum_of_experts(rows, gates, chosen).view(x.shape)
 
-    def _chances(
-        self, clean: torch.Tensor, noisy: torch.Tensor, spread: torch.Tensor, chosen: torch.Tensor
-    ) -> torch.Tensor:
+    def _chances(self, clean: Tensor, noisy: Tensor, spread: Tensor, chosen: Tensor) -> Tensor:
         """P ``(t, experts)``."""
         if self.k == self.num_experts:
             return torch.ones_like(clean)
@@ -207,7 +203,7 @@ class Switch(_Experts):
         self.capacity_factor, self.balance_weight = capacity_factor, balance_weight
         self.router = nn.Linear(d_model, num_experts, bias=False)  # W
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         rows = check_tensor("x", x, width=self.d_model).reshape(-1, self.d_model)
         with without_autocast(rows):
             w = self.router.weight
@@ -227,12 +223,12 @@ class Switch(_Experts):
         return self._sum_of_experts(rows, probabilities, chosen).view(x.shape)
 
 
-def _variation(z: torch.Tensor) -> torch.Tensor:
+def _variation(z: Tensor) -> Tensor:
     """CV², the squared coefficient of variation of a vector."""
     return z.var(correction=0) / z.mean().square()
 
 
-def balance_loss(model: nn.Module) -> torch.Tensor | float:
+def balance_loss(model: nn.Module) -> Tensor | float:
     """What the mixtures of experts in a model ask to be added to the loss, after a forward pass in
     training; else 0.
     """

@@ -3,7 +3,7 @@ batch, batch norm.
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.precision import wide_dtype
@@ -54,7 +54,7 @@ class LayerNorm(_Norm):
         super().__init__(d_model, eps)
         self.bias = nn.Parameter(torch.zeros(d_model))  # b
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         check_tensor("x", x, width=self.d_model, least=1)
         return F.layer_norm(x, (self.d_model,), self.weight, self.bias, self.eps)
 
@@ -82,7 +82,7 @@ class RMSNorm(_Norm):
         self.offset = float(check_number("offset", offset))
         nn.init.constant_(self.weight, 1 - self.offset)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         check_tensor("x", x, width=self.d_model, least=1)
         if not self.offset:
             return F.rms_norm(x, (self.d_model,), self.weight, self.eps)
@@ -121,8 +121,8 @@ class BatchNorm(_Norm):
     Source: Ioffe and Szegedy 2015, algorithm 1.
     """
 
-    running_mean: torch.Tensor
-    running_var: torch.Tensor
+    running_mean: Tensor
+    running_var: Tensor
 
     def __init__(self, d_model: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__(d_model, eps)
@@ -132,7 +132,7 @@ class BatchNorm(_Norm):
         self.register_buffer("running_var", torch.ones(d_model))
 
     @masks_by_name("key_mask", mask="key_mask")
-    def forward(self, x: torch.Tensor, *, key_mask: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, x: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         check_tensor("x", x, width=self.d_model)
         check_mask(key_mask, x.shape[:-1], name="key_mask", axes="(…, positions)", true="counts")
         if key_mask is not None:
@@ -144,8 +144,8 @@ class BatchNorm(_Norm):
         return ((x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias).to(x.dtype)
 
     def _moments(
-        self, rows: torch.Tensor, mask: torch.Tensor | None, shape: torch.Size
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, rows: Tensor, mask: Tensor | None, shape: torch.Size
+    ) -> tuple[Tensor, Tensor]:
         """Variance and mean of the rows that count, which move the running ones."""
         rows = rows.float() if rows.dtype.itemsize < 4 else rows
         if mask is None:

@@ -3,7 +3,7 @@ keys.
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...validate import check_integer, check_tensor, require
@@ -57,7 +57,7 @@ class ProductKeyMemory(nn.Module):
         self.keys = nn.Parameter(keys * half**-0.5)  # c, c'
         self.values = nn.Parameter(torch.randn(num_keys**2, d_model) * d_model**-0.5)  # V
 
-    def find(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def find(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Which slots each head reads: ``(…, num_heads, k)`` numbers i K + j, and the softmax over
         them.
         """
@@ -71,7 +71,7 @@ class ProductKeyMemory(nn.Module):
         j = index[..., 1, :].gather(-1, among % self.top_k)
         return i * self.num_keys + j, best.softmax(-1)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         slots, weights = self.find(check_tensor("x", x, width=self.d_model, least=1))
         # (positions, H·k)
         slots, weights = (t.reshape(-1, self.num_heads * self.top_k) for t in (slots, weights))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 __all__ = ["NoResidual", "PostNorm", "PreNorm", "ReZero", "ResidualConnection", "SandwichNorm"]
 
@@ -32,7 +32,7 @@ class ResidualConnection(nn.Module):
         super().__init__()
         self.norm, self.dropout = norm, dropout
 
-    def forward(self, x: torch.Tensor, sublayer: Callable[[torch.Tensor], Any]) -> Any:
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Any]) -> Any:
         """Apply a sublayer and the connection around it.
 
         Args:
@@ -48,11 +48,11 @@ class ResidualConnection(nn.Module):
             return self.combine(x, output[0]), *output[1:]
         return self.combine(x, output)
 
-    def sublayer_input(self, x: torch.Tensor) -> torch.Tensor:
+    def sublayer_input(self, x: Tensor) -> Tensor:
         """What the sublayer reads: ``(…, d)`` → ``(…, d)``."""
         return x
 
-    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    def combine(self, x: Tensor, output: Tensor) -> Tensor:
         """Combine x with the output of the sublayer, both ``(…, d)``."""
         raise NotImplementedError(f"{type(self).__name__} must define combine(x, output)")
 
@@ -63,7 +63,7 @@ class PostNorm(ResidualConnection):
     Source: Vaswani et al. 2017, section 3.1 and 5.4.
     """
 
-    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    def combine(self, x: Tensor, output: Tensor) -> Tensor:
         return self.norm(x + self.dropout(output))
 
 
@@ -77,10 +77,10 @@ class PreNorm(ResidualConnection):
 
     needs_final_norm = True
 
-    def sublayer_input(self, x: torch.Tensor) -> torch.Tensor:
+    def sublayer_input(self, x: Tensor) -> Tensor:
         return self.norm(x)
 
-    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    def combine(self, x: Tensor, output: Tensor) -> Tensor:
         return x + self.dropout(output)
 
 
@@ -99,7 +99,7 @@ class SandwichNorm(PreNorm):
         super().__init__(norm, dropout)
         self.norm_after = norm_after
 
-    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    def combine(self, x: Tensor, output: Tensor) -> Tensor:
         return x + self.dropout(self.norm_after(output))
 
 
@@ -117,12 +117,12 @@ class ReZero(PreNorm):
         super().__init__(norm, dropout)
         self.scale = nn.Parameter(torch.zeros(()))  # α
 
-    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    def combine(self, x: Tensor, output: Tensor) -> Tensor:
         return x + self.scale * self.dropout(output)
 
 
 class NoResidual(ResidualConnection):
     """No sum at all: ``LayerNorm(dropout(sublayer(x)))``, to see what the residual is good for."""
 
-    def combine(self, x: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    def combine(self, x: Tensor, output: Tensor) -> Tensor:
         return self.norm(self.dropout(output))

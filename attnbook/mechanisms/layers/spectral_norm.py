@@ -1,7 +1,7 @@
 """Spectral norm: every weight divided by its largest singular value."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize
 
 from ...kernels.precision import without_autocast
@@ -69,12 +69,12 @@ class _FullPrecision(nn.Module):
         super().__init__()
         self.norm = norm
 
-    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+    def forward(self, weight: Tensor) -> Tensor:
         with without_autocast(weight):
             return self.norm(weight)
 
 
-def weight_matrix(layer: Weighted) -> torch.Tensor:
+def weight_matrix(layer: Weighted) -> Tensor:
     """The weight of a layer as it is used, a matrix of (outputs, everything else)."""
     weight = layer.weight
     return (weight.transpose(0, 1) if isinstance(layer, Transposed) else weight).flatten(1)

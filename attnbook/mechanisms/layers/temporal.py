@@ -5,7 +5,7 @@ concatenates its result to its input.
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...validate import check_integer, check_number, check_tensor, require
@@ -29,16 +29,16 @@ class BlockOutput(NamedTuple):
     ``weights (…, m, n)`` or None.
     """
 
-    output: torch.Tensor
+    output: Tensor
     past: Any
-    weights: torch.Tensor | None = None
+    weights: Tensor | None = None
 
 
 class PastKeys(NamedTuple):
     """The cache of an :class:`AttentionBlock`: ``key (…, n, d_key)``, ``value (…, n, d_value)``."""
 
-    key: torch.Tensor
-    value: torch.Tensor
+    key: Tensor
+    value: Tensor
 
 
 def blocks_for(length: int) -> int:
@@ -83,7 +83,7 @@ class CausalConvolution(nn.Module):
         """How many positions back the farthest one lies: ``(K − 1) R``."""
         return (self.kernel_size - 1) * self.dilation
 
-    def with_past(self, x: torch.Tensor, past: torch.Tensor | None = None) -> torch.Tensor:
+    def with_past(self, x: Tensor, past: Tensor | None = None) -> Tensor:
         """The ``reach`` positions before x, zeros when not given, and x:
         ``(…, reach + m, d_in)``."""
         check_tensor("x", x, width=self.d_in)
@@ -93,10 +93,10 @@ class CausalConvolution(nn.Module):
         require(past.shape == shape, f"past must be {shape} for this x, got {tuple(past.shape)}")
         return torch.cat([past, x], dim=-2)
 
-    def forward(self, x: torch.Tensor, past: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, x: Tensor, past: Tensor | None = None) -> Tensor:
         return self.read(self.with_past(x, past))
 
-    def read(self, padded: torch.Tensor) -> torch.Tensor:
+    def read(self, padded: Tensor) -> Tensor:
         """The outputs for all but the first ``reach`` positions of
         ``padded (…, reach + m, d_in)``."""
         m, starts = padded.shape[-2] - self.reach, range(0, self.reach + 1, self.dilation)
@@ -129,7 +129,7 @@ class DenseBlock(nn.Module):
         self.d_out = d_in + filters
 
     def forward(
-        self, x: torch.Tensor, past: torch.Tensor | None = None, *, need_weights: bool = False
+        self, x: Tensor, past: Tensor | None = None, *, need_weights: bool = False
     ) -> BlockOutput:
         padded = self.convolution.with_past(x, past)
         f, g = self.convolution.read(padded).chunk(2, dim=-1)
@@ -167,7 +167,7 @@ class TCBlock(nn.Module):
         self.blocks = nn.ModuleList(blocks)
 
     def forward(
-        self, x: torch.Tensor, past: tuple | None = None, *, need_weights: bool = False
+        self, x: Tensor, past: tuple | None = None, *, need_weights: bool = False
     ) -> BlockOutput:
         pasts = []
         for block, before in zip(self.blocks, past or [None] * len(self.blocks), strict=True):
@@ -215,7 +215,7 @@ class AttentionBlock(nn.Module):
             self.key_projection.load_state_dict(self.query_projection.state_dict())
 
     def forward(
-        self, x: torch.Tensor, past: PastKeys | None = None, *, need_weights: bool = False
+        self, x: Tensor, past: PastKeys | None = None, *, need_weights: bool = False
     ) -> BlockOutput:
         check_tensor("x", x, width=self.d_in)
         key, value = self.key_projection(x), self.value_projection(x)

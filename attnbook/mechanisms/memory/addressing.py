@@ -12,6 +12,7 @@ Source: Graves, Wayne and Danihelka 2014, "Neural Turing Machines", sections 3.1
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...kernels.addressing_math import (
     SHORTEST,
@@ -44,13 +45,13 @@ class Addressed(NamedTuple):
     """The weights after each of the four stages, each ``(…, H, N)``; ``weights`` is the last
     one."""
 
-    content: torch.Tensor  # w^c, by content
-    gated: torch.Tensor  # w^g, mixed with the weights of the step before
-    shifted: torch.Tensor  # w̃, moved along the slots
-    weights: torch.Tensor  # w, sharpened
+    content: Tensor  # w^c, by content
+    gated: Tensor  # w^g, mixed with the weights of the step before
+    shifted: Tensor  # w̃, moved along the slots
+    weights: Tensor  # w, sharpened
 
 
-def read(memory: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+def read(memory: Tensor, weights: Tensor) -> Tensor:
     """Read a weighted sum of the slots.
 
     ``r = Σ_i w(i) M(i)``
@@ -63,9 +64,7 @@ def read(memory: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     return _batched(_read, *_wide(memory, weights))
 
 
-def write(
-    memory: torch.Tensor, weights: torch.Tensor, erase: torch.Tensor, add: torch.Tensor
-) -> torch.Tensor:
+def write(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
     """Erase, then add, at the weights of all write heads.
 
     ``M̃(i) = M(i) ⊙ Π_h (1 − w_h(i) e_h)``, then ``M'(i) = M̃(i) + Σ_h w_h(i) a_h``. All heads
@@ -88,7 +87,7 @@ def write(
     return _batched(_write, *_wide(memory, weights, erase, add))
 
 
-def cosine_similarity(key: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
+def cosine_similarity(key: Tensor, memory: Tensor) -> Tensor:
     """Compare each key with each slot.
 
     ``cos(k, M(i)) = k·M(i) / √((k·k + ε)(M(i)·M(i) + ε))`` with ε = 1e-8. Without ε it is the
@@ -104,9 +103,7 @@ def cosine_similarity(key: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
     return _batched(lambda key, memory: _scores(key, None, memory), *_wide(key, memory))
 
 
-def content_weights(
-    key: torch.Tensor, strength: torch.Tensor, memory: torch.Tensor
-) -> torch.Tensor:
+def content_weights(key: Tensor, strength: Tensor, memory: Tensor) -> Tensor:
     """Focus on the slots that resemble a key.
 
     ``w^c(i) = softmax_i(β cos(k, M(i)))``
@@ -129,7 +126,7 @@ def content_weights(
     return (strength.unsqueeze(-1) * cosine_similarity(key, memory)).softmax(-1)
 
 
-def interpolate(content: torch.Tensor, previous: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
     """Choose between looking up a content and starting from where the head was.
 
     ``w^g = g w^c + (1 − g) w_{t−1}``
@@ -147,7 +144,7 @@ def interpolate(content: torch.Tensor, previous: torch.Tensor, gate: torch.Tenso
     return torch.lerp(previous, content, gate.unsqueeze(-1))
 
 
-def uniform_shift(lowest: torch.Tensor, shift_range: int) -> torch.Tensor:
+def uniform_shift(lowest: Tensor, shift_range: int) -> Tensor:
     """Make a kernel of shifts from one number: all shifts between x and x + 1 alike, each cut down
     to a whole number.
 
@@ -165,13 +162,13 @@ def uniform_shift(lowest: torch.Tensor, shift_range: int) -> torch.Tensor:
     """
     check_integer("shift_range", shift_range)
     require(
-        isinstance(lowest, torch.Tensor) and lowest.is_floating_point(),
+        isinstance(lowest, Tensor) and lowest.is_floating_point(),
         f"lowest must be a tensor of floating point numbers, got {describe(lowest)}",
     )
     return _uniform_shift(lowest.to(wide_dtype(lowest)), shift_range)
 
 
-def shift(weights: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
+def shift(weights: Tensor, kernel: Tensor) -> Tensor:
     """Move the weights along the slots, around the end: a circular convolution.
 
     ``w̃(i) = Σ_{k = −R … R} s(k) w((i − k) mod N)``. A *positive* shift moves to *higher* slots:
@@ -202,7 +199,7 @@ def shift(weights: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
     return _shift(*_wide(weights, kernel))
 
 
-def sharpen(weights: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
+def sharpen(weights: Tensor, gamma: Tensor) -> Tensor:
     """Undo the blur of the shift.
 
     ``w'(i) = w(i)^γ / Σ_j w(j)^γ``, computed as ``softmax(γ log w)``, so that no power underflows
@@ -226,13 +223,13 @@ def sharpen(weights: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
 
 
 def address(
-    memory: torch.Tensor,
-    previous: torch.Tensor,
-    key: torch.Tensor,
-    strength: torch.Tensor,
-    gate: torch.Tensor,
-    kernel: torch.Tensor,
-    gamma: torch.Tensor,
+    memory: Tensor,
+    previous: Tensor,
+    key: Tensor,
+    strength: Tensor,
+    gate: Tensor,
+    kernel: Tensor,
+    gamma: Tensor,
 ) -> Addressed:
     """Address the memory in four stages: content, interpolation, shift, sharpening.
 
@@ -310,7 +307,7 @@ def _check_memory(memory, weights=None, **vectors):
 
 def _check_heads(name, values, like):
     require(
-        isinstance(values, torch.Tensor)
+        isinstance(values, Tensor)
         and values.is_floating_point()
         and values.dim() >= 1
         and values.shape[-1] == like.shape[-2],

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.precision import finest_dtype
 from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
@@ -17,7 +17,7 @@ def sinusoids(
     *,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
-) -> torch.Tensor:
+) -> Tensor:
     """The sinusoidal position vectors: sines in the even columns, cosines in the odd ones.
 
     ``PE[p, 2k] = sin(p · ω_k)``,  ``PE[p, 2k + 1] = cos(p · ω_k)``,  ``ω_k = 10000^(−2k/d)``,  k =
@@ -41,7 +41,7 @@ def sinusoids(
     return _waves(position, frequencies(d_model)).to(dtype).to(device)
 
 
-def shift_matrix(shift: int, d_model: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def shift_matrix(shift: int, d_model: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """The matrix that moves every sinusoidal position vector by ``shift``:
     ``M PE[p] = PE[p + shift]`` for all p.
 
@@ -55,7 +55,7 @@ def shift_matrix(shift: int, d_model: int, dtype: torch.dtype = torch.float32) -
     return torch.block_diag(*torch.stack([cos, sin, -sin, cos], dim=-1).view(-1, 2, 2)).to(dtype)
 
 
-def wave_vectors(position: torch.Tensor, d_model: int) -> torch.Tensor:
+def wave_vectors(position: Tensor, d_model: int) -> Tensor:
     """The sinusoidal vectors of any numbers ``(…)``, ``(…, d_model)`` in the finest dtype of their
     device; see :func:`sinusoids`.
     """
@@ -63,14 +63,12 @@ def wave_vectors(position: torch.Tensor, d_model: int) -> torch.Tensor:
     return _waves(position.to(finest), frequencies(d_model, device=position.device))
 
 
-def _waves(position: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
+def _waves(position: Tensor, frequencies: Tensor) -> Tensor:
     angle = position[..., None] * frequencies  # (…, d / 2)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)  # (…, d)
 
 
-def frequencies(
-    d_model: int, base: float = 10_000.0, device: torch.device | str = "cpu"
-) -> torch.Tensor:
+def frequencies(d_model: int, base: float = 10_000.0, device: torch.device | str = "cpu") -> Tensor:
     """``ω_k = base^(−2k/d)``, ``(d_model / 2,)`` in the finest dtype of the device."""
     device = torch.device(device)
     check_integer("d_model", d_model)
@@ -80,9 +78,9 @@ def frequencies(
     return torch.exp(twice * (-math.log(base) / d_model))
 
 
-def _check_offset(x: torch.Tensor, offset: int | torch.Tensor, d_model: int) -> None:
+def _check_offset(x: Tensor, offset: int | Tensor, d_model: int) -> None:
     check_tensor("x", x, width=d_model)
-    if isinstance(offset, torch.Tensor):
+    if isinstance(offset, Tensor):
         check_whole("offset", offset)
         require(
             x.dim() == 3 and offset.shape == x.shape[:1],
@@ -112,13 +110,13 @@ class SinusoidalPositions(nn.Module):
         frequencies(d_model)  # refuses an odd width
         self.d_model = d_model
         # no buffer: float32 made double would not be the float64 table
-        self._table: torch.Tensor | None = None
+        self._table: Tensor | None = None
 
-    def forward(self, x: torch.Tensor, offset: int | torch.Tensor = 0) -> torch.Tensor:
+    def forward(self, x: Tensor, offset: int | Tensor = 0) -> Tensor:
         _check_offset(x, offset, self.d_model)
         n = x.shape[-2]
         # computed, not looked up: a table's length would have to wait for the GPU
-        if isinstance(offset, torch.Tensor):
+        if isinstance(offset, Tensor):
             position = offset[:, None] + torch.arange(n, device=x.device)
             return x + wave_vectors(position, self.d_model).to(x.dtype)
         table = self._table
@@ -130,7 +128,7 @@ class SinusoidalPositions(nn.Module):
         ):
             length = max(64, 1 << (offset + n - 1).bit_length())
             table = sinusoids(length, self.d_model, dtype=x.dtype, device=x.device)
-            if type(table) is torch.Tensor:  # and not one without values, of a tracer
+            if type(table) is Tensor:  # and not one without values, of a tracer
                 self._table = table
         return x + table[offset : offset + n]
 
@@ -159,10 +157,10 @@ class LearnedPositions(nn.Module):
         self.d_model = check_integer("d_model", d_model)
         self.weight = nn.Parameter(torch.randn(max_length, d_model) * d_model**-0.5)  # P
 
-    def forward(self, x: torch.Tensor, offset: int | torch.Tensor = 0) -> torch.Tensor:
+    def forward(self, x: Tensor, offset: int | Tensor = 0) -> Tensor:
         _check_offset(x, offset, self.d_model)
         n = x.shape[-2]
-        if not isinstance(offset, torch.Tensor):
+        if not isinstance(offset, Tensor):
             self._check_end(offset + n)
             return x + self.weight[offset : offset + n]
         if may_look(offset):
@@ -179,5 +177,5 @@ class LearnedPositions(nn.Module):
 class NoPositions(nn.Module):
     """Add nothing: x as it is, for models that know of positions otherwise, or not at all."""
 
-    def forward(self, x: torch.Tensor, offset: int | torch.Tensor = 0) -> torch.Tensor:
+    def forward(self, x: Tensor, offset: int | Tensor = 0) -> Tensor:
         return x

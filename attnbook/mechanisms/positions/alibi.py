@@ -5,6 +5,7 @@ own.
 import math
 
 import torch
+from torch import Tensor
 
 from ...kernels.fused import fused_attention, has_fused_kernel
 from ...kernels.precision import finest_dtype, wide_product
@@ -21,7 +22,7 @@ _FINE = 256  # half precision counts so far: positions are 256·coarse + fine
 
 def alibi_slopes(
     num_heads: int, *, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
-) -> torch.Tensor:
+) -> Tensor:
     """How fast each head forgets what is far: ``2^(−8h/H)`` for h = 1 … H.
 
     Where H is no power of two, the heads get the slopes of the next smaller power P, then every
@@ -35,7 +36,7 @@ def alibi_slopes(
     finest = finest_dtype(torch.empty(0, device=device).device)
     power = 1 << (check_integer("num_heads", num_heads).bit_length() - 1)  # P
 
-    def slopes(h: int) -> torch.Tensor:
+    def slopes(h: int) -> Tensor:
         return torch.exp2(torch.arange(1, h + 1, dtype=finest, device=device) * (-8 / h))
 
     return torch.cat([slopes(power), slopes(2 * power)[::2][: num_heads - power]]).to(dtype)
@@ -74,11 +75,11 @@ class ALiBi(Score):
         super().__init__()
         self.num_heads, self.causal = check_integer("num_heads", num_heads), causal
 
-    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+    def check(self, query: Tensor, key: Tensor) -> None:
         self._check_equal_widths(query, key)
         self._check_heads(query, key.shape[-2])
 
-    def _check_heads(self, query: torch.Tensor, n: int) -> None:
+    def _check_heads(self, query: Tensor, n: int) -> None:
         require(
             query.dim() > 2 and query.shape[-3] == self.num_heads,
             f"query must have num_heads = {self.num_heads} heads, (…, {self.num_heads}, m, d), got "
@@ -90,26 +91,26 @@ class ALiBi(Score):
             f"n must be at least m = {m} (the queries are the last m of n positions), got {n}",
         )
 
-    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+    def project_keys(self, key: Tensor) -> Tensor:
         # (…, n, d + 2): how far before the end, so that numbers are small where it matters
         return torch.cat([key, _before_the_end(key)], dim=-1)
 
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+    def compare(self, query: Tensor, projected: Tensor) -> Tensor:
         self._check_heads(query, projected.shape[-2])
         slope = alibi_slopes(self.num_heads, dtype=finest_dtype(query.device), device=query.device)
         return self._compare(query, projected, slope.view(-1, 1, 1), _before_the_end(query))
 
-    def _compare(self, query, projected, slope, place) -> torch.Tensor:
+    def _compare(self, query, projected, slope, place) -> Tensor:
         product = wide_product(query * query.shape[-1] ** -0.5, projected[..., :-2].mT)
         i, j = (_count(p).to(product.dtype) for p in (place, projected[..., -2:]))
         return product - slope.to(product.dtype) * (i - j.mT).abs()
 
-    def _with_slopes(self, query: torch.Tensor, *factors: float) -> torch.Tensor:
+    def _with_slopes(self, query: Tensor, *factors: float) -> Tensor:
         slope = alibi_slopes(self.num_heads, dtype=finest_dtype(query.device), device=query.device)
         columns = torch.stack([slope * factor for factor in factors], dim=-1).unsqueeze(-2)
         return torch.cat([query, columns.to(query.dtype).expand(*query.shape[:-1], -1)], dim=-1)
 
-    def block_kernel(self, query: torch.Tensor) -> BlockKernel:
+    def block_kernel(self, query: Tensor) -> BlockKernel:
         # a block has to know its heads and its positions
         query = torch.cat([self._with_slopes(query, 1.0), _before_the_end(query)], dim=-1)
         return BlockKernel(
@@ -117,8 +118,8 @@ class ALiBi(Score):
         )
 
     def fused_attention(
-        self, query: torch.Tensor, projected: torch.Tensor, value: torch.Tensor, visible: Visible
-    ) -> torch.Tensor | None:
+        self, query: Tensor, projected: Tensor, value: Tensor, visible: Visible
+    ) -> Tensor | None:
         m, n = query.shape[-2], projected.shape[-2]
         size = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2]).numel() * m * n
         if not self.causal or not has_fused_kernel(value) or m == 1 or size <= STORED_WEIGHTS:
@@ -133,7 +134,7 @@ class ALiBi(Score):
         return fused_attention(query, projected, value, visible, 1 / root)
 
 
-def _may_be_causal(mask: torch.Tensor | None, m: int, n: int) -> bool:
+def _may_be_causal(mask: Tensor | None, m: int, n: int) -> bool:
     """Whether a mask hides the later positions of the first query, or has values that cannot be
     read here."""
     if mask is None or mask.dim() < 2 or mask.shape[-2] == 1 or mask.shape[-1] == 1:
@@ -141,7 +142,7 @@ def _may_be_causal(mask: torch.Tensor | None, m: int, n: int) -> bool:
     return not may_look(mask) or not mask[..., 0, n - m + 1 :].any()
 
 
-def _before_the_end(rows: torch.Tensor) -> torch.Tensor:
+def _before_the_end(rows: Tensor) -> Tensor:
     """How many rows come after each, negative, as ``256·coarse + fine``: ``(…, n, 2)`` for rows
     ``(…, n, d)``.
     """
@@ -151,7 +152,7 @@ def _before_the_end(rows: torch.Tensor) -> torch.Tensor:
     return pair.expand(*rows.shape[:-2], n, 2)
 
 
-def _count(pair: torch.Tensor) -> torch.Tensor:
+def _count(pair: Tensor) -> Tensor:
     """The number ``(…, n, 1)`` that :func:`_before_the_end` wrote as two."""
     wide = pair.float() if pair.dtype.itemsize < 4 else pair
     return wide[..., :1] * _FINE + wide[..., 1:]

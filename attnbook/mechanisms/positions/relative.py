@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.precision import wide_dtype, wide_product
 from ...kernels.visible import Visible
@@ -18,7 +18,7 @@ __all__ = ["RelativeMultiHeadAttention", "relative_index"]
 
 def relative_index(
     m: int, n: int, max_distance: int, device: torch.device | str | None = None
-) -> torch.Tensor:
+) -> Tensor:
     """Which row of a table of 2K + 1 distances belongs to each pair:
     ``index[t, j] = clip(j − i, −K, K) + K``.
 
@@ -81,7 +81,7 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
         self.value_distance = relation_table(2 * max_distance + 1, self.d_head_value)  # a^V
 
     def attend_heads(
-        self, query: torch.Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
+        self, query: Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
     ) -> Attended:
         m, n = query.shape[-2], source.key.shape[-2]
         index = relative_index(m, n, self.max_distance, query.device)
@@ -92,9 +92,9 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
 
 
 def attend_with_relations(
-    query: torch.Tensor,
+    query: Tensor,
     source: ProjectedSource,
-    relations: Sequence[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
+    relations: Sequence[tuple[Tensor, Tensor, Tensor]],
     visible: Visible,
     dropout: nn.Module | None,
     need_weights: bool,

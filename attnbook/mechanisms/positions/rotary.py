@@ -3,7 +3,7 @@ position.
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.precision import finest_dtype, wide_dtype
 from ...validate import (
@@ -84,16 +84,16 @@ class RotaryPositions(nn.Module):
         # ω in float64: no buffer, which .half() would round
         self.frequencies, self.magnitude = by.frequencies(self.d_rotary, base), by.magnitude
         self._limit = by.limit  # of the length for which these are the frequencies
-        self._table: tuple[int, torch.Tensor, torch.Tensor] | None = None  # of which first position
+        self._table: tuple[int, Tensor, Tensor] | None = None  # of which first position
 
-    def forward(self, x: torch.Tensor, position: int | torch.Tensor = 0) -> torch.Tensor:
+    def forward(self, x: Tensor, position: int | Tensor = 0) -> Tensor:
         check_tensor("x", x, width=self.d_head)
         if self.d_rotary < self.d_head:
             turned, rest = x.split([self.d_rotary, self.d_head - self.d_rotary], dim=-1)
             return torch.cat([self._turn(turned, position), rest], dim=-1)
         return self._turn(x, position)
 
-    def _turn(self, x: torch.Tensor, position: int | torch.Tensor) -> torch.Tensor:
+    def _turn(self, x: Tensor, position: int | Tensor) -> Tensor:
         cos, sin = self._cos_and_sin(x, position)  # (…, n, d)
         wide = x.to(cos.dtype)
         if self.layout == "half":
@@ -102,11 +102,9 @@ class RotaryPositions(nn.Module):
             other = wide.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
         return torch.addcmul(wide * cos, other, sin).to(x.dtype)
 
-    def _cos_and_sin(
-        self, x: torch.Tensor, position: int | torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _cos_and_sin(self, x: Tensor, position: int | Tensor) -> tuple[Tensor, Tensor]:
         n, dtype, device = x.shape[-2], wide_dtype(x), x.device
-        if isinstance(position, torch.Tensor):
+        if isinstance(position, Tensor):
             check_whole("position", position)
             shape, rows = position.shape, x.shape[:-1]
             require(
@@ -135,12 +133,12 @@ class RotaryPositions(nn.Module):
                 every = torch.arange(first, first + length, device="cpu")
                 made = self._compute(every, dtype, self.frequencies)
                 table = first, made[0].to(device), made[1].to(device)
-            if type(table[1]) is torch.Tensor:  # and not one without values, of a tracer
+            if type(table[1]) is Tensor:  # and not one without values, of a tracer
                 self._table = table
         rows = slice(position - table[0], position - table[0] + n)
         return table[1][rows], table[2][rows]
 
-    def _frequencies_of(self, position: torch.Tensor) -> torch.Tensor:
+    def _frequencies_of(self, position: Tensor) -> Tensor:
         """ω_k for positions ``(…, n)``, by the length up to the last of them where the scaling asks
         for it: ``(d / 2,)`` or ``(…, 1, d / 2)``.
         """
@@ -150,8 +148,8 @@ class RotaryPositions(nn.Module):
         return self.scaling.frequencies_at(self.d_rotary, self.base, length)
 
     def _compute(
-        self, position: torch.Tensor, dtype: torch.dtype, frequencies: torch.Tensor | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, position: Tensor, dtype: torch.dtype, frequencies: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The factors of each component, and those of the other of its pair: ``(cos, cos)`` and
         ``(−sin, sin)`` where the pair is turned.
         """
@@ -173,7 +171,7 @@ class RotaryPositions(nn.Module):
         return {**self.__dict__, "_table": None}  # a copy, or a file, makes its own
 
 
-def convert_rotary_layout(weight: torch.Tensor, num_heads: int, *, to: str) -> torch.Tensor:
+def convert_rotary_layout(weight: Tensor, num_heads: int, *, to: str) -> Tensor:
     """Put the rows of W_q or W_k of one layout in the order of the other, so that all scores stay.
 
     Within each head, rows 0, 1, 2, … of ``"interleaved"`` are rows 0, d/2, 1, d/2 + 1, … of

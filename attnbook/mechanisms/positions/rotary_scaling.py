@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from ...kernels.precision import finest_dtype
 from ...validate import check_choice, check_integer, check_number, require
@@ -22,7 +23,7 @@ __all__ = ["DynamicNTK", "Interpolation", "Llama3", "LongRoPE", "NTK", "RotarySc
 class RotaryScaling:
     """What changes the frequencies: a base class, which changes nothing."""
 
-    def frequencies(self, d_head: int, base: float) -> torch.Tensor:
+    def frequencies(self, d_head: int, base: float) -> Tensor:
         """ω_k in radians a position, float64 ``(d_head / 2,)``."""
         return frequencies(d_head, base)
 
@@ -33,7 +34,7 @@ class RotaryScaling:
         """
         return None
 
-    def frequencies_at(self, d_head: int, base: float, length: torch.Tensor) -> torch.Tensor:
+    def frequencies_at(self, d_head: int, base: float, length: Tensor) -> Tensor:
         """ω_k of texts of ``length (…)`` positions, ``(…, d_head / 2)``; of those within
         :attr:`limit` they are :meth:`frequencies`.
         """
@@ -63,7 +64,7 @@ class Interpolation(RotaryScaling):
     def __post_init__(self) -> None:
         check_number("factor", self.factor, least=1)
 
-    def frequencies(self, d_head: int, base: float) -> torch.Tensor:
+    def frequencies(self, d_head: int, base: float) -> Tensor:
         return frequencies(d_head, base) / self.factor
 
 
@@ -85,7 +86,7 @@ class NTK(RotaryScaling):
     def __post_init__(self) -> None:
         check_number("factor", self.factor, least=1)
 
-    def frequencies(self, d_head: int, base: float) -> torch.Tensor:
+    def frequencies(self, d_head: int, base: float) -> Tensor:
         require(d_head > 2, f"d_head must be above 2 for the NTK-aware base, got {d_head}")
         return frequencies(d_head, base * self.factor ** (d_head / (d_head - 2)))
 
@@ -117,7 +118,7 @@ class DynamicNTK(RotaryScaling):
     def limit(self) -> int:
         return self.original_max_position_embeddings
 
-    def frequencies_at(self, d_head: int, base: float, length: torch.Tensor) -> torch.Tensor:
+    def frequencies_at(self, d_head: int, base: float, length: Tensor) -> Tensor:
         require(d_head > 2, f"d_head must be above 2 for the NTK-aware base, got {d_head}")
         finest = finest_dtype(length.device)
         n = length.to(finest).clamp(min=self.limit)
@@ -167,7 +168,7 @@ class LongRoPE(RotaryScaling):
         if self.attention_factor is not None:
             check_number("attention_factor", self.attention_factor, above=0)
 
-    def _divided(self, name: str, d_head: int, base: float) -> torch.Tensor:
+    def _divided(self, name: str, d_head: int, base: float) -> Tensor:
         factors = getattr(self, name)
         require(
             len(factors) == d_head // 2,
@@ -176,7 +177,7 @@ class LongRoPE(RotaryScaling):
         divisor = torch.tensor(factors, dtype=torch.float64, device="cpu")
         return frequencies(d_head, base) / divisor
 
-    def frequencies(self, d_head: int, base: float) -> torch.Tensor:
+    def frequencies(self, d_head: int, base: float) -> Tensor:
         self._divided("long_factor", d_head, base)  # refused now, and not in a long text
         return self._divided("short_factor", d_head, base)
 
@@ -184,7 +185,7 @@ class LongRoPE(RotaryScaling):
     def limit(self) -> int:
         return self.original_max_position_embeddings
 
-    def frequencies_at(self, d_head: int, base: float, length: torch.Tensor) -> torch.Tensor:
+    def frequencies_at(self, d_head: int, base: float, length: Tensor) -> Tensor:
         short, long = (
             self._divided(name, d_head, base).to(length.device, finest_dtype(length.device))
             for name in ("short_factor", "long_factor")
@@ -246,7 +247,7 @@ class YaRN(RotaryScaling):
                 check_number(name, getattr(self, name), least=0)
         check_choice("truncate", self.truncate, (True, False))
 
-    def frequencies(self, d_head: int, base: float) -> torch.Tensor:
+    def frequencies(self, d_head: int, base: float) -> Tensor:
         def pair_of(turns: float) -> float:
             """The k, a real number, of the pair that makes so many turns in L positions."""
             length = self.original_max_position_embeddings
@@ -297,7 +298,7 @@ class Llama3(RotaryScaling):
         check_number("high_freq_factor", self.high_freq_factor, above=self.low_freq_factor)
         check_integer("original_max_position_embeddings", self.original_max_position_embeddings)
 
-    def frequencies(self, d_head: int, base: float) -> torch.Tensor:
+    def frequencies(self, d_head: int, base: float) -> Tensor:
         old = frequencies(d_head, base)
         turns = self.original_max_position_embeddings * old / (2 * math.pi)  # r
         low, high = self.low_freq_factor, self.high_freq_factor

@@ -5,7 +5,7 @@ branches.
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.precision import without_autocast
 from ...kernels.visible import Visible, finish, set_aside
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-def tree_depth(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+def tree_depth(heads: Tensor, lengths: Tensor | None = None) -> Tensor:
     """The depth of every word: how many branches lie between it and the root, which has depth 0.
 
     ``depth_i = |{j ≠ i : j is above i}|``
@@ -61,7 +61,7 @@ def tree_depth(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torc
     return (_above(heads, lengths).sum(-1) - 1).clamp(min=0)
 
 
-def tree_distance(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+def tree_distance(heads: Tensor, lengths: Tensor | None = None) -> Tensor:
     """How many branches the way from word to word has:
     ``depth_i + depth_j − 2 depth(lowest common ancestor)``.
 
@@ -76,7 +76,7 @@ def tree_distance(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     return _distance(_above(heads, lengths))
 
 
-def tree_offset(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+def tree_offset(heads: Tensor, lengths: Tensor | None = None) -> Tensor:
     """The distance in the tree with a sign for its direction, seen from word i (row) to word j
     (column).
 
@@ -100,7 +100,7 @@ def tree_offset(heads: torch.Tensor, lengths: torch.Tensor | None = None) -> tor
     return _distance(above) * torch.where(down | (later & ~up), 1, -1)
 
 
-def _distance(above: torch.Tensor) -> torch.Tensor:
+def _distance(above: Tensor) -> Tensor:
     with without_autocast(above):  # counts: half precision would round them
         # common ancestors: depth of the lowest one + 1
         common = above.float() @ above.float().transpose(-1, -2)
@@ -109,7 +109,7 @@ def _distance(above: torch.Tensor) -> torch.Tensor:
     return distance * (real[..., None] & real[..., None, :])
 
 
-def _above(heads: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+def _above(heads: Tensor, lengths: Tensor | None) -> Tensor:
     """Which words j are word i itself or above it: boolean ``(…, n, n)``; nothing at the
     padding."""
     check_whole("heads", heads)
@@ -176,7 +176,7 @@ class StructuralPositions(nn.Module):
         self.d_model = d_model
         self.mix = nn.Linear(2 * d_model, d_model)  # W, b
 
-    def forward(self, x: torch.Tensor, depth: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor, depth: Tensor) -> Tensor:
         check_tensor("x", x, width=self.d_model)
         check_whole("depth", depth)
         require(
@@ -191,7 +191,7 @@ class StructuralPositions(nn.Module):
 class _SourceWithTree(ProjectedSource):
     """A projected source, and the offset of every pair in the tree."""
 
-    offset: torch.Tensor
+    offset: Tensor
 
 
 class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
@@ -231,11 +231,11 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
     @masks_by_name("mask")
     def forward(
         self,
-        x: torch.Tensor,
-        offset: torch.Tensor,
+        x: Tensor,
+        offset: Tensor,
         *,
-        mask: torch.Tensor | None = None,
-        key_mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
         is_causal: bool = False,
         need_weights: bool = True,
     ) -> Attended:
@@ -266,7 +266,7 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         return Attended(*finish(*found, spoiled, sees, heads=True))
 
     def attend_heads(
-        self, query: torch.Tensor, source: _SourceWithTree, visible: Visible, need_weights: bool
+        self, query: Tensor, source: _SourceWithTree, visible: Visible, need_weights: bool
     ) -> Attended:
         n, k = source.key.shape[-2], self.max_tree_distance
         distance = relative_index(n, n, self.max_distance, query.device)

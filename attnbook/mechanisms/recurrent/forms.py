@@ -8,19 +8,20 @@ values and β of zero write nothing, a decay of one forgets nothing.
 """
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 __all__ = ["by_chunks", "by_steps", "decayed_products"]
 
 
 def by_steps(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    decay: torch.Tensor | None,
-    strength: torch.Tensor | None,
-    state: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    decay: Tensor | None,
+    strength: Tensor | None,
+    state: Tensor,
+) -> tuple[Tensor, Tensor]:
     """The recurrence as it is written, position after position: the context ``(…, n, d_v)`` and the
     last state ``(…, d_k, d_v)``.
 
@@ -43,14 +44,14 @@ def by_steps(
 
 
 def by_chunks(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    decay: torch.Tensor | None,
-    strength: torch.Tensor | None,
-    state: torch.Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    decay: Tensor | None,
+    strength: Tensor | None,
+    state: Tensor,
     length: int,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """The same in chunks of that length: matrix products inside of a chunk, for all chunks at once,
     and a loop over the chunks for the state alone. One chunk is the parallel form.
 
@@ -100,8 +101,8 @@ def by_chunks(
 
 
 def decayed_products(
-    key: torch.Tensor, decay: torch.Tensor | None, *queries: torch.Tensor
-) -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor, torch.Tensor | None]:
+    key: Tensor, decay: Tensor | None, *queries: Tensor
+) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor | None]:
     """Products of queries with the keys up to their position, less what was forgotten on the way.
 
     ``A_ij = Σ_c q_ic k_jc Π_{j<l≤i} α_lc`` for j ≤ i, and 0 for j > i
@@ -149,19 +150,19 @@ def decayed_products(
     return products, entering, key[..., 0, :, :], total[..., 0, 0, :]
 
 
-def _pairs(blocks: torch.Tensor) -> torch.Tensor:
+def _pairs(blocks: Tensor) -> Tensor:
     """``(…, blocks, s, d)`` → ``(…, blocks / 2, 2, s, d)``."""
     return blocks.unflatten(-3, (-1, 2))
 
 
-def _joined(pairs: torch.Tensor, between: torch.Tensor) -> torch.Tensor:
+def _joined(pairs: Tensor, between: Tensor) -> Tensor:
     """Two lower triangles ``(…, 2, s, s)`` and what lies between them ``(…, s, s)`` as one."""
     first, second = pairs.unbind(-3)
     upper = torch.cat([first, torch.zeros_like(first)], -1)
     return torch.cat([upper, torch.cat([between, second], -1)], -2)
 
 
-def _cut(rows: torch.Tensor, length: int, width: int, fill: float = 0.0) -> torch.Tensor:
+def _cut(rows: Tensor, length: int, width: int, fill: float = 0.0) -> Tensor:
     """``(…, n, d)`` → ``(…, chunks, width, d)``: chunks of that length, filled up to the width."""
     n = rows.shape[-2]
     chunks = -(-n // length)

@@ -5,7 +5,7 @@ rule.
 import math
 from typing import Any, NamedTuple
 
-import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from ...kernels.precision import wide_dtype, without_autocast
@@ -36,11 +36,11 @@ class RecurrentOutput(NamedTuple):
     position, with which the next ones go on; of a layer a :class:`~attnbook.RecurrentState`.
     """
 
-    context: torch.Tensor
+    context: Tensor
     state: Any
 
 
-def positive_features(x: torch.Tensor) -> torch.Tensor:
+def positive_features(x: Tensor) -> Tensor:
     """``φ(x) = elu(x) + 1``: x + 1 above 0, exp(x) below; never negative.
 
     Shapes: any → the same. Source: Katharopoulos et al. 2020, equation 7.
@@ -48,7 +48,7 @@ def positive_features(x: torch.Tensor) -> torch.Tensor:
     return F.elu(x) + 1
 
 
-def unit_features(x: torch.Tensor) -> torch.Tensor:
+def unit_features(x: Tensor) -> Tensor:
     """``φ(x) = y / ‖y‖`` with ``y = SiLU(x)``: vectors of length 1, as the delta rule needs them to
     erase what it read.
 
@@ -62,15 +62,15 @@ def unit_features(x: torch.Tensor) -> torch.Tensor:
 
 @masks_by_name("key_mask", mask="key_mask")
 def linear_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     *,
-    key_mask: torch.Tensor | None = None,
-    log_decay: torch.Tensor | None = None,
-    strength: torch.Tensor | None = None,
+    key_mask: Tensor | None = None,
+    log_decay: Tensor | None = None,
+    strength: Tensor | None = None,
     normalise: bool = False,
-    state: torch.Tensor | None = None,
+    state: Tensor | None = None,
     form: str = "chunks",
     chunk_length: int = 64,
 ) -> RecurrentOutput:
@@ -143,7 +143,7 @@ def linear_attention(
         check_values("log_decay", log_decay, -math.inf, 0)
     shape = (*batch, d_k, columns)
     require(
-        state is None or (isinstance(state, torch.Tensor) and state.shape == shape),
+        state is None or (isinstance(state, Tensor) and state.shape == shape),
         f"state must be {shape}, got {describe(state)}",
     )
 
@@ -181,16 +181,14 @@ def linear_attention(
     return RecurrentOutput(context.to(dtype), after)
 
 
-def _check_gate(
-    name: str, gate: torch.Tensor | None, *shapes: tuple[int, ...]
-) -> torch.Tensor | None:
+def _check_gate(name: str, gate: Tensor | None, *shapes: tuple[int, ...]) -> Tensor | None:
     """Return a gate that can be broadcast to one of the shapes, with as many dimensions as a row
     of it has, or raise a ``ValueError``.
     """
     if gate is None:
         return None
     fits = (
-        isinstance(gate, torch.Tensor)
+        isinstance(gate, Tensor)
         and gate.is_floating_point()
         and any(
             gate.dim() <= len(shape)

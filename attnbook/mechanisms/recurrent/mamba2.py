@@ -1,7 +1,7 @@
 """The mixer of Mamba-2: a state-space model that is linear attention with one decay a head."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.layers import Linear
@@ -77,7 +77,7 @@ class Mamba2Mixer(RecurrentAttention):
         self.norm_weight = nn.Parameter(torch.ones(self.width))
         self.output_projection = Linear(self.width, d_model, bias=False)
 
-    def run(self, x, there, memory, recent) -> tuple[torch.Tensor, RecurrentState]:
+    def run(self, x, there, memory, recent) -> tuple[Tensor, RecurrentState]:
         groups, heads = self.num_groups, (self.num_groups, self.num_heads // self.num_groups)
         if memory is not None:
             memory = memory.unflatten(-3, heads)

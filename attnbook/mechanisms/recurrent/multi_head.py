@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.layers import Linear
@@ -32,8 +32,8 @@ class RecurrentState(NamedTuple):
         recent: the last inputs of the short convolution, ``(…, K − 1, width)``, or None.
     """
 
-    memory: torch.Tensor
-    recent: torch.Tensor | None
+    memory: Tensor
+    recent: Tensor | None
 
     def cut(self, number: int) -> RecurrentState:
         """Raise a ``ValueError``: what was written last cannot be taken out, as a cache's last
@@ -63,7 +63,7 @@ class HeadDecay(nn.Module):
         steps = torch.empty(num_heads).uniform_(low, high).exp()
         self.bias = nn.Parameter(steps + (-torch.expm1(-steps)).log())  # softplus⁻¹
 
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         step = F.softplus(x + self.bias)
         return step.mT, (-self.log_rate.exp() * step).mT
 
@@ -73,7 +73,7 @@ class RecurrentAttention(nn.Module):
 
     d_model: int
 
-    def run(self, x, there, memory, recent) -> tuple[torch.Tensor, RecurrentState]:
+    def run(self, x, there, memory, recent) -> tuple[Tensor, RecurrentState]:
         """The context of positions x, zeros where none is ``there (…, m)``, and the state behind
         them; memory and recent are those of the state before, None at the beginning.
         """
@@ -82,10 +82,10 @@ class RecurrentAttention(nn.Module):
     @masks_by_name("mask")
     def forward(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         *,
-        mask: torch.Tensor | None = None,
-        key_mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
         state: RecurrentState | None = None,
     ) -> RecurrentOutput:
         """Run over the positions x, which come after those of the state."""
@@ -102,12 +102,12 @@ class RecurrentAttention(nn.Module):
 
     def read(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         *,
-        mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
         is_causal: bool = True,
         cache: RecurrentState | None = None,
-        position: int | torch.Tensor = 0,
+        position: int | Tensor = 0,
         need_weights: bool = False,
     ) -> Read:
         """As :meth:`attnbook.MultiHeadAttention.read`; always causal, the state is the cache, which
@@ -162,7 +162,7 @@ class LinearAttention(RecurrentAttention):
         *,
         d_head: int | None = None,
         d_head_value: int | None = None,
-        feature_map: Callable[[torch.Tensor], torch.Tensor] | None = positive_features,
+        feature_map: Callable[[Tensor], Tensor] | None = positive_features,
         normalise: bool = True,
         decay: str | None = None,
         delta: bool = False,
@@ -206,7 +206,7 @@ class LinearAttention(RecurrentAttention):
         nn.init.xavier_uniform_(layer.weight)
         return layer
 
-    def run(self, x, there, memory, recent) -> tuple[torch.Tensor, RecurrentState]:
+    def run(self, x, there, memory, recent) -> tuple[Tensor, RecurrentState]:
         projected = self.input_projection(x)
         if self.convolution is not None:
             projected, recent = self.convolution(projected, recent, key_mask=there)
@@ -234,7 +234,7 @@ class LinearAttention(RecurrentAttention):
             context = context * F.silu(self.gate_projection(x))
         return self.output_projection(context), RecurrentState(memory, recent)
 
-    def _log_decay(self, x: torch.Tensor) -> torch.Tensor | None:
+    def _log_decay(self, x: Tensor) -> Tensor | None:
         """``log α`` of the positions x: ``(h, 1, 1)``, ``(…, h, m, 1)``, ``(…, h, m, d_head)``, or
         None."""
         if self.decay is None:
@@ -248,7 +248,7 @@ class LinearAttention(RecurrentAttention):
             return self.head_decay(gates)[1].unsqueeze(-1)
         return F.logsigmoid(self._split(gates)) / _SOFTER
 
-    def _split(self, projected: torch.Tensor) -> torch.Tensor:
+    def _split(self, projected: Tensor) -> Tensor:
         """``(…, m, h·w)`` → ``(…, h, m, w)``."""
         return projected.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
 

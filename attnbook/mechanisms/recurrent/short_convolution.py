@@ -3,7 +3,7 @@ there.
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...validate import check_integer, check_mask, check_tensor, masks_by_name, may_look, require
@@ -41,12 +41,8 @@ class ShortConvolution(nn.Module):
 
     @masks_by_name("key_mask", mask="key_mask")
     def forward(
-        self,
-        x: torch.Tensor,
-        past: torch.Tensor | None = None,
-        *,
-        key_mask: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, x: Tensor, past: Tensor | None = None, *, key_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         check_tensor("x", x, width=self.d_model)
         check_mask(key_mask, x.shape[:-1], name="key_mask", axes="(…, positions)", true="is there")
         reach, m = self.kernel_size - 1, x.shape[-2]
@@ -70,8 +66,8 @@ class ShortConvolution(nn.Module):
 
 
 def positions_there(
-    x: torch.Tensor, mask: torch.Tensor | None, key_mask: torch.Tensor | None = None
-) -> torch.Tensor | None:
+    x: Tensor, mask: Tensor | None, key_mask: Tensor | None = None
+) -> Tensor | None:
     """Which positions of x ``(…, m, d)`` are there, by the masks of attention: ``(…, m)``, or None
     where it is known that all are.
 
@@ -82,7 +78,7 @@ def positions_there(
     """
     there, m = None, x.shape[-2]
     if mask is not None:
-        columns = mask.shape[-1] if isinstance(mask, torch.Tensor) and mask.dim() else 1
+        columns = mask.shape[-1] if isinstance(mask, Tensor) and mask.dim() else 1
         require(
             columns == 1 or columns >= m, f"mask must be for {m} positions at least, got {columns}"
         )

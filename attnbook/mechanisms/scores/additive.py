@@ -1,7 +1,6 @@
 """The additive score, whose hidden layer is never stored as a whole."""
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.additive import AdditiveKernel, additive_scores
 from ...kernels.streaming import BlockKernel, check_projected_width
@@ -43,10 +42,10 @@ class AdditiveScore(Score):
         self.key_projection = nn.Linear(d_key, d_hidden, bias=False)  # W_h
         self.vector = nn.Linear(d_hidden, 1, bias=False)  # v
 
-    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+    def project_keys(self, key: Tensor) -> Tensor:
         return self.key_projection(key)  # (…, n, d_hidden)
 
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+    def compare(self, query: Tensor, projected: Tensor) -> Tensor:
         check_projected_width(self.vector.in_features, projected)
         compute = additive_scores
         if use_triton(query, projected):
@@ -54,8 +53,8 @@ class AdditiveScore(Score):
         return compute(self.query_projection(query), projected, self.vector.weight[0])
 
     def fused_attention(
-        self, query: torch.Tensor, projected: torch.Tensor, value: torch.Tensor, visible: Visible
-    ) -> torch.Tensor | None:
+        self, query: Tensor, projected: Tensor, value: Tensor, visible: Visible
+    ) -> Tensor | None:
         if not use_triton(query, projected, value):
             return None
         from ...kernels.additive_triton import additive_attention
@@ -65,5 +64,5 @@ class AdditiveScore(Score):
         mask = visible.matrix(query.shape[-2], projected.shape[-2], query.device)
         return additive_attention(query, projected, value, self.vector.weight[0], mask)
 
-    def block_kernel(self, query: torch.Tensor) -> BlockKernel:
+    def block_kernel(self, query: Tensor) -> BlockKernel:
         return AdditiveKernel(self.query_projection(query), self.vector.weight)

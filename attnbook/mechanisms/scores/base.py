@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable
 from typing import ClassVar, cast
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.precision import wide_product
 from ...kernels.streaming import BlockKernel, check_projected_width
@@ -60,13 +59,13 @@ class Score(nn.Module):
         """Of the paper that ``source`` names, at its end."""
         return cls.source[-4:]
 
-    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+    def project_keys(self, key: Tensor) -> Tensor:
         """Return what of the score depends on the keys alone, ``(…, n, width)``: computed once per
         source.
         """
         return key
 
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+    def compare(self, query: Tensor, projected: Tensor) -> Tensor:
         """Score queries ``(…, m, d_q)`` against projected keys ``(…, n, width)``: ``(…, m, n)``, in
         float32 where query and keys are of half precision.
         """
@@ -91,7 +90,7 @@ class Score(nn.Module):
                 break
         return getattr(Score, name).__get__(self)
 
-    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float] | None:
+    def inner_product(self, query: Tensor) -> tuple[Tensor, float] | None:
         """Return ``(transformed query (…, m, width), scale)`` if the score is
         ``scale · query · projected key``, else None.
 
@@ -99,7 +98,7 @@ class Score(nn.Module):
         """
         return None
 
-    def block_kernel(self, query: torch.Tensor) -> BlockKernel:
+    def block_kernel(self, query: Tensor) -> BlockKernel:
         """Return what scores blocks of these queries, where the m×n matrix is not to be stored.
 
         A subclass may do the work on queries alone here, once and not per block, and may give the
@@ -108,14 +107,14 @@ class Score(nn.Module):
         return BlockKernel(self.compare, query, tuple(self.parameters()))
 
     def fused_attention(
-        self, query: torch.Tensor, projected: torch.Tensor, value: torch.Tensor, visible: Visible
-    ) -> torch.Tensor | None:
+        self, query: Tensor, projected: Tensor, value: Tensor, visible: Visible
+    ) -> Tensor | None:
         """Return the context ``(…, m, d_v)`` of attention without weights from a kernel of this
         score's own, or None where there is none for these tensors.
         """
         return None
 
-    def forward(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Score every query against every key: ``(…, m, n)``.
 
         Raises ``ValueError`` if a width does not fit.
@@ -123,12 +122,12 @@ class Score(nn.Module):
         self.check(query, key)
         return self.compare(query, self.project_keys(key))
 
-    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+    def check(self, query: Tensor, key: Tensor) -> None:
         """Raise ``ValueError`` if query or key has a wrong shape or width."""
         check_tensor("query", query, width=self.query_width)
         check_tensor("key", key, width=self.key_width)
 
-    def check_projected(self, key: torch.Tensor, projected: torch.Tensor) -> None:
+    def check_projected(self, key: Tensor, projected: Tensor) -> None:
         """Raise ``ValueError`` unless ``projected`` has a row for each key, as :meth:`project_keys`
         gives.
         """
@@ -140,7 +139,7 @@ class Score(nn.Module):
                 f"{tuple(projected.shape)}"
             )
 
-    def _check_equal_widths(self, query: torch.Tensor, key: torch.Tensor) -> None:
+    def _check_equal_widths(self, query: Tensor, key: Tensor) -> None:
         check_tensor("query", query)
         check_tensor("key", key)
         if query.shape[-1] != key.shape[-1]:
@@ -170,10 +169,10 @@ class ScaledDotScore(Score):
         super().__init__()
         self.scale = None if scale is None else float(check_number("scale", scale, above=0))
 
-    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+    def check(self, query: Tensor, key: Tensor) -> None:
         self._check_equal_widths(query, key)
 
-    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+    def inner_product(self, query: Tensor) -> tuple[Tensor, float]:
         return query, 1.0 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale
 
 

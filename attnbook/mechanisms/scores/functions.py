@@ -6,7 +6,7 @@ have in common stands in :class:`~attnbook.mechanisms.scores.base.Score`.
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...validate import check_integer, check_number, require
 from .base import ScaledDotScore, Score
@@ -38,10 +38,10 @@ class ContentScore(Score):
         super().__init__()
         self.eps = check_number("eps", eps, above=0)
 
-    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+    def check(self, query: Tensor, key: Tensor) -> None:
         self._check_equal_widths(query, key)
 
-    def _unit(self, x: torch.Tensor) -> torch.Tensor:
+    def _unit(self, x: Tensor) -> Tensor:
         # Clamping the squared norm, not the norm: the square root has an infinite slope at 0. The
         # squares in float32 at least, and eps no smaller than what the dtype of x can divide by:
         # the slope at 0 is 1 / eps; nor than what can be cubed: the slope of 1 / √ is taken from
@@ -50,10 +50,10 @@ class ContentScore(Score):
         eps = max(self.eps, torch.finfo(x.dtype).tiny, torch.finfo(wide.dtype).tiny ** (1 / 3))
         return (wide * wide.square().sum(-1, keepdim=True).clamp_min(eps**2).rsqrt()).to(x.dtype)
 
-    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+    def project_keys(self, key: Tensor) -> Tensor:
         return self._unit(key)
 
-    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+    def inner_product(self, query: Tensor) -> tuple[Tensor, float]:
         return self._unit(query), 1.0
 
 
@@ -82,18 +82,18 @@ class LocationScore(Score):
         self.max_length = check_integer("max_length", max_length)
         self.rows = nn.Linear(d_query, max_length, bias=False)  # W
 
-    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+    def check(self, query: Tensor, key: Tensor) -> None:
         super().check(query, key)
         self._check_length(key)
 
-    def _check_length(self, key: torch.Tensor) -> None:
+    def _check_length(self, key: Tensor) -> None:
         require(
             key.shape[-2] <= self.max_length,
             f"key has {key.shape[-2]} positions, LocationScore was made for max_length = "
             f"{self.max_length}",
         )
 
-    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+    def project_keys(self, key: Tensor) -> Tensor:
         # Of the keys only their number counts: position i is scored by row i of W, whatever stands
         # there.
         self._check_length(key)
@@ -102,7 +102,7 @@ class LocationScore(Score):
             *key.shape[:-2], n, self.rows.in_features
         )  # (…, n, d_query)
 
-    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+    def inner_product(self, query: Tensor) -> tuple[Tensor, float]:
         return query, 1.0
 
 
@@ -124,10 +124,10 @@ class GeneralScore(Score):
         self.key_width = check_integer("d_key", d_key)
         self.key_projection = nn.Linear(d_key, d_query, bias=False)  # W
 
-    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+    def project_keys(self, key: Tensor) -> Tensor:
         return self.key_projection(key)  # (…, n, d_query)
 
-    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+    def inner_product(self, query: Tensor) -> tuple[Tensor, float]:
         return query, 1.0
 
 
@@ -171,8 +171,8 @@ class ReducedRankScore(Score):
         self.query_projection = nn.Linear(d_query, check_integer("rank", rank), bias=False)  # U
         self.key_projection = nn.Linear(d_key, rank, bias=False)  # V
 
-    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+    def project_keys(self, key: Tensor) -> Tensor:
         return self.key_projection(key)  # (…, n, rank)
 
-    def inner_product(self, query: torch.Tensor) -> tuple[torch.Tensor, float]:
+    def inner_product(self, query: Tensor) -> tuple[Tensor, float]:
         return self.query_projection(query), 1.0

@@ -1,6 +1,7 @@
 """Scores that are kept within bounds by a smooth function."""
 
 import torch
+from torch import Tensor
 
 from ...validate import check_number, describe, require
 from .base import Score
@@ -8,7 +9,7 @@ from .base import Score
 __all__ = ["SoftCappedScore", "soft_cap"]
 
 
-def soft_cap(x: torch.Tensor, cap: float) -> torch.Tensor:
+def soft_cap(x: Tensor, cap: float) -> Tensor:
     """Keep numbers between −cap and cap: ``cap · tanh(x / cap)``, nearly x where x is small.
 
     Source: Bello et al. 2016, section 4 (logit clipping); Gemma 2 (Riviere et al. 2024), section 2.
@@ -43,11 +44,11 @@ class SoftCappedScore(Score):
         """As the score that is capped."""
         return self.score.counts_positions
 
-    def check(self, query: torch.Tensor, key: torch.Tensor) -> None:
+    def check(self, query: Tensor, key: Tensor) -> None:
         self.score.check(query, key)
 
-    def project_keys(self, key: torch.Tensor) -> torch.Tensor:
+    def project_keys(self, key: Tensor) -> Tensor:
         return self.score.project_keys(key)
 
-    def compare(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+    def compare(self, query: Tensor, projected: Tensor) -> Tensor:
         return soft_cap(self.score.compare(query, projected), self.cap)

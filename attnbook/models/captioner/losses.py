@@ -3,6 +3,7 @@ hard attention.
 """
 
 import torch
+from torch import Tensor
 
 from ...modules import counted_targets
 from .network import Captioner, HardAttention
@@ -10,7 +11,7 @@ from .network import Captioner, HardAttention
 __all__ = ["caption_loss", "coverage_penalty", "reinforce_loss"]
 
 
-def coverage_penalty(weights: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+def coverage_penalty(weights: Tensor, real: Tensor) -> Tensor:
     """The doubly stochastic penalty of each caption: every region should get weight 1 in all.
 
     ``Σ_i (1 − Σ_t α_ti)²``, t over the real steps only
@@ -22,13 +23,13 @@ def coverage_penalty(weights: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
 
 
 def reinforce_loss(
-    log_p: torch.Tensor,
-    log_choice: torch.Tensor,
-    entropy: torch.Tensor,
-    baseline: torch.Tensor | float,
+    log_p: Tensor,
+    log_choice: Tensor,
+    entropy: Tensor,
+    baseline: Tensor | float,
     reward_weight: float = 1.0,
     entropy_weight: float = 0.0,
-) -> torch.Tensor:
+) -> Tensor:
     """The number that hard attention is trained on, one per caption.
 
     ``−log p(y|s) − λ_r (log p(y|s) − b) · log p(s) − λ_e H``; the factor in brackets is a constant.
@@ -54,7 +55,7 @@ def caption_loss(
     reward_weight: float = 0.3,
     entropy_weight: float = 0.003,
     expected_share: float = 0.5,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """The training loss of a captioner for :func:`attnbook.training.fit`: summed over captions, and
     the number of tokens.
 

@@ -5,7 +5,7 @@ regions.
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...decoding.step import Step, TokenIds, check_target, check_token_ids
 from ...mechanisms import AdditiveScore, attend, masked_softmax
@@ -18,26 +18,26 @@ __all__ += ["HardAttention", "MeanContext", "SoftAttention"]
 class Regions(NamedTuple):
     """An encoded picture: one feature vector per region, its key, and the mean of the features."""
 
-    features: torch.Tensor  # a_i, (batch, L, D)
-    projected: torch.Tensor  # W_a a_i, computed once per picture, (batch, L, d_attention)
-    mean: torch.Tensor  # (1/L) Σ_i a_i, (batch, D)
+    features: Tensor  # a_i, (batch, L, D)
+    projected: Tensor  # W_a a_i, computed once per picture, (batch, L, d_attention)
+    mean: Tensor  # (1/L) Σ_i a_i, (batch, D)
 
 
 class Glimpse(NamedTuple):
     """The result of one attention step; None where the attention has no such value."""
 
-    context: torch.Tensor  # before the gate, (batch, D)
-    weights: torch.Tensor | None  # α, (batch, L)
+    context: Tensor  # before the gate, (batch, D)
+    weights: Tensor | None  # α, (batch, L)
     # log α at the sampled region, 0 for rows that took the expectation, (batch,)
-    log_choice: torch.Tensor | None = None
+    log_choice: Tensor | None = None
 
 
 class Captions(NamedTuple):
     """A caption read with teacher forcing, m steps."""
 
-    logits: torch.Tensor  # (batch, m, vocabulary)
-    weights: torch.Tensor | None  # (batch, m, L)
-    log_choice: torch.Tensor | None  # (batch, m)
+    logits: Tensor  # (batch, m, vocabulary)
+    weights: Tensor | None  # (batch, m, L)
+    log_choice: Tensor | None  # (batch, m)
 
 
 class PictureEncoder(nn.Module):
@@ -84,10 +84,10 @@ class PictureEncoder(nn.Module):
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
 
-    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+    def forward(self, pictures: Tensor) -> Tensor:
         size = (3, 8 * self.grid[0], 8 * self.grid[1])
         require(
-            isinstance(pictures, torch.Tensor)
+            isinstance(pictures, Tensor)
             and pictures.dim() == 4
             and tuple(pictures.shape[1:]) == size,
             f"pictures must be (batch, {', '.join(map(str, size))}), got {describe(pictures)}",
@@ -115,12 +115,10 @@ class SoftAttention(nn.Module):
         super().__init__()
         self.score = AdditiveScore(d_query, d_feature, d_attention)
 
-    def project_keys(self, features: torch.Tensor) -> torch.Tensor:
+    def project_keys(self, features: Tensor) -> Tensor:
         return self.score.project_keys(features)
 
-    def forward(
-        self, query: torch.Tensor, regions: Regions, expected: torch.Tensor | None = None
-    ) -> Glimpse:
+    def forward(self, query: Tensor, regions: Regions, expected: Tensor | None = None) -> Glimpse:
         context, weights = attend(
             self.score, query[:, None], regions.features, projected_keys=regions.projected
         )
@@ -138,9 +136,7 @@ class HardAttention(SoftAttention):
     ``expected``, boolean ``(batch,)``, marks rows that take the expectation Σ_i α_ti a_i instead
     (training only). Source: Xu et al. 2015, section 4.1."""
 
-    def forward(
-        self, query: torch.Tensor, regions: Regions, expected: torch.Tensor | None = None
-    ) -> Glimpse:
+    def forward(self, query: Tensor, regions: Regions, expected: Tensor | None = None) -> Glimpse:
         # (batch, L)
         weights = masked_softmax(self.score.compare(query[:, None], regions.projected))[:, 0]
         weights = weights.to(regions.features.dtype)
@@ -163,12 +159,10 @@ class HardAttention(SoftAttention):
 class MeanContext(nn.Module):
     """No attention: the context is the mean of the features, the same at every step."""
 
-    def project_keys(self, features: torch.Tensor) -> torch.Tensor:
+    def project_keys(self, features: Tensor) -> Tensor:
         return features[..., :0]
 
-    def forward(
-        self, query: torch.Tensor, regions: Regions, expected: torch.Tensor | None = None
-    ) -> Glimpse:
+    def forward(self, query: Tensor, regions: Regions, expected: Tensor | None = None) -> Glimpse:
         return Glimpse(regions.mean, None)
 
 
@@ -194,7 +188,7 @@ class Captioner(nn.Module):
     context.
     """
 
-    baseline: torch.Tensor
+    baseline: Tensor
 
     def __init__(
         self,
@@ -229,7 +223,7 @@ class Captioner(nn.Module):
         self.output = nn.Linear(d_embed, vocabulary_size)  # W_o
         self.register_buffer("baseline", torch.zeros(()))  # b, mean of log p(caption); 0: none yet
 
-    def encode(self, pictures: torch.Tensor) -> Regions:
+    def encode(self, pictures: Tensor) -> Regions:
         """Features and keys of pictures, computed once however many words follow."""
         features = self.encoder(pictures)
         width, given = features.shape[-1], self.first_hidden.in_features
@@ -239,7 +233,7 @@ class Captioner(nn.Module):
         )
         return Regions(features, self.attention.project_keys(features), features.mean(1))
 
-    def start(self, regions: Regions) -> tuple[torch.Tensor, torch.Tensor]:
+    def start(self, regions: Regions) -> tuple[Tensor, Tensor]:
         """h_0 and c_0 from the mean of the features."""
         return self.first_hidden(regions.mean).tanh(), self.first_cell(regions.mean).tanh()
 
@@ -254,8 +248,8 @@ class Captioner(nn.Module):
 
     def step(
         self,
-        token: torch.Tensor,
-        state: tuple[torch.Tensor, torch.Tensor],
+        token: Tensor,
+        state: tuple[Tensor, Tensor],
         regions: Regions,
         *,
         need_weights: bool = False,
@@ -267,11 +261,7 @@ class Captioner(nn.Module):
         return Step(self._read_out(embedded, state[0], z), state, weights)
 
     def forward(
-        self,
-        pictures: torch.Tensor,
-        target_in: torch.Tensor,
-        *,
-        expected: torch.Tensor | None = None,
+        self, pictures: Tensor, target_in: Tensor, *, expected: Tensor | None = None
     ) -> Captions:
         """Score captions ``(batch, m)`` under teacher forcing."""
         check_target(target_in, len(pictures), self.vocabulary_size)

@@ -5,8 +5,7 @@ for itself.
 import math
 from typing import NamedTuple
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...mechanisms import DotScore, attend, padding_mask
@@ -20,8 +19,8 @@ class Regressed(NamedTuple):
     ``weights (batch, n)``.
     """
 
-    output: torch.Tensor
-    weights: torch.Tensor
+    output: Tensor
+    weights: Tensor
 
 
 class FeedForwardAttention(nn.Module):
@@ -68,7 +67,7 @@ class FeedForwardAttention(nn.Module):
             nn.init.normal_(layer.weight, std=math.sqrt(gain / layer.in_features))
             nn.init.constant_(layer.bias, 0.5 if layer is self.readout else 0.0)
 
-    def forward(self, inputs: torch.Tensor, lengths: torch.Tensor) -> Regressed:
+    def forward(self, inputs: Tensor, lengths: Tensor) -> Regressed:
         """Pool sequences ``(batch, n, d_input)`` of true ``lengths (batch,)`` and read one number
         from each.
         """

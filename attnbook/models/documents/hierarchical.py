@@ -5,7 +5,7 @@ with a learned query.
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...mechanisms import Attended, DotScore, attend, padding_mask
 from ...validate import (
@@ -31,9 +31,9 @@ class Classified(NamedTuple):
     sentences.
     """
 
-    logits: torch.Tensor  # (batch, classes)
-    word_weights: torch.Tensor  # (batch, sentences, words); each row that has words sums to 1
-    sentence_weights: torch.Tensor  # (batch, sentences); sums to 1
+    logits: Tensor  # (batch, classes)
+    word_weights: Tensor  # (batch, sentences, words); each row that has words sums to 1
+    sentence_weights: Tensor  # (batch, sentences); sums to 1
 
 
 class AttentionPooling(nn.Module):
@@ -69,7 +69,7 @@ class AttentionPooling(nn.Module):
         self.score = DotScore()
 
     @masks_by_name("key_mask", mask="key_mask")
-    def forward(self, value: torch.Tensor, *, key_mask: torch.Tensor | None = None) -> Attended:
+    def forward(self, value: Tensor, *, key_mask: Tensor | None = None) -> Attended:
         """Pool the real positions of ``value``; nothing real gives zeros."""
         check_tensor("value", value, width=self.key.in_features)
         check_mask(key_mask, value.shape[:-1], name="key_mask", axes="(…, positions)", true="real")
@@ -136,9 +136,7 @@ class HierarchicalAttention(nn.Module):
         self.output = nn.Linear(2 * hidden_size, check_integer("num_classes", num_classes))
         self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
 
-    def encode_sentences(
-        self, sentences: torch.Tensor, lengths: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def encode_sentences(self, sentences: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Sentences ``(count, words)`` of true ``lengths (count,)``, at least 1, to vectors
         ``(count, 2·hidden)`` and word weights ``(count, words)``."""
         embedded = self.dropout(self.embedding(sentences))
@@ -146,7 +144,7 @@ class HierarchicalAttention(nn.Module):
         mask = padding_mask(lengths.to(sentences.device), sentences.shape[1])
         return self.word_pooling(annotations, key_mask=mask)
 
-    def forward(self, documents: torch.Tensor, lengths: torch.Tensor) -> Classified:
+    def forward(self, documents: Tensor, lengths: Tensor) -> Classified:
         """Classify documents ``(batch, sentences, words)`` whose sentences have
         ``lengths (batch, sentences)``.
         """
@@ -179,7 +177,7 @@ class HierarchicalAttention(nn.Module):
             sentence_weights.view(batch, n),
         )
 
-    def _check(self, documents: torch.Tensor, lengths: torch.Tensor) -> None:
+    def _check(self, documents: Tensor, lengths: Tensor) -> None:
         check_ids("documents", documents, self.vocabulary_size, "(batch, sentences, words)")
         check_whole("lengths", lengths)
         require(

@@ -5,7 +5,7 @@ it has read before.
 from typing import NamedTuple, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...mechanisms import DotScore, attend
 from ...validate import check_choice, check_ids, check_integer, require
@@ -18,13 +18,13 @@ class Answered(NamedTuple):
     ``weights (batch, hops, n)``.
     """
 
-    logits: torch.Tensor
-    weights: torch.Tensor
+    logits: Tensor
+    weights: Tensor
 
 
 def position_encoding(
-    lengths: torch.Tensor, words: int, width: int, dtype: torch.dtype = torch.float32
-) -> torch.Tensor:
+    lengths: Tensor, words: int, width: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
     """Weights that tell the first word of a sentence from the last when its words are added up.
 
     ``l_rj = (1 − j/J) − (r/d)(1 − 2j/J)`` for word j = 1 … J and component r = 1 … d, and 0 for j >
@@ -110,7 +110,7 @@ class MemoryNetwork(nn.Module):
             for embedding in embeddings:
                 embedding.weight[0] = 0.0  # padding adds nothing
 
-    def embed(self, sentences: torch.Tensor, layer: int) -> torch.Tensor:
+    def embed(self, sentences: Tensor, layer: int) -> Tensor:
         """Sentences ``(…, words)`` to vectors ``(…, d)`` with embedding matrix ``layer`` of K + 1,
         counted from 0.
         """
@@ -124,7 +124,7 @@ class MemoryNetwork(nn.Module):
             embedded = embedded.masked_fill((sentences == 0)[..., None], 0.0)
         return embedded.sum(-2)
 
-    def forward(self, story: torch.Tensor, question: torch.Tensor) -> Answered:
+    def forward(self, story: Tensor, question: Tensor) -> Answered:
         """Score every word as the answer to questions ``(batch, words)`` about stories
         ``(batch, n, words)``.
         """
@@ -133,7 +133,7 @@ class MemoryNetwork(nn.Module):
         # How many real sentences follow: 0 for the last one, whatever padding stands where.
         age = (real.flip(-1).cumsum(-1).flip(-1) - 1).clamp_min(0)
 
-        def memory(layer: int) -> torch.Tensor:
+        def memory(layer: int) -> Tensor:
             return self.embed(story, layer) + self.times[layer][age]  # (batch, n, d)
 
         u, keys, weights = self.embed(question, 0), memory(0), []  # (batch, d), (batch, n, d)
@@ -145,10 +145,10 @@ class MemoryNetwork(nn.Module):
             u = u + o[:, 0]
             weights.append(p[:, 0])
             keys = values  # A_{k+1} = C_k
-        words = cast(torch.Tensor, self.embeddings[-1].weight)  # W: a row per word, from C_K
+        words = cast(Tensor, self.embeddings[-1].weight)  # W: a row per word, from C_K
         return Answered(nn.functional.linear(u, words), torch.stack(weights, 1))
 
-    def _check(self, story: torch.Tensor, question: torch.Tensor) -> None:
+    def _check(self, story: Tensor, question: Tensor) -> None:
         check_ids("story", story, self.vocabulary_size, "(batch, sentences, words)")
         check_ids("question", question, self.vocabulary_size, "(batch, words)")
         require(

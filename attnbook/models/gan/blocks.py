@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...mechanisms.attention.picture_attention import PictureAttention
@@ -39,7 +39,7 @@ class ResidualUp(nn.Module):
         self.second = nn.Conv2d(out, out, 3, padding=1)
         self.around = nn.Conv2d(channels, out, 1)
 
-    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
         y = self.first(_doubled(F.relu(self.first_norm(x, labels))))
         y = self.second(F.relu(self.second_norm(y, labels)))
         return y + _doubled(self.around(x))  # a 1×1 convolution and a repetition change places
@@ -57,7 +57,7 @@ class ConvolutionUp(nn.Module):
         self.norm = norm(channels)
         self.convolution = nn.ConvTranspose2d(channels, out, 4, stride=2, padding=1)
 
-    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
         return self.convolution(F.relu(self.norm(x, labels)))
 
 
@@ -93,7 +93,7 @@ class ResidualDown(nn.Module):
         self.second, self.around = nn.Conv2d(out, out, 3, padding=1), nn.Conv2d(channels, out, 1)
         self.down = nn.AvgPool2d(2) if halve else nn.Identity()
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         y = self.second(self.middle(self.first(self.before(x))))
         # a 1×1 convolution and a mean change places
         return self.down(y) + self.around(self.down(x))
@@ -126,7 +126,7 @@ class ConvolutionDown(nn.Module):
             else nn.Conv2d(channels, out, 3, padding=1)
         )
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         return self.convolution(self.before(x))
 
 
@@ -160,7 +160,7 @@ class ResidualInstead(nn.Module):
         self.second = nn.Conv2d(hidden, channels, 3, padding=1, bias=False)
         self.gamma = nn.Parameter(torch.zeros(())) if scaled else None
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         added = self.second(F.relu(self.first(F.relu(x))))
         return x + (added if self.gamma is None else self.gamma * added)
 
@@ -190,14 +190,14 @@ class _Stage(nn.Module):
         super().__init__()
         self.block, self.insert = block, inserts[side](width) if side in inserts else nn.Identity()
 
-    def forward(self, x: torch.Tensor, *labels: torch.Tensor | None) -> torch.Tensor:
+    def forward(self, x: Tensor, *labels: Tensor | None) -> Tensor:
         return self.insert(self.block(x, *labels))
 
 
 class _Reshape(nn.Module):
     """The first map of a generator, ``(batch, 16 channels)`` → ``(batch, channels, 4, 4)``."""
 
-    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
         return x.unflatten(-1, (-1, SMALLEST, SMALLEST))
 
 
@@ -238,7 +238,7 @@ def glorot(module: nn.Module) -> None:
                 nn.init.zeros_(part.bias)
 
 
-def _doubled(x: torch.Tensor) -> torch.Tensor:
+def _doubled(x: Tensor) -> Tensor:
     return F.interpolate(x, scale_factor=2, mode="nearest")
 
 

@@ -1,7 +1,6 @@
 """A small classifier of pictures: it classifies samples and gives the features of the scores."""
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...validate import check_integer, require
 from ..vision.vision_transformer import check_pictures
@@ -43,16 +42,16 @@ class PictureClassifier(nn.Module):
         self.dropout = nn.Dropout(0.5)
         self.output = nn.Linear(d_feature, check_integer("num_classes", num_classes))
 
-    def features(self, pictures: torch.Tensor) -> torch.Tensor:
+    def features(self, pictures: Tensor) -> Tensor:
         """f: ``(batch, colors, size, size)`` → ``(batch, d_feature)``."""
         check_pictures(pictures, self.colors, self.size, self.size)
         return self.feature(self.convolutions(pictures)).relu()
 
-    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+    def forward(self, pictures: Tensor) -> Tensor:
         return self.output(self.dropout(self.features(pictures)))
 
 
-def classifier_loss(model: nn.Module, batch) -> tuple[torch.Tensor, int]:
+def classifier_loss(model: nn.Module, batch) -> tuple[Tensor, int]:
     """Summed cross-entropy of a batch (pictures, labels), and how many pictures: as ``fit``
     expects."""
     pictures, labels = batch

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...mechanisms.attention.picture_attention import PictureAttention, check_map
@@ -92,9 +92,9 @@ class PictureGenerator(nn.Module):
         self.last = nn.Conv2d(widths[-1], check_integer("colors", colors), 3, padding=1)
         glorot(self)
 
-    def forward(self, noise: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, noise: Tensor, labels: Tensor | None = None) -> Tensor:
         require(
-            isinstance(noise, torch.Tensor)
+            isinstance(noise, Tensor)
             and noise.is_floating_point()
             and noise.dim() == 2
             and noise.shape[1] == self.d_noise,
@@ -170,7 +170,7 @@ class PictureDiscriminator(nn.Module):
         )
         glorot(self)
 
-    def features(self, pictures: torch.Tensor) -> torch.Tensor:
+    def features(self, pictures: Tensor) -> Tensor:
         """h: ``(batch, colors, size, size)`` → ``(batch, width)``."""
         x = check_map("pictures", pictures, self.colors)
         require(
@@ -181,7 +181,7 @@ class PictureDiscriminator(nn.Module):
             x = stage(x)
         return self.final(self.last_block(x)).sum((2, 3))
 
-    def forward(self, pictures: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, pictures: Tensor, labels: Tensor | None = None) -> Tensor:
         h = self.features(pictures)
         score = self.output(h).squeeze(-1)
         if self.classes is not None:

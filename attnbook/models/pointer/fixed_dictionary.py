@@ -5,7 +5,7 @@ dictionary of positions.
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...mechanisms import attend
 from ...validate import check_integer, require
@@ -19,11 +19,11 @@ class DictionaryMemory(NamedTuple):
 
     # what the decoder reads: the embedded names of the positions, and the start, (batch, n + 1,
     # d_embed)
-    inputs: torch.Tensor
-    keys: torch.Tensor | None  # W_1 e_j, projected once, (batch, n, hidden)
-    mask: torch.Tensor  # True where the answer may point at all, (batch, n + 1)
-    state: tuple[torch.Tensor, torch.Tensor]
-    states: torch.Tensor  # e, (batch, n, hidden)
+    inputs: Tensor
+    keys: Tensor | None  # W_1 e_j, projected once, (batch, n, hidden)
+    mask: Tensor  # True where the answer may point at all, (batch, n + 1)
+    state: tuple[Tensor, Tensor]
+    states: Tensor  # e, (batch, n, hidden)
 
 
 class FixedDictionary(PointerNetwork):
@@ -67,7 +67,7 @@ class FixedDictionary(PointerNetwork):
         self.output = nn.Linear((1 + attention) * hidden_size, most + 1)
         self.score = self.score if attention else None
 
-    def encode(self, inputs: torch.Tensor, lengths: torch.Tensor) -> DictionaryMemory:
+    def encode(self, inputs: Tensor, lengths: Tensor) -> DictionaryMemory:
         """Read inputs ``(batch, n, d_input)`` of true ``lengths (batch,)``, n at most ``most``."""
         embedded, states, mask, last = self._read(inputs, lengths)
         n = states.shape[1]
@@ -87,7 +87,7 @@ class FixedDictionary(PointerNetwork):
             states,
         )
 
-    def _scores(self, states: torch.Tensor, memory: DictionaryMemory) -> torch.Tensor:
+    def _scores(self, states: Tensor, memory: DictionaryMemory) -> Tensor:
         n = memory.states.shape[1]
         if self.score is not None:
             context, _ = attend(

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...decoding.step import Decoded, Step
 from ...mechanisms import AdditiveScore, masked_softmax, padding_mask
@@ -24,20 +24,20 @@ class PointerMemory(NamedTuple):
 
     # what the decoder reads: the embedded inputs, and in column n the start, (batch, n + 1,
     # d_embed)
-    inputs: torch.Tensor
+    inputs: Tensor
     # W_1 e_j, projected once, with the end in column n if there is one, (batch, n or n + 1,
     # d_attention)
-    keys: torch.Tensor
-    mask: torch.Tensor  # True where the answer may point at all, (batch, n + 1)
-    state: tuple[torch.Tensor, torch.Tensor]  # last h and c of the encoder, (batch, hidden) each
+    keys: Tensor
+    mask: Tensor  # True where the answer may point at all, (batch, n + 1)
+    state: tuple[Tensor, Tensor]  # last h and c of the encoder, (batch, hidden) each
 
 
 class Answers(NamedTuple):
     """Where k answers of each row stand, side by side."""
 
-    hidden: torch.Tensor  # d_i, (batch, k, hidden)
-    cell: torch.Tensor  # (batch, k, hidden)
-    used: torch.Tensor  # True where the answer has pointed already, (batch, k, n + 1)
+    hidden: Tensor  # d_i, (batch, k, hidden)
+    cell: Tensor  # (batch, k, hidden)
+    used: Tensor  # True where the answer has pointed already, (batch, k, n + 1)
 
 
 class PointerNetwork(nn.Module):
@@ -101,7 +101,7 @@ class PointerNetwork(nn.Module):
             else None
         )
 
-    def encode(self, inputs: torch.Tensor, lengths: torch.Tensor) -> PointerMemory:
+    def encode(self, inputs: Tensor, lengths: Tensor) -> PointerMemory:
         """Read inputs ``(batch, n, d_input)`` of true ``lengths (batch,)``; padding leaves no
         trace.
         """
@@ -112,7 +112,7 @@ class PointerNetwork(nn.Module):
             states = torch.cat([states, self.end_state.expand(len(states), 1, -1)], dim=1)
         return PointerMemory(read, self.score.project_keys(states), mask, last)
 
-    def _read(self, inputs: torch.Tensor, lengths: torch.Tensor):
+    def _read(self, inputs: Tensor, lengths: Tensor):
         """Embedded inputs, e (batch, n, hidden), where an answer may point (batch, n + 1), last h
         and c (batch, hidden).
         """
@@ -137,11 +137,11 @@ class PointerNetwork(nn.Module):
         h, c = (part[:, None].expand(-1, answers, -1) for part in memory.state)
         return Answers(h, c, torch.zeros_like(memory.mask)[:, None].expand(-1, answers, -1))
 
-    def _scores(self, states: torch.Tensor, memory: PointerMemory) -> torch.Tensor:
+    def _scores(self, states: Tensor, memory: PointerMemory) -> Tensor:
         logits = self.score.compare(states, memory.keys)  # u, (batch, m, n or n + 1)
         return logits if self.ends else nn.functional.pad(logits, (0, 1))
 
-    def _point(self, states: torch.Tensor, memory: PointerMemory, used: torch.Tensor):
+    def _point(self, states: Tensor, memory: PointerMemory, used: Tensor):
         """Logits, masked, and the mask, both (batch, m, n + 1), of states (batch, m, hidden)."""
         logits = self._scores(states, memory)
         mask = memory.mask[:, None] if self.repeats else memory.mask[:, None] & ~used
@@ -151,7 +151,7 @@ class PointerNetwork(nn.Module):
             logits.shape
         )
 
-    def step(self, pointed: torch.Tensor, state: Answers, memory: PointerMemory) -> Step:
+    def step(self, pointed: Tensor, state: Answers, memory: PointerMemory) -> Step:
         """Read what k answers of each row pointed at last, ``(batch, k)``, and score where each
         points next.
 
@@ -178,12 +178,7 @@ class PointerNetwork(nn.Module):
         )
 
     def forward(
-        self,
-        inputs: torch.Tensor,
-        lengths: torch.Tensor,
-        targets: torch.Tensor,
-        *,
-        need_weights: bool = False,
+        self, inputs: Tensor, lengths: Tensor, targets: Tensor, *, need_weights: bool = False
     ) -> Decoded:
         """Score an answer under teacher forcing: one call of the decoder and one of the pointer for
         all steps.
@@ -219,7 +214,7 @@ class PointerNetwork(nn.Module):
     def _check_targets(self, targets, inputs, lengths) -> None:
         batch, n, _ = inputs.shape
         require(
-            isinstance(targets, torch.Tensor)
+            isinstance(targets, Tensor)
             and targets.dim() == 2
             and targets.dtype == torch.long
             and len(targets) == batch
@@ -256,6 +251,6 @@ class PointerNetwork(nn.Module):
             )
 
 
-def _rows(table: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+def _rows(table: Tensor, index: Tensor) -> Tensor:
     """``table[b, index[b, i]]``: (batch, n, d), (batch, m) → (batch, m, d)."""
     return table.gather(1, index[..., None].expand(-1, -1, table.shape[-1]))

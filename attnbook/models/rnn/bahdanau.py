@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target
 from ...mechanisms import attend, make_score, padding_mask
@@ -16,9 +16,9 @@ __all__ = ["Annotations", "Bahdanau"]
 class Annotations(NamedTuple):
     """An encoded source: one annotation per position."""
 
-    annotations: torch.Tensor  # h, (batch, n, 2·hidden)
-    projected: torch.Tensor  # W_h h, computed once per source, (batch, n, d_attention)
-    mask: torch.Tensor  # True where there is a token, (batch, 1, n)
+    annotations: Tensor  # h, (batch, n, 2·hidden)
+    projected: Tensor  # W_h h, computed once per source, (batch, n, d_attention)
+    mask: Tensor  # True where there is a token, (batch, 1, n)
 
 
 class Bahdanau(Translator):
@@ -66,7 +66,7 @@ class Bahdanau(Translator):
         self.cell = make_cell(unit, d_embed + 2 * hidden_size, hidden_size)
         self.readout = _Maxout(3 * hidden_size + d_embed, hidden_size, target_size)
 
-    def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Annotations:
+    def encode(self, source: Tensor, lengths: Tensor) -> Annotations:
         """Annotate sources ``(batch, n)`` of true ``lengths (batch,)``."""
         check_source(source, lengths, self.source_size)
         embedded = self.dropout(self.source_embedding(source))  # (batch, n, d_embed)
@@ -74,7 +74,7 @@ class Bahdanau(Translator):
         mask = padding_mask(lengths.to(source.device), source.shape[1])[:, None]  # (batch, 1, n)
         return Annotations(annotations, self.score.project_keys(annotations), mask)
 
-    def start(self, memory: Annotations) -> tuple[torch.Tensor, ...]:
+    def start(self, memory: Annotations) -> tuple[Tensor, ...]:
         """``s_0 = tanh(W_0 h←_1)``: the backward reader has seen the whole source when it stands on
         the first word.
         """
@@ -83,11 +83,7 @@ class Bahdanau(Translator):
         return (s, torch.zeros_like(s)) if isinstance(self.cell, nn.LSTMCell) else (s,)
 
     def _advance(
-        self,
-        embedded: torch.Tensor,
-        state: tuple[torch.Tensor, ...],
-        memory: Annotations,
-        need_weights: bool,
+        self, embedded: Tensor, state: tuple[Tensor, ...], memory: Annotations, need_weights: bool
     ):
         """One step: attend with s_{t−1}, then compute s_t.
 
@@ -108,8 +104,8 @@ class Bahdanau(Translator):
 
     def step(
         self,
-        token: torch.Tensor,
-        state: tuple[torch.Tensor, ...],
+        token: Tensor,
+        state: tuple[Tensor, ...],
         memory: Annotations,
         *,
         need_weights: bool = False,
@@ -121,12 +117,7 @@ class Bahdanau(Translator):
         return Step(logits, state, weights)
 
     def forward(
-        self,
-        source: torch.Tensor,
-        lengths: torch.Tensor,
-        target_in: torch.Tensor,
-        *,
-        need_weights: bool = False,
+        self, source: Tensor, lengths: Tensor, target_in: Tensor, *, need_weights: bool = False
     ) -> Decoded:
         """Score a target under teacher forcing.
 
@@ -158,5 +149,5 @@ class _Maxout(nn.Module):
         self.hidden = nn.Linear(d_in, 2 * d_out)  # [U V C]
         self.output = nn.Linear(d_out, target_size)  # W_o
 
-    def forward(self, seen: torch.Tensor) -> torch.Tensor:
+    def forward(self, seen: Tensor) -> Tensor:
         return self.output(self.hidden(seen).unflatten(-1, (-1, 2)).amax(-1))

@@ -3,7 +3,7 @@ and the shapes that decoding relies on.
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...decoding.step import TokenIds, check_token_ids
 from ...validate import check_choice, check_integer, check_number
@@ -118,7 +118,7 @@ class Translator(nn.Module):
         self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
 
 
-def reverse_padded(source: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+def reverse_padded(source: Tensor, lengths: Tensor) -> Tensor:
     """Reverse every row within its length; the padding stays where it is.
 
     ``out[b, i] = source[b, lengths[b] − 1 − i]`` for i < lengths[b], else ``source[b, i]``.
@@ -131,7 +131,7 @@ def reverse_padded(source: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     return source.gather(1, torch.where(mirrored >= 0, mirrored, position))
 
 
-def run_packed(network: nn.RNNBase, inputs: torch.Tensor, lengths: torch.Tensor):
+def run_packed(network: nn.RNNBase, inputs: Tensor, lengths: Tensor):
     """Run a recurrent network over padded rows, so that no state ever sees padding.
 
     Returns:
@@ -153,7 +153,7 @@ def run_packed(network: nn.RNNBase, inputs: torch.Tensor, lengths: torch.Tensor)
     )
 
 
-def run_from(network: nn.RNNBase, inputs: torch.Tensor, state: tuple[torch.Tensor, ...]):
+def run_from(network: nn.RNNBase, inputs: Tensor, state: tuple[Tensor, ...]):
     """Run a recurrent network on from a state, with outputs and states as :func:`run_packed` has
     them.
     """
@@ -162,11 +162,11 @@ def run_from(network: nn.RNNBase, inputs: torch.Tensor, state: tuple[torch.Tenso
     return outputs, tuple(part.transpose(0, 1) for part in as_tuple(last))
 
 
-def of_unit(state: tuple[torch.Tensor, ...]):
+def of_unit(state: tuple[Tensor, ...]):
     """A state (h,) or (h, c) as PyTorch's units take it: h or (h, c)."""
     return state if len(state) == 2 else state[0]
 
 
-def as_tuple(state) -> tuple[torch.Tensor, ...]:
+def as_tuple(state) -> tuple[Tensor, ...]:
     """The inverse of :func:`of_unit`."""
     return state if isinstance(state, tuple) else (state,)

@@ -1,7 +1,6 @@
 """The plain LSTM language model, the baseline of those with attention."""
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...decoding.step import Decoded, TokenIds, check_text, check_token_ids
 from ...validate import check_integer, check_number
@@ -50,7 +49,7 @@ class LSTMLanguageModel(nn.Module):
         self.output = nn.Linear(hidden_size, vocabulary_size)  # W_o, b_o
         self.dropout = nn.Dropout(check_number("dropout", dropout, least=0, below=1))
 
-    def forward(self, tokens: torch.Tensor, lengths: torch.Tensor | None = None) -> Decoded:
+    def forward(self, tokens: Tensor, lengths: Tensor | None = None) -> Decoded:
         """Score the word after each token."""
         check_text(tokens, lengths, self.vocabulary_size)
         embedded = self.dropout(self.embedding(tokens))  # (batch, n, d_embed)

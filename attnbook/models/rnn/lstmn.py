@@ -5,7 +5,7 @@ of to the last one.
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...decoding.step import Decoded, TokenIds, check_text, check_token_ids
 from ...mechanisms import AdditiveScore, attend, padding_mask
@@ -25,9 +25,9 @@ __all__ = ["LSTMN", "LSTMNLayer", "Tapes"]
 class Tapes(NamedTuple):
     """The tapes of an LSTMN after t steps: one row per step, never changed again."""
 
-    states: torch.Tensor  # hidden and memory tape side by side, [h_i; c_i], (batch, t, 2·hidden)
-    keys: torch.Tensor  # W_h h_i, projected when the row was written, (batch, t, d_attention)
-    summary: torch.Tensor  # h̃_t, the hidden tape as the last step summed it up, (batch, hidden)
+    states: Tensor  # hidden and memory tape side by side, [h_i; c_i], (batch, t, 2·hidden)
+    keys: Tensor  # W_h h_i, projected when the row was written, (batch, t, d_attention)
+    summary: Tensor  # h̃_t, the hidden tape as the last step summed it up, (batch, hidden)
 
 
 class LSTMNLayer(nn.Module):
@@ -74,8 +74,8 @@ class LSTMNLayer(nn.Module):
 
     @masks_by_name("key_mask", mask="key_mask")
     def step(
-        self, x: torch.Tensor, tapes: Tapes, *, key_mask: torch.Tensor | None = None
-    ) -> tuple[Tapes, torch.Tensor]:
+        self, x: Tensor, tapes: Tapes, *, key_mask: Tensor | None = None
+    ) -> tuple[Tapes, Tensor]:
         """Read one input ``(batch, input_size)`` and write one row.
 
         Args:
@@ -119,13 +119,7 @@ class LSTMNLayer(nn.Module):
         keys = torch.cat([tapes.keys, self.score.project_keys(h)[:, None]], dim=1)
         return Tapes(states, keys, summary), weights
 
-    def forward(
-        self,
-        inputs: torch.Tensor,
-        lengths: torch.Tensor | None = None,
-        *,
-        need_weights: bool = False,
-    ):
+    def forward(self, inputs: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False):
         """Read sequences ``(batch, n, input_size)`` of true ``lengths (batch,)``; all n long when
         not given.
 
@@ -201,7 +195,7 @@ class LSTMN(nn.Module):
         """Empty tapes for ``batch`` texts."""
         return self.layer.start(batch)
 
-    def step(self, token: torch.Tensor, tapes: Tapes) -> tuple[torch.Tensor, Tapes, torch.Tensor]:
+    def step(self, token: Tensor, tapes: Tapes) -> tuple[Tensor, Tapes, Tensor]:
         """Read one token ``(batch,)``: logits of the next one ``(batch, vocabulary)``, the tapes,
         the weights.
         """
@@ -213,11 +207,7 @@ class LSTMN(nn.Module):
         )
 
     def forward(
-        self,
-        tokens: torch.Tensor,
-        lengths: torch.Tensor | None = None,
-        *,
-        need_weights: bool = False,
+        self, tokens: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
     ) -> Decoded:
         """Score the word after each token."""
         check_text(tokens, lengths, self.vocabulary_size)

@@ -5,7 +5,7 @@ to a window of it.
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target
@@ -34,12 +34,12 @@ _CELLS = {"LSTM": torch.lstm_cell, "GRU": torch.gru_cell, "RNN": torch.rnn_tanh_
 class Source(NamedTuple):
     """An encoded source."""
 
-    states: torch.Tensor  # h̄, top layer, (batch, n, hidden)
-    projected: torch.Tensor  # what the score makes of h̄, once per source, (batch, n, width)
-    mask: torch.Tensor  # True where there is a token, (batch, 1, n)
-    lengths: torch.Tensor  # S, (batch,)
+    states: Tensor  # h̄, top layer, (batch, n, hidden)
+    projected: Tensor  # what the score makes of h̄, once per source, (batch, n, width)
+    mask: Tensor  # True where there is a token, (batch, 1, n)
+    lengths: Tensor  # S, (batch,)
     # the encoder's last state: (h,) or (h, c), each (batch, layers, hidden)
-    last: tuple[torch.Tensor, ...]
+    last: tuple[Tensor, ...]
 
 
 class DecoderState(NamedTuple):
@@ -47,9 +47,9 @@ class DecoderState(NamedTuple):
     target position.
     """
 
-    recurrent: tuple[torch.Tensor, ...]  # (h,) or (h, c), each (batch, layers, hidden)
-    fed: torch.Tensor | None  # h̃ of the step before, (batch, hidden); None without input feeding
-    t: torch.Tensor  # (batch,), from 0
+    recurrent: tuple[Tensor, ...]  # (h,) or (h, c), each (batch, layers, hidden)
+    fed: Tensor | None  # h̃ of the step before, (batch, hidden); None without input feeding
+    t: Tensor  # (batch,), from 0
 
 
 class Luong(Translator):
@@ -118,7 +118,7 @@ class Luong(Translator):
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
         self.output = nn.Linear(hidden_size, target_size)  # W_o
 
-    def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Source:
+    def encode(self, source: Tensor, lengths: Tensor) -> Source:
         """Read sources ``(batch, n)`` of true ``lengths (batch,)``."""
         check_source(source, lengths, self.source_size)
         embedded = self.dropout(self.source_embedding(source))  # (batch, n, d_embed)
@@ -140,9 +140,9 @@ class Luong(Translator):
 
     def attend(
         self,
-        states: torch.Tensor,
+        states: Tensor,
         memory: Source,
-        t: torch.Tensor,
+        t: Tensor,
         *,
         need_weights: bool = True,
         windows: WindowedSource | None = None,
@@ -168,7 +168,7 @@ class Luong(Translator):
             sigma=self.half_width / 2 if self.attention == "local-p" else None,
         )
 
-    def positions(self, states: torch.Tensor, memory: Source, t: torch.Tensor) -> torch.Tensor:
+    def positions(self, states: Tensor, memory: Source, t: Tensor) -> Tensor:
         """Where the windows of :meth:`attend` stand, ``(batch, m)``: p_t, in source positions from
         0.
         """
@@ -187,16 +187,11 @@ class Luong(Translator):
             self.score, memory.states, mask=memory.mask, projected_keys=memory.projected
         )
 
-    def _attention_vector(self, states: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
+    def _attention_vector(self, states: Tensor, context: Tensor) -> Tensor:
         return self.combine(torch.cat([context, states], dim=-1)).tanh()  # h̃: (…, hidden)
 
     def step(
-        self,
-        token: torch.Tensor,
-        state: DecoderState,
-        memory: Source,
-        *,
-        need_weights: bool = False,
+        self, token: Tensor, state: DecoderState, memory: Source, *, need_weights: bool = False
     ) -> Step:
         """Read one token ``(batch,)``, attend to the source, score the next token."""
         inputs = self.dropout(self.target_embedding(token))[:, None]  # (batch, 1, d_embed)
@@ -212,12 +207,7 @@ class Luong(Translator):
         )
 
     def forward(
-        self,
-        source: torch.Tensor,
-        lengths: torch.Tensor,
-        target_in: torch.Tensor,
-        *,
-        need_weights: bool = False,
+        self, source: Tensor, lengths: Tensor, target_in: Tensor, *, need_weights: bool = False
     ) -> Decoded:
         """Score a target under teacher forcing; without input feeding there is no loop over it."""
         memory = self.encode(source, lengths)
@@ -234,7 +224,7 @@ class Luong(Translator):
             vectors = self._attention_vector(states, context)
         return Decoded(self.output(self.dropout(vectors)), weights if need_weights else None)
 
-    def _feed(self, embedded: torch.Tensor, state: DecoderState, memory: Source, keep: bool):
+    def _feed(self, embedded: Tensor, state: DecoderState, memory: Source, keep: bool):
         """Input feeding under teacher forcing: h̃ of all steps, and the weights where they are
         kept.
 

@@ -4,7 +4,7 @@ receives."""
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target
 from .common import Translator, make_recurrent, reverse_padded, run_from, run_packed
@@ -15,8 +15,8 @@ __all__ = ["Seq2Seq", "Summary"]
 class Summary(NamedTuple):
     """An encoded source: the last state of every layer."""
 
-    state: tuple[torch.Tensor, ...]  # (h,) or (h, c), each (batch, layers, hidden)
-    context: torch.Tensor  # c, the last h of the top layer: (batch, hidden)
+    state: tuple[Tensor, ...]  # (h,) or (h, c), each (batch, layers, hidden)
+    context: Tensor  # c, the last h of the top layer: (batch, hidden)
 
 
 class Seq2Seq(Translator):
@@ -69,7 +69,7 @@ class Seq2Seq(Translator):
         )
         self.output = nn.Linear(hidden_size + d_context, target_size)
 
-    def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> Summary:
+    def encode(self, source: Tensor, lengths: Tensor) -> Summary:
         """Read sources ``(batch, n)`` of true ``lengths (batch,)``; padding leaves no trace."""
         check_source(source, lengths, self.source_size)
         if self.reverse_source:
@@ -78,11 +78,11 @@ class Seq2Seq(Translator):
         _, last = run_packed(self.encoder, embedded, lengths)
         return Summary(last, last[0][:, -1])
 
-    def start(self, memory: Summary) -> tuple[torch.Tensor, ...]:
+    def start(self, memory: Summary) -> tuple[Tensor, ...]:
         """Start state of the decoder: the encoder's last state."""
         return memory.state
 
-    def _run(self, tokens: torch.Tensor, state: tuple[torch.Tensor, ...], memory: Summary):
+    def _run(self, tokens: Tensor, state: tuple[Tensor, ...], memory: Summary):
         inputs = self.dropout(self.target_embedding(tokens))  # (batch, m, d_embed)
         context = memory.context[:, None].expand(-1, tokens.shape[1], -1)  # (batch, m, hidden)
         if self.context_every_step:
@@ -94,8 +94,8 @@ class Seq2Seq(Translator):
 
     def step(
         self,
-        token: torch.Tensor,
-        state: tuple[torch.Tensor, ...],
+        token: Tensor,
+        state: tuple[Tensor, ...],
         memory: Summary,
         *,
         need_weights: bool = False,
@@ -104,9 +104,7 @@ class Seq2Seq(Translator):
         logits, state = self._run(token[:, None], state, memory)
         return Step(logits[:, 0], state, None)
 
-    def forward(
-        self, source: torch.Tensor, lengths: torch.Tensor, target_in: torch.Tensor
-    ) -> Decoded:
+    def forward(self, source: Tensor, lengths: Tensor, target_in: Tensor) -> Decoded:
         """Score a target under teacher forcing: row t of the logits has read target_in[:, :t +
         1]."""
         memory = self.encode(source, lengths)

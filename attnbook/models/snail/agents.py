@@ -4,8 +4,7 @@ an actor and a critic.
 
 from typing import Any, NamedTuple
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...validate import check_integer, check_tensor
 from ..rnn.common import make_recurrent
@@ -25,8 +24,8 @@ class Choice(NamedTuple):
     expected.
     """
 
-    logits: torch.Tensor
-    values: torch.Tensor
+    logits: Tensor
+    values: Tensor
 
 
 class _Heads(nn.Module):
@@ -40,7 +39,7 @@ class _Heads(nn.Module):
         self.critic = nn.Linear(d, 1)
         self.value_scale = value_scale
 
-    def forward(self, state: torch.Tensor) -> Choice:
+    def forward(self, state: Tensor) -> Choice:
         return Choice(self.actor(state), self.value_scale * self.critic(state)[..., 0])
 
 
@@ -78,7 +77,7 @@ class LSTMAgent(nn.Module):
         nn.init.normal_(input_weight)
         nn.init.orthogonal_(state_weight)
 
-    def forward(self, inputs: torch.Tensor) -> Choice:
+    def forward(self, inputs: Tensor) -> Choice:
         check_tensor("inputs", inputs, width=self.d_input)
         return self.heads(self.lstm(inputs)[0])
 
@@ -87,7 +86,7 @@ class LSTMAgent(nn.Module):
         zeros = self.lstm.all_weights[0][1].new_zeros(1, count, self.lstm.hidden_size)
         return zeros, zeros
 
-    def step(self, input: torch.Tensor, state: Any) -> tuple[Choice, Any]:
+    def step(self, input: Tensor, state: Any) -> tuple[Choice, Any]:
         """One step: ``input (batch, d_input)`` → :class:`Choice` with logits
         ``(batch, num_actions)``, and the next state.
         """
@@ -133,21 +132,21 @@ class SNAILAgent(nn.Module):
         self.body = SNAIL(d_model, d_model, length, parts)
         self.heads = _Heads(d_model, num_actions, value_scale)
 
-    def forward(self, inputs: torch.Tensor) -> Choice:
+    def forward(self, inputs: Tensor) -> Choice:
         return self._read(inputs, None)[0]
 
     def start(self, count: int) -> Any:
         """The empty past."""
         return None
 
-    def step(self, input: torch.Tensor, state: Any) -> tuple[Choice, Any]:
+    def step(self, input: Tensor, state: Any) -> tuple[Choice, Any]:
         """One step: ``input (batch, d_input)`` → :class:`Choice` with logits
         ``(batch, num_actions)``, and the next state.
         """
         choice, state = self._read(input[:, None], state)
         return Choice(choice.logits[:, 0], choice.values[:, 0]), state
 
-    def attention(self, inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def attention(self, inputs: Tensor) -> tuple[Tensor, ...]:
         """The weights ``(batch, T, T)`` of each attention block, row t for the choice of action
         t."""
         check_tensor("inputs", inputs, width=self.d_input)
@@ -155,7 +154,7 @@ class SNAILAgent(nn.Module):
             w for w in self.body(self.embed(inputs), need_weights=True).weights if w is not None
         )
 
-    def _read(self, inputs: torch.Tensor, past: Any) -> tuple[Choice, Any]:
+    def _read(self, inputs: Tensor, past: Any) -> tuple[Choice, Any]:
         check_tensor("inputs", inputs, width=self.d_input)
         read = self.body(self.embed(inputs), past)
         return self.heads(read.output.relu()), read.past

@@ -5,7 +5,7 @@ a new one with the examples.
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...validate import check_integer, check_values, check_whole, describe, may_look, require
@@ -19,8 +19,8 @@ class Answers(NamedTuple):
     ``weights (batch, Q, S + 1)`` or None.
     """
 
-    logits: torch.Tensor
-    weights: tuple[torch.Tensor | None, ...] = ()
+    logits: Tensor
+    weights: tuple[Tensor | None, ...] = ()
 
 
 class PictureEmbedding(nn.Module):
@@ -64,9 +64,9 @@ class PictureEmbedding(nn.Module):
         self.output = nn.Linear(filters * left * left, check_integer("d_output", d_output))
         self.d_output = d_output
 
-    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+    def forward(self, pictures: Tensor) -> Tensor:
         require(
-            isinstance(pictures, torch.Tensor)
+            isinstance(pictures, Tensor)
             and pictures.dim() >= 2
             and pictures.shape[-2:] == (self.size, self.size),
             f"pictures must be (…, {self.size}, {self.size}), got {describe(pictures)}",
@@ -85,13 +85,11 @@ class PictureEmbedding(nn.Module):
         return self.output(features.flatten(1)).view(*pictures.shape[:-2], self.d_output)
 
 
-def _check_episode(
-    support: torch.Tensor, labels: torch.Tensor, query: torch.Tensor, ways: int
-) -> torch.Tensor:
+def _check_episode(support: Tensor, labels: Tensor, query: Tensor, ways: int) -> Tensor:
     """The labels as int64, or a ``ValueError``; the values are checked on the CPU only."""
     check_whole("labels", labels)
     require(
-        all(isinstance(part, torch.Tensor) and part.dim() == 4 for part in (support, query))
+        all(isinstance(part, Tensor) and part.dim() == 4 for part in (support, query))
         and len(support) == len(query)
         and support.shape[1] >= 1,
         f"support must be (batch, S, size, size) with S ≥ 1 and query (batch, Q, size, size), "
@@ -137,12 +135,7 @@ class FewShotSNAIL(nn.Module):
         )
 
     def forward(
-        self,
-        support: torch.Tensor,
-        labels: torch.Tensor,
-        query: torch.Tensor,
-        *,
-        need_weights: bool = False,
+        self, support: Tensor, labels: Tensor, query: Tensor, *, need_weights: bool = False
     ) -> Answers:
         """Answer for ``query (batch, Q, size, size)`` from ``support (batch, S, size, size)`` and
         ``labels (batch, S)``.
@@ -177,12 +170,7 @@ class Prototypes(nn.Module):
         self.embedding, self.ways = embedding, check_integer("ways", ways)
 
     def forward(
-        self,
-        support: torch.Tensor,
-        labels: torch.Tensor,
-        query: torch.Tensor,
-        *,
-        need_weights: bool = False,
+        self, support: Tensor, labels: Tensor, query: Tensor, *, need_weights: bool = False
     ) -> Answers:
         """Answer for ``query`` as :class:`FewShotSNAIL` does; there are no weights."""
         labels = _check_episode(support, labels, query, self.ways)
@@ -202,7 +190,7 @@ class Prototypes(nn.Module):
         return Answers(-(embedded[:, examples:, None] - means[:, None]).square().sum(-1))
 
 
-def few_shot_loss(model: nn.Module, batch) -> tuple[torch.Tensor, torch.Tensor]:
+def few_shot_loss(model: nn.Module, batch) -> tuple[Tensor, Tensor]:
     """Cross-entropy of the queries' classes, summed over all of them, and their number, as ``fit``
     expects.
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...mechanisms.layers.temporal import AttentionBlock, PastKeys, TCBlock
 from ...validate import check_integer, check_tensor, require
@@ -64,9 +63,9 @@ class Experience(NamedTuple):
             asked for
     """
 
-    output: torch.Tensor
+    output: Tensor
     past: tuple[Any, ...]
-    weights: tuple[torch.Tensor | None, ...]
+    weights: tuple[Tensor | None, ...]
 
 
 class SNAIL(nn.Module):
@@ -106,7 +105,7 @@ class SNAIL(nn.Module):
         self.output = nn.Linear(width, check_integer("d_output", d_output))
 
     def forward(
-        self, x: torch.Tensor, past: tuple[Any, ...] | None = None, *, need_weights: bool = False
+        self, x: Tensor, past: tuple[Any, ...] | None = None, *, need_weights: bool = False
     ) -> Experience:
         """Read m positions ``x (…, m, d_input)``, the first of a sequence, or those that follow on
         a ``past``.
@@ -129,7 +128,7 @@ class SNAIL(nn.Module):
         """The same past for ``count`` continuations that do not know of each other: ``(batch, …)``
         → ``(batch, count, …)``.
         """
-        if isinstance(past, torch.Tensor):
+        if isinstance(past, Tensor):
             return past.unsqueeze(1).expand(-1, count, *past.shape[1:])
         branched = [SNAIL.branch(entry, count) for entry in past]
         return PastKeys(*branched) if isinstance(past, PastKeys) else tuple(branched)

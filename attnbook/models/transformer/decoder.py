@@ -13,8 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.layers import Dropout, Linear
@@ -110,7 +109,7 @@ class SoftCappedOutput(Linear):
         super().__init__(d_model, size, bias=False)
         self.cap = float(check_number("cap", cap, above=0))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         return soft_cap(super().forward(x), self.cap)
 
 

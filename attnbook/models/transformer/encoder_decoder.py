@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token_ids
 from ...mechanisms import padding_mask
@@ -18,8 +17,8 @@ __all__ = ["DecoderState", "HeadWeights", "ReadSource", "Transformer"]
 class ReadSource(NamedTuple):
     """An encoded source."""
 
-    encoded: torch.Tensor  # the encoder's output, (batch, n, d_model)
-    mask: torch.Tensor  # True where there is a token, (batch, 1, n)
+    encoded: Tensor  # the encoder's output, (batch, n, d_model)
+    mask: Tensor  # True where there is a token, (batch, 1, n)
     projected: tuple  # keys and values of the source in each block of the decoder, computed once
 
 
@@ -38,9 +37,9 @@ class HeadWeights(NamedTuple):
     encoder ``(batch, h, n, n)``, decoder (the target over itself) ``(batch, h, m, m)``, cross (the
     target over the source) ``(batch, h, m, n)``."""
 
-    encoder: tuple[torch.Tensor, ...]
-    decoder: tuple[torch.Tensor, ...]
-    cross: tuple[torch.Tensor, ...]
+    encoder: tuple[Tensor, ...]
+    decoder: tuple[Tensor, ...]
+    cross: tuple[Tensor, ...]
 
 
 class Transformer(nn.Module):
@@ -114,7 +113,7 @@ class Transformer(nn.Module):
             tie_weights(self.output, self.target_embedding)
 
     def _encode(
-        self, source: torch.Tensor, lengths: torch.Tensor, need_weights: bool
+        self, source: Tensor, lengths: Tensor, need_weights: bool
     ) -> tuple[ReadSource, tuple | None]:
         check_source(source, lengths, self.source_size)
         mask = padding_mask(lengths.to(source.device), source.shape[1])[:, None]  # (batch, 1, n)
@@ -124,7 +123,7 @@ class Transformer(nn.Module):
         mask = mask if encoded.mask is None else encoded.mask
         return ReadSource(encoded.x, mask, self.decoder.project(encoded.x)), encoded.weights
 
-    def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> ReadSource:
+    def encode(self, source: Tensor, lengths: Tensor) -> ReadSource:
         """Read sources ``(batch, n)`` of true ``lengths (batch,)``; their keys are projected here,
         once.
         """
@@ -136,12 +135,12 @@ class Transformer(nn.Module):
 
     def _decode(
         self,
-        tokens: torch.Tensor,
+        tokens: Tensor,
         state: DecoderState,
         memory: ReadSource,
         is_causal: bool,
         need_weights: bool,
-    ) -> tuple[torch.Tensor, Stacked]:
+    ) -> tuple[Tensor, Stacked]:
         # (batch, m, d_model)
         x = self.dropout(self.target_positions(self.target_embedding(tokens), state.position))
         decoded = self.decoder(
@@ -156,12 +155,7 @@ class Transformer(nn.Module):
         return self.output(decoded.x), decoded  # (batch, m, target_size)
 
     def step(
-        self,
-        token: torch.Tensor,
-        state: DecoderState,
-        memory: ReadSource,
-        *,
-        need_weights: bool = False,
+        self, token: Tensor, state: DecoderState, memory: ReadSource, *, need_weights: bool = False
     ) -> Step:
         """Read one token ``(batch,)`` and score the next; what came before is in the cache.
 
@@ -174,12 +168,7 @@ class Transformer(nn.Module):
         return Step(logits[:, 0], DecoderState(decoded.caches, state.position + 1), weights)
 
     def forward(
-        self,
-        source: torch.Tensor,
-        lengths: torch.Tensor,
-        target_in: torch.Tensor,
-        *,
-        need_weights: bool = False,
+        self, source: Tensor, lengths: Tensor, target_in: Tensor, *, need_weights: bool = False
     ) -> Decoded:
         """Score a target under teacher forcing, all positions at once: row t has read target_in[:,
         :t + 1].

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...mechanisms.attention.multi_head import MultiHeadAttention
@@ -58,11 +58,11 @@ class SequenceConvolution(nn.Module):
         )
         self.pointwise, self.d_out = nn.Linear(d_in, d_out) if separable else nn.Identity(), d_out
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         return self.pointwise(self.convolution(F.pad(x.mT, (self.before, self.after))).mT)
 
 
-def _add(wide: torch.Tensor, narrow: torch.Tensor) -> torch.Tensor:
+def _add(wide: Tensor, narrow: Tensor) -> Tensor:
     """The sum of two branches of different widths: the narrow one is filled up with zeros."""
     return wide + F.pad(narrow, (0, wide.shape[-1] - narrow.shape[-1]))
 
@@ -102,13 +102,13 @@ class EvolvedEncoderLayer(nn.Module):
     @masks_by_name("mask")
     def forward(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         *,
-        mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
         is_causal: bool = False,
         cache: Any = None,
         need_weights: bool = False,
-        position: int | torch.Tensor = 0,
+        position: int | Tensor = 0,
     ) -> LayerOutput:
         """As :meth:`attnbook.models.transformer.layers.EncoderLayer.forward`, with a mask of
         padding ``(batch, 1, n)`` and no cache.
@@ -129,7 +129,7 @@ class EvolvedEncoderLayer(nn.Module):
         x = self.around_feed_forward(x, self.feed_forward)
         return LayerOutput(x, None, weights)
 
-    def _convolutions(self, x: torch.Tensor, present: torch.Tensor | float) -> torch.Tensor:
+    def _convolutions(self, x: Tensor, present: Tensor | float) -> Tensor:
         x = x * present
         branches = self.norm(_add(self.wide(x).relu(), self.local(x).relu())) * present
         return F.pad(self.narrow(branches), (0, x.shape[-1] - self.narrow.d_out))
@@ -142,8 +142,8 @@ class EvolvedCache(NamedTuple):
 
     wide: ProjectedSource | None
     narrow: ProjectedSource | None
-    outer: torch.Tensor | None  # (batch, t, d)
-    inner: torch.Tensor | None  # (batch, t, 2d)
+    outer: Tensor | None  # (batch, t, d)
+    inner: Tensor | None  # (batch, t, 2d)
 
 
 class EvolvedDecoderLayer(nn.Module):
@@ -187,22 +187,22 @@ class EvolvedDecoderLayer(nn.Module):
         self.cross_attention, self.around_cross_attention = cross_attention, residual()
         self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
-    def project(self, memory: torch.Tensor) -> tuple:
+    def project(self, memory: Tensor) -> tuple:
         """Keys and values of the encoder's output for both attentions over the source."""
         return self.first_cross_attention.project(memory), self.cross_attention.project(memory)
 
     @masks_by_name("mask", "source_mask")
     def forward(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         source: tuple,
         *,
-        mask: torch.Tensor | None = None,
-        source_mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
+        source_mask: Tensor | None = None,
         is_causal: bool = False,
         cache: EvolvedCache | None = None,
         need_weights: bool = False,
-        position: int | torch.Tensor = 0,
+        position: int | Tensor = 0,
     ) -> LayerOutput:
         """As :meth:`attnbook.models.transformer.layers.DecoderLayer.forward`; the weights are those
         of the later two attentions.
@@ -243,8 +243,8 @@ class EvolvedDecoderLayer(nn.Module):
         )
 
     def _convolutions(
-        self, x: torch.Tensor, outer: torch.Tensor | None, inner: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        self, x: Tensor, outer: Tensor | None, inner: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The convolutions over positions x, after the cached inputs of both layers."""
         m = x.shape[-2]
         inputs = x if outer is None else torch.cat([outer, x], dim=-2)
@@ -254,7 +254,7 @@ class EvolvedDecoderLayer(nn.Module):
         return self.joined(_recent(sums, m, 7))[..., -m:, :], inputs, sums
 
 
-def _recent(x: torch.Tensor, m: int, kernel_size: int) -> torch.Tensor:
+def _recent(x: Tensor, m: int, kernel_size: int) -> Tensor:
     """The last m positions and those that a causal kernel reads before them."""
     return x[..., max(0, x.shape[-2] - m - kernel_size + 1) :, :]
 

@@ -5,7 +5,7 @@ encoder-only model of words in context.
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...decoding.step import Decoded, Step, TokenIds, check_text, check_token_ids
 from ...mechanisms import padding_mask
@@ -20,8 +20,8 @@ class TextState(NamedTuple):
     """The state of a :class:`TransformerLM` that continues texts."""
 
     caches: tuple  # keys and values of the text so far in each block; None before the first token
-    mask: torch.Tensor | None  # which of them are tokens, (batch, 1, t); None where all are
-    position: int | torch.Tensor  # of the next token: t where all are tokens, else (batch,)
+    mask: Tensor | None  # which of them are tokens, (batch, 1, t); None where all are
+    position: int | Tensor  # of the next token: t where all are tokens, else (batch,)
 
 
 class _OneStack(nn.Module):
@@ -49,7 +49,7 @@ class _OneStack(nn.Module):
         if tie:
             tie_weights(self.output, self.embedding)
 
-    def _embed(self, tokens: torch.Tensor, offset: int | torch.Tensor = 0) -> torch.Tensor:
+    def _embed(self, tokens: Tensor, offset: int | Tensor = 0) -> Tensor:
         return self.dropout(self.positions(self.embedding(tokens), offset))  # (batch, m, d_model)
 
 
@@ -79,18 +79,14 @@ class TransformerLM(_OneStack):
     """
 
     def forward(
-        self,
-        tokens: torch.Tensor,
-        lengths: torch.Tensor | None = None,
-        *,
-        need_weights: bool = False,
+        self, tokens: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
     ) -> Decoded:
         """Score the token after each token, all positions at once."""
         check_text(tokens, lengths, self.vocabulary_size)
         stacked = self.stack(self._embed(tokens), is_causal=True, need_weights=need_weights)
         return Decoded(self.output(stacked.x), stacked.weights)
 
-    def encode(self, source: torch.Tensor, lengths: torch.Tensor) -> TextState:
+    def encode(self, source: Tensor, lengths: Tensor) -> TextState:
         """Read the beginning of a text, ``(batch, n)`` of true ``lengths (batch,)``, 0 for a text
         that has none.
 
@@ -119,7 +115,7 @@ class TransformerLM(_OneStack):
         check_integer("batch", batch)
         return TextState((None,) * len(self.stack.layers), None, 0)
 
-    def read(self, tokens: torch.Tensor, state: TextState) -> Step:
+    def read(self, tokens: Tensor, state: TextState) -> Step:
         """Read further tokens ``(batch, m)``, all at once, and score the one after each of them:
         logits ``(batch, m, vocabulary_size)``.
 
@@ -141,12 +137,7 @@ class TransformerLM(_OneStack):
         return TextState(caches, mask, state.position - number)
 
     def step(
-        self,
-        token: torch.Tensor,
-        state: TextState,
-        memory: object = None,
-        *,
-        need_weights: bool = False,
+        self, token: Tensor, state: TextState, memory: object = None, *, need_weights: bool = False
     ) -> Step:
         """Read one token ``(batch,)`` and score the next.
 
@@ -159,14 +150,14 @@ class TransformerLM(_OneStack):
             first: Any = state.caches
             while isinstance(first, tuple) and first:
                 first = first[0]
-            if isinstance(first, torch.Tensor) and len(first) != len(token):
+            if isinstance(first, Tensor) and len(first) != len(token):
                 raise ValueError(
                     f"token must have {len(first)} rows as state has, got {len(token)}"
                 ) from None
             raise
         return step._replace(logits=step.logits[:, 0])
 
-    def _read(self, tokens: torch.Tensor, state: TextState) -> Step:
+    def _read(self, tokens: Tensor, state: TextState) -> Step:
         m, mask = tokens.shape[1], state.mask
         if mask is not None:  # (batch, 1, t + m)
             mask = torch.cat([mask, mask.new_ones(len(tokens), 1, m)], dim=-1)
@@ -195,16 +186,12 @@ class TransformerEncoderModel(_OneStack):
     Source: Devlin et al. 2019, section 3, without the segments and the sentence pairs.
     """
 
-    def encode(self, tokens: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+    def encode(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The vectors of the last block, ``(batch, n, d_model)``."""
         return self._stacked(tokens, lengths, False).x
 
     def forward(
-        self,
-        tokens: torch.Tensor,
-        lengths: torch.Tensor | None = None,
-        *,
-        need_weights: bool = False,
+        self, tokens: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
     ) -> Decoded:
         """Score the word at each position."""
         stacked = self._stacked(tokens, lengths, need_weights)

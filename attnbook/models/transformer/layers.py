@@ -17,8 +17,7 @@ A block may stand in a stack several times, and a wrapper of a block is a block.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.visible import without_hidden
 from ...mechanisms.caches.key_value import Read
@@ -29,7 +28,7 @@ __all__ = ["Attention", "LayerOutput", "Stacked"]
 __all__ += ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "Stack"]
 
 
-Position = int | torch.Tensor  # of the first row of x: an integer, or one for each text
+Position = int | Tensor  # of the first row of x: an integer, or one for each text
 
 
 class Attention(Protocol):
@@ -37,9 +36,9 @@ class Attention(Protocol):
 
     read: Callable[..., Read]
 
-    def project(self, x: torch.Tensor, /) -> Any: ...
+    def project(self, x: Tensor, /) -> Any: ...
 
-    def __call__(self, x: torch.Tensor, /, *arguments: Any, **options: Any) -> Any: ...
+    def __call__(self, x: Tensor, /, *arguments: Any, **options: Any) -> Any: ...
 
 
 class LayerOutput(NamedTuple):
@@ -48,7 +47,7 @@ class LayerOutput(NamedTuple):
     the target, with n = t, and those of the source.
     """
 
-    x: torch.Tensor
+    x: Tensor
     cache: Any
     weights: Any
 
@@ -58,10 +57,10 @@ class Stacked(NamedTuple):
     the ``mask (batch, 1, m)`` of x where the stack changes the length.
     """
 
-    x: torch.Tensor
+    x: Tensor
     caches: tuple
     weights: tuple | None
-    mask: torch.Tensor | None = None
+    mask: Tensor | None = None
 
 
 class EncoderLayer(nn.Module):
@@ -99,9 +98,9 @@ class EncoderLayer(nn.Module):
     @masks_by_name("mask")
     def forward(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         *,
-        mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
         is_causal: bool = False,
         cache: Any = None,
         need_weights: bool = False,
@@ -159,7 +158,7 @@ class DecoderLayer(nn.Module):
         if feed_forward is not None:
             self.around_feed_forward = residual()
 
-    def project(self, memory: torch.Tensor) -> Any:
+    def project(self, memory: Tensor) -> Any:
         """Keys and values of the encoder's output ``(batch, n, d)``: once per source, for all
         steps.
         """
@@ -168,11 +167,11 @@ class DecoderLayer(nn.Module):
     @masks_by_name("mask", "source_mask")
     def forward(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         source: Any,
         *,
-        mask: torch.Tensor | None = None,
-        source_mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
+        source_mask: Tensor | None = None,
         is_causal: bool = False,
         cache: Any = None,
         need_weights: bool = False,
@@ -219,7 +218,7 @@ class Stack(nn.Module):
 
     def run(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         given: Iterable[tuple],
         caches: Sequence | None,
         need_weights: bool,
@@ -237,7 +236,7 @@ class Stack(nn.Module):
             self.finish(outputs), tuple(new_caches), tuple(weights) if need_weights else None
         )
 
-    def finish(self, outputs: list[torch.Tensor]) -> torch.Tensor:
+    def finish(self, outputs: list[Tensor]) -> Tensor:
         """The result of the stack, from its input and what each block made of it."""
         return self.norm(outputs[-1])
 
@@ -253,9 +252,9 @@ class Encoder(Stack):
     @masks_by_name("mask")
     def forward(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         *,
-        mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
         is_causal: bool = False,
         caches: Sequence | None = None,
         need_weights: bool = False,
@@ -279,18 +278,18 @@ class Decoder(Stack):
     Source: Vaswani et al. 2017, section 3.1.
     """
 
-    def project(self, memory: torch.Tensor) -> tuple:
+    def project(self, memory: Tensor) -> tuple:
         """What each block reads of the encoder's output ``(batch, n, d)``."""
         return tuple(layer.project(memory) for layer in self.layers)
 
     @masks_by_name("mask", "source_mask")
     def forward(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         sources: Sequence,
         *,
-        mask: torch.Tensor | None = None,
-        source_mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
+        source_mask: Tensor | None = None,
         is_causal: bool = False,
         caches: Sequence | None = None,
         need_weights: bool = False,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...mechanisms.positions.absolute import sinusoids
 from ...validate import check_integer, masks_by_name, require
@@ -33,18 +33,18 @@ class TimeStep(nn.Module):
     """
 
     block: Any  # an encoder's or a decoder's
-    step: torch.Tensor
+    step: Tensor
 
     def __init__(self, block: nn.Module, depth: int, d_model: int) -> None:
         super().__init__()
         self.block = block
         self.register_buffer("step", sinusoids(depth + 1, d_model)[depth], persistent=False)
 
-    def project(self, memory: torch.Tensor) -> Any:
+    def project(self, memory: Tensor) -> Any:
         """As the block."""
         return self.block.project(memory)
 
-    def forward(self, x: torch.Tensor, *arguments, **options) -> LayerOutput:
+    def forward(self, x: Tensor, *arguments, **options) -> LayerOutput:
         return self.block(x + self.step.to(x.dtype), *arguments, **options)
 
 
@@ -73,7 +73,7 @@ class TransparentEncoder(Encoder):
     al. 2018, section 4.
     """
 
-    def finish(self, outputs: list[torch.Tensor]) -> torch.Tensor:
+    def finish(self, outputs: list[Tensor]) -> Tensor:
         return torch.stack([self.norm(x) for x in outputs], dim=-2)
 
 
@@ -92,7 +92,7 @@ class TransparentDecoder(Decoder):
         super().__init__(layers, norm)
         self.mixture = nn.Parameter(torch.zeros(len(self.layers), len(self.layers) + 1))
 
-    def project(self, memory: torch.Tensor) -> tuple:
+    def project(self, memory: Tensor) -> tuple:
         require(
             memory.shape[-2] == self.mixture.shape[1],
             f"memory must have the {self.mixture.shape[1]} levels of this decoder "
@@ -148,9 +148,9 @@ class FunnelEncoder(Encoder):
     @masks_by_name("mask")
     def forward(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         *,
-        mask: torch.Tensor | None = None,
+        mask: Tensor | None = None,
         is_causal: bool = False,
         caches: Sequence | None = None,
         need_weights: bool = False,
@@ -172,9 +172,7 @@ class FunnelEncoder(Encoder):
         return Stacked(self.norm(x), (), tuple(weights) if need_weights else None, mask)
 
     @staticmethod
-    def _shorten(
-        layer: EncoderLayer, x: torch.Tensor, mask: torch.Tensor | None, need_weights: bool
-    ) -> tuple:
+    def _shorten(layer: EncoderLayer, x: Tensor, mask: Tensor | None, need_weights: bool) -> tuple:
         n, short = x.shape[-2], (x.shape[-2] + 1) // 2
         present = (
             x.new_ones(*x.shape[:-2], n, 1)

@@ -1,7 +1,6 @@
 """An encoder-only Transformer that reads the dependency trees of its sentences."""
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...decoding.step import Decoded, TokenIds, check_text, check_token_ids
 from ...mechanisms import padding_mask
@@ -30,12 +29,7 @@ class SyntacticEncoderLayer(EncoderLayer):
 
     @masks_by_name("mask")
     def forward(
-        self,
-        x: torch.Tensor,
-        offset: torch.Tensor,
-        *,
-        mask: torch.Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, offset: Tensor, *, mask: Tensor | None = None, need_weights: bool = False
     ) -> LayerOutput:
         """Run the block over whole sentences; there is no cache: a tree is known when its sentence
         is.
@@ -118,16 +112,16 @@ class SyntacticEncoderModel(nn.Module):
 
     def forward(
         self,
-        tokens: torch.Tensor,
-        heads: torch.Tensor,
-        lengths: torch.Tensor | None = None,
+        tokens: Tensor,
+        heads: Tensor,
+        lengths: Tensor | None = None,
         *,
         need_weights: bool = False,
     ) -> Decoded:
         """Score the word at each position."""
         check_text(tokens, lengths, self.vocabulary_size)
         require(
-            isinstance(heads, torch.Tensor) and heads.shape == tokens.shape,
+            isinstance(heads, Tensor) and heads.shape == tokens.shape,
             f"heads must be {tuple(tokens.shape)}, as tokens, got "
             f"{tuple(getattr(heads, 'shape', ()))}",
         )

@@ -5,7 +5,7 @@ learned shares add them up.
 from collections.abc import Callable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.residual import ResidualConnection
@@ -38,7 +38,7 @@ class Branches(nn.Module):
         # κ, α before the softmax
         self.heads_in, self.branches_out = (nn.Parameter(torch.zeros(num_heads)) for _ in range(2))
 
-    def forward(self, heads: torch.Tensor) -> torch.Tensor:
+    def forward(self, heads: Tensor) -> Tensor:
         h = len(self.heads_in)
         each = self.weight.unflatten(1, (h, -1))  # W_o of every head
         branches = torch.einsum(

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.layers import Linear
 from ...mechanisms import padding_mask
@@ -98,13 +98,13 @@ class CaptionedDenoiser(nn.Module):
 
     def forward(
         self,
-        pictures: torch.Tensor,
-        time: torch.Tensor,
-        words: torch.Tensor,
-        lengths: torch.Tensor | None = None,
+        pictures: Tensor,
+        time: Tensor,
+        words: Tensor,
+        lengths: Tensor | None = None,
         *,
         need_weights: bool = False,
-    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...] | None]:
+    ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
         check_pictures(pictures, self.colors, self.size, self.size)
         check_tensor("time", time, width=len(pictures), least=1)
         check_ids("words", words, self.words.num_embeddings)
@@ -133,16 +133,14 @@ class CaptionedDenoiser(nn.Module):
             stacked = self.stack(x + vector)
         return self._velocity(self._joined(self.output(stacked.x)), pictures, time), weights
 
-    def _velocity(
-        self, correction: torch.Tensor, pictures: torch.Tensor, time: torch.Tensor
-    ) -> torch.Tensor:
+    def _velocity(self, correction: Tensor, pictures: Tensor, time: Tensor) -> Tensor:
         t, variance = time.view(-1, 1, 1, 1), self.deviation**2
         square = t**2 + (1 - t) ** 2 * variance
         centred = pictures - (1 - t) * self.mean
         known = (t - (1 - t) * variance) / square * centred - self.mean
         return known + self.deviation / square.sqrt() * correction
 
-    def _joined(self, patches: torch.Tensor) -> torch.Tensor:
+    def _joined(self, patches: Tensor) -> Tensor:
         """The pictures that patches ``(batch, N, colors · P²)`` were cut from."""
         rows = self.size // self.side
         cut = patches.unflatten(-1, (self.colors, self.side, self.side)).unflatten(1, (rows, rows))
@@ -155,15 +153,13 @@ class NoisyBatch(NamedTuple):
     pictures, noise ``(batch, colors, size, size)``, words ``(batch, n)``, time ``(batch,)`` from 0
     to 1."""
 
-    pictures: torch.Tensor
-    words: torch.Tensor
-    noise: torch.Tensor
-    time: torch.Tensor
+    pictures: Tensor
+    words: Tensor
+    noise: Tensor
+    time: Tensor
 
 
-def with_noise(
-    pictures: torch.Tensor, words: torch.Tensor, generator: torch.Generator
-) -> NoisyBatch:
+def with_noise(pictures: Tensor, words: Tensor, generator: torch.Generator) -> NoisyBatch:
     """Noise ``ε ~ N(0, 1)`` and a time ``t ~ U(0, 1)`` for each picture."""
     shape, dtype, device = pictures.shape, pictures.dtype, generator.device
     noise = torch.randn(shape, generator=generator, dtype=dtype, device=device)
@@ -171,7 +167,7 @@ def with_noise(
     return NoisyBatch(pictures, words, noise, time)
 
 
-def flow_loss(model: nn.Module, batch: NoisyBatch) -> tuple[torch.Tensor, int]:
+def flow_loss(model: nn.Module, batch: NoisyBatch) -> tuple[Tensor, int]:
     """Squared error of the velocity, summed over pictures and averaged over their numbers, and how
     many pictures: as ``fit`` expects.
 
@@ -189,12 +185,12 @@ def flow_loss(model: nn.Module, batch: NoisyBatch) -> tuple[torch.Tensor, int]:
 @torch.no_grad()
 def draw_from_noise(
     model: CaptionedDenoiser,
-    words: torch.Tensor,
-    lengths: torch.Tensor | None = None,
+    words: Tensor,
+    lengths: Tensor | None = None,
     *,
     steps: int = 20,
     generator: torch.Generator,
-) -> torch.Tensor:
+) -> Tensor:
     """One picture for each caption: from noise at t = 1 to t = 0 in equal Euler steps.
 
     Args:

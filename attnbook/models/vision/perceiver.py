@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.layers import Linear
 from ...kernels.precision import finest_dtype
@@ -17,7 +17,7 @@ from .vision_transformer import pre_norm_parts
 __all__ = ["Latents", "Perceiver", "fourier_features"]
 
 
-def fourier_features(places: torch.Tensor, bands: int, max_frequency: float) -> torch.Tensor:
+def fourier_features(places: Tensor, bands: int, max_frequency: float) -> Tensor:
     """Positions as waves: for a model that is told of no grid where each input stands.
 
     ``[p, sin(π f_1 p), …, sin(π f_B p), cos(π f_1 p), …, cos(π f_B p)]`` for each coordinate p,
@@ -50,8 +50,8 @@ class Latents(NamedTuple):
     """What a :class:`Perceiver` has read: ``x (batch, M, d_model)``, and the weights of each
     reading, ``(batch, h, M, n)``, or None."""
 
-    x: torch.Tensor
-    weights: tuple[torch.Tensor, ...] | None
+    x: Tensor
+    weights: tuple[Tensor, ...] | None
 
 
 class Perceiver(nn.Module):
@@ -107,7 +107,7 @@ class Perceiver(nn.Module):
 
     @masks_by_name("key_mask", mask="key_mask")
     def read(
-        self, x: torch.Tensor, *, key_mask: torch.Tensor | None = None, need_weights: bool = False
+        self, x: Tensor, *, key_mask: Tensor | None = None, need_weights: bool = False
     ) -> Latents:
         """The latents after the last reading and its blocks."""
         check_tensor("x", x, least=3)
@@ -129,5 +129,5 @@ class Perceiver(nn.Module):
         return Latents(z, tuple(weights) if need_weights else None)
 
     @masks_by_name("key_mask", mask="key_mask")
-    def forward(self, x: torch.Tensor, *, key_mask: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, x: Tensor, *, key_mask: Tensor | None = None) -> Tensor:
         return self.output(self.read(x, key_mask=key_mask).x.mean(-2))

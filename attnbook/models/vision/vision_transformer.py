@@ -3,7 +3,7 @@
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...kernels.layers import Linear
 from ...mechanisms.layers.residual import PreNorm
@@ -18,7 +18,7 @@ pre_norm_parts = partial(paper_parts, residual=PreNorm, activation="gelu")
 """Parts of the blocks that vision transformers use: the norm inside the branch, GELU."""
 
 
-def patches_of(pictures: torch.Tensor, side: int) -> torch.Tensor:
+def patches_of(pictures: Tensor, side: int) -> Tensor:
     """Cut pictures into squares and write out each as one vector.
 
     Args:
@@ -33,7 +33,7 @@ def patches_of(pictures: torch.Tensor, side: int) -> torch.Tensor:
     """
     check_integer("side", side)
     require(
-        isinstance(pictures, torch.Tensor)
+        isinstance(pictures, Tensor)
         and pictures.dim() >= 3
         and pictures.shape[-2] % side == 0
         and pictures.shape[-1] % side == 0,
@@ -46,15 +46,15 @@ def patches_of(pictures: torch.Tensor, side: int) -> torch.Tensor:
     return cut.movedim((-4, -2), (-5, -4)).flatten(-3).flatten(-3, -2)
 
 
-def check_pictures(pictures: object, *shape: int) -> torch.Tensor:
+def check_pictures(pictures: object, *shape: int) -> Tensor:
     """Return pictures ``(batch, *shape)``, floats, or raise a ``ValueError``."""
     require(
-        isinstance(pictures, torch.Tensor)
+        isinstance(pictures, Tensor)
         and pictures.is_floating_point()
         and tuple(pictures.shape[1:]) == shape,
         f"pictures must be floats (batch, {', '.join(map(str, shape))}), got {describe(pictures)}",
     )
-    assert isinstance(pictures, torch.Tensor)
+    assert isinstance(pictures, Tensor)
     return pictures
 
 
@@ -106,7 +106,7 @@ class VisionTransformer(nn.Module):
         self.stack = parts.make_encoder(num_layers)
         self.output = Linear(parts.d_model, check_integer("num_classes", num_classes))
 
-    def read(self, pictures: torch.Tensor, *, need_weights: bool = False) -> Stacked:
+    def read(self, pictures: Tensor, *, need_weights: bool = False) -> Stacked:
         """What the last block gives at the class token and at each patch."""
         check_pictures(pictures, self.colors, self.size, self.size)
         patches = self.patch_projection(patches_of(pictures, self.side))
@@ -114,5 +114,5 @@ class VisionTransformer(nn.Module):
         x = self.positions(torch.cat([first, patches], dim=1))
         return self.stack(self.dropout(x), need_weights=need_weights)
 
-    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+    def forward(self, pictures: Tensor) -> Tensor:
         return self.output(self.read(pictures).x[:, 0])

@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_choice, check_integer
 from ..endless_batches import GeneratedBatches, drawn
@@ -24,10 +25,10 @@ class MarkedNumbers(NamedTuple):
         marked: (B, 2) the two marked positions, the earlier one first
     """
 
-    inputs: torch.Tensor
-    lengths: torch.Tensor
-    target: torch.Tensor
-    marked: torch.Tensor
+    inputs: Tensor
+    lengths: Tensor
+    target: Tensor
+    marked: Tensor
 
 
 # name: (lowest number, number in place of a marked first one, earlier and later number -> target)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from ...validate import check_choice, check_integer
@@ -36,12 +37,12 @@ def vocabulary_size(kind: str, length: int) -> int:
 class Gaps(NamedTuple):
     """tokens ``(B, n)`` and target ``(B, n)``: the masked id at each mask, PAD elsewhere."""
 
-    tokens: torch.Tensor
-    target: torch.Tensor
+    tokens: Tensor
+    target: Tensor
 
 
 @drawn
-def frequencies() -> torch.Tensor:
+def frequencies() -> Tensor:
     """``(topics, symbols)``: the probability of each word in each topic. Always the same."""
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(TOPICS, SYMBOLS, generator=generator, dtype=torch.float64)

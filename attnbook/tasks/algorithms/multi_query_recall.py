@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, require
 from ..endless_batches import GeneratedBatches, drawn
@@ -17,8 +18,8 @@ VOCABULARY_SIZE = FIRST + KEYS + VALUES
 class Recall(NamedTuple):
     """tokens ``(B, n)`` and target ``(B, n)``: at a key that asks its value, PAD elsewhere."""
 
-    tokens: torch.Tensor
-    target: torch.Tensor
+    tokens: Tensor
+    target: Tensor
 
 
 class RecallBatches(GeneratedBatches[Recall]):
@@ -68,7 +69,7 @@ def draw(
     check_integer("values", values)
     check_integer("count", count)
 
-    def order(of: int) -> torch.Tensor:
+    def order(of: int) -> Tensor:
         return torch.rand(count, of, generator=generator).argsort(1)
 
     chosen = order(keys)[:, :pairs]

@@ -6,6 +6,7 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_choice, check_integer, check_range, describe, require
 from ..endless_batches import GeneratedBatches, drawn, torch_generator
@@ -21,9 +22,9 @@ class AlgorithmBatch(NamedTuple):
         mask: (B, T) True at the steps that count
     """
 
-    inputs: torch.Tensor
-    targets: torch.Tensor
-    mask: torch.Tensor
+    inputs: Tensor
+    targets: Tensor
+    mask: Tensor
 
 
 @drawn
@@ -163,7 +164,7 @@ def draw_n_grams(
     return AlgorithmBatch(inputs[..., None], sequence[..., None], counts)
 
 
-def optimal_n_grams(bits: torch.Tensor, n: int = 6) -> torch.Tensor:
+def optimal_n_grams(bits: Tensor, n: int = 6) -> Tensor:
     """The optimal predictions for :func:`draw_n_grams`: the probability that each bit is 1, given
     the bits before it.
 

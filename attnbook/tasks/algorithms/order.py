@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_choice, check_integer, check_range
 from ..endless_batches import GeneratedBatches
@@ -17,11 +18,11 @@ class OrderBatch(NamedTuple):
     PAD = 0 where there is none.
     """
 
-    tokens: torch.Tensor
-    target: torch.Tensor
+    tokens: Tensor
+    target: Tensor
 
 
-def order_answers(order: str, tokens: torch.Tensor) -> torch.Tensor:
+def order_answers(order: str, tokens: Tensor) -> Tensor:
     """The answer at each letter of texts ``(B, n)``.
 
     "before": ``target_p = token_{p−3}``, and none at the first three;  "reverse":

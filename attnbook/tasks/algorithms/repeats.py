@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_range, require
 from ..endless_batches import GeneratedBatches
@@ -16,11 +17,11 @@ class Repeats(NamedTuple):
     later; and ``period (B,)``, after how many symbols each text begins again.
     """
 
-    target_in: torch.Tensor
-    target_out: torch.Tensor
-    period: torch.Tensor
+    target_in: Tensor
+    target_out: Tensor
+    period: Tensor
 
-    def is_repeated(self) -> torch.Tensor:
+    def is_repeated(self) -> Tensor:
         """Where the next symbol can be known: the symbol read has been read before, ``(B, n)``."""
         return torch.arange(self.target_in.shape[1]) >= self.period[:, None]
 

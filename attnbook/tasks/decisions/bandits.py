@@ -1,6 +1,7 @@
 """Bernoulli bandits: K arms, each pays 1 with a chance that nobody tells, N pulls to earn."""
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_number, check_seed, describe, require
 from .environments import Environments, Step, check_actions, select_rows
@@ -26,7 +27,7 @@ class Bandits:
         self.device = torch.device(device)
         self.chances, self.pulled = torch.empty(0, arms), pulls  # none before the first reset
 
-    def reset(self, seed: int, worlds: int = 1) -> torch.Tensor:
+    def reset(self, seed: int, worlds: int = 1) -> Tensor:
         """New bandits from the seed; returns the first inputs, zeros ``(worlds, arms + 1)``."""
         self._generator = torch.Generator(self.device).manual_seed(check_seed(seed))
         shape = worlds, self.num_actions
@@ -34,7 +35,7 @@ class Bandits:
         self.pulled = 0
         return self.chances.new_zeros(worlds, self.d_input)
 
-    def step(self, actions: torch.Tensor) -> Step:
+    def step(self, actions: Tensor) -> Step:
         """Pull one arm in each world."""
         require(
             self.pulled < self.length, f"step: call reset first, an episode has {self.length} pulls"
@@ -54,7 +55,7 @@ class RandomPolicy:
     def start(self, worlds: Environments, count: int, generator: torch.Generator) -> None:
         self.num_actions, self.count, self.generator = worlds.num_actions, count, generator
 
-    def act(self, input: torch.Tensor) -> torch.Tensor:
+    def act(self, input: Tensor) -> Tensor:
         return torch.randint(
             self.num_actions, (self.count,), generator=self.generator, device=input.device
         )
@@ -69,7 +70,7 @@ class BestArm:
     def start(self, worlds: Bandits, count: int, generator: torch.Generator) -> None:
         self.best = worlds.chances.argmax(1)
 
-    def act(self, input: torch.Tensor) -> torch.Tensor:
+    def act(self, input: Tensor) -> Tensor:
         return self.best
 
 
@@ -90,7 +91,7 @@ class _Counting:
         self.losses = torch.zeros_like(self.wins)
         self.left = worlds.length
 
-    def act(self, input: torch.Tensor) -> torch.Tensor:
+    def act(self, input: Tensor) -> Tensor:
         pulled, reward = input[:, :-1], input[:, -1:]
         self.wins += pulled * reward
         self.losses += pulled * (1 - reward)
@@ -100,7 +101,7 @@ class _Counting:
         chance = torch.rand(scores.shape, generator=self.generator, device=scores.device)
         return (best * chance).argmax(1)
 
-    def score(self, wins: torch.Tensor, losses: torch.Tensor, left: int) -> torch.Tensor:
+    def score(self, wins: Tensor, losses: Tensor, left: int) -> Tensor:
         raise NotImplementedError
 
 
@@ -153,7 +154,7 @@ class Indexed(_Counting):
             without the first dimension.
     """
 
-    def __init__(self, table: torch.Tensor):
+    def __init__(self, table: Tensor):
         require(
             table.dim() in (2, 3),
             f"table must be (left, wins, losses) or (wins, losses), got {describe(table)}",

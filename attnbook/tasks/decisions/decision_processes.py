@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_seed, require
 from .environments import Step, check_actions, select_rows
@@ -44,7 +45,7 @@ class DecisionProcesses:
         # none before the first reset
         self.means, self.taken = torch.empty(0, states, actions), self.length
 
-    def reset(self, seed: int, worlds: int = 1) -> torch.Tensor:
+    def reset(self, seed: int, worlds: int = 1) -> Tensor:
         """New worlds from the seed; returns the first inputs ``(worlds, A + S + 2)``."""
         generator = self._generator = torch.Generator(self.device).manual_seed(check_seed(seed))
         table = (worlds, self.states, self.num_actions)
@@ -58,7 +59,7 @@ class DecisionProcesses:
         self.taken = 0
         return self._input(None, None, False)
 
-    def step(self, actions: torch.Tensor) -> Step:
+    def step(self, actions: Tensor) -> Step:
         """Act once in each world."""
         require(
             self.taken < self.length, f"step: call reset first, a world has {self.length} steps"
@@ -79,7 +80,7 @@ class DecisionProcesses:
         ended = torch.full_like(actions, done, dtype=torch.bool)
         return Step(self._input(actions, reward, done), reward, ended)
 
-    def _input(self, actions, reward, done: bool) -> torch.Tensor:
+    def _input(self, actions, reward, done: bool) -> Tensor:
         one_hot = torch.nn.functional.one_hot
         state = one_hot(self.state, self.states).to(self.means.dtype)
         if actions is None:
@@ -88,7 +89,7 @@ class DecisionProcesses:
             last = torch.cat([one_hot(actions, self.num_actions), reward[:, None]], -1)
         return torch.cat([last, state, torch.full_like(state[:, :1], float(done))], -1)
 
-    def read(self, input: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def read(self, input: Tensor) -> tuple[Tensor, ...]:
         """The parts of an input: last action as one-hot ``(B, A)``, then last reward, state and
         done, each ``(B,)``.
         """
@@ -99,11 +100,11 @@ class DecisionProcesses:
 class Plan(NamedTuple):
     """``actions (B, H, S)`` and ``values (B, H, S)``: entry [:, h − 1] is for h steps left."""
 
-    actions: torch.Tensor
-    values: torch.Tensor
+    actions: Tensor
+    values: Tensor
 
 
-def value_iteration(transitions: torch.Tensor, means: torch.Tensor, horizon: int) -> Plan:
+def value_iteration(transitions: Tensor, means: Tensor, horizon: int) -> Plan:
     """The best actions in known worlds, by going back from the last step.
 
     ``Q_h(s, a) = μ(s, a) + Σ_s' P(s' | s, a) V_{h−1}(s')``,  ``V_h(s) = max_a Q_h(s, a)``,
@@ -141,7 +142,7 @@ class OptimalPlanner:
         self.worlds, self.taken = worlds, 0
         self.plan = value_iteration(worlds.transitions, worlds.means, worlds.horizon)
 
-    def act(self, input: torch.Tensor) -> torch.Tensor:
+    def act(self, input: Tensor) -> Tensor:
         left = self.worlds.horizon - self.taken % self.worlds.horizon
         self.taken += 1
         return select_rows(self.plan.actions[:, left - 1], self.worlds.read(input)[2])

@@ -9,6 +9,7 @@ import math
 from typing import NamedTuple, Protocol
 
 import torch
+from torch import Tensor
 
 from ...validate import check_seed, check_values, describe, require
 
@@ -28,9 +29,9 @@ class Step(NamedTuple):
             until ``reset``.
     """
 
-    input: torch.Tensor
-    reward: torch.Tensor
-    done: torch.Tensor
+    input: Tensor
+    reward: Tensor
+    done: Tensor
 
 
 class Trajectories(NamedTuple):
@@ -38,9 +39,9 @@ class Trajectories(NamedTuple):
     rewards ``(B, T)``; ``inputs[:, t]`` is the observation before action t.
     """
 
-    inputs: torch.Tensor
-    actions: torch.Tensor
-    rewards: torch.Tensor
+    inputs: Tensor
+    actions: Tensor
+    rewards: Tensor
 
 
 class Environments(Protocol):
@@ -51,11 +52,11 @@ class Environments(Protocol):
     length: int  # steps in one environment
     device: torch.device
 
-    def reset(self, seed: int, worlds: int) -> torch.Tensor:
+    def reset(self, seed: int, worlds: int) -> Tensor:
         """Draw new environments from ``seed``; returns the first inputs (worlds, d_input)."""
         ...
 
-    def step(self, actions: torch.Tensor) -> Step:
+    def step(self, actions: Tensor) -> Step:
         """Take one action per environment, ``actions (worlds,)``."""
         ...
 
@@ -66,7 +67,7 @@ class Policy(Protocol):
     def start(self, worlds: Environments, count: int, generator: torch.Generator) -> None:
         """Reset all state: ``count`` new environments begin."""
 
-    def act(self, input: torch.Tensor) -> torch.Tensor:
+    def act(self, input: Tensor) -> Tensor:
         """The actions (count,) for the inputs (count, d_input)."""
         ...
 
@@ -110,7 +111,7 @@ class Estimate(NamedTuple):
         return f"{self.mean:.2f} ± {self.half_width:.2f}"
 
 
-def estimate(values: torch.Tensor) -> Estimate:
+def estimate(values: Tensor) -> Estimate:
     """The mean of ``values (n,)``, one per environment, and ``1.96 · s / √n``."""
     require(
         values.dim() == 1 and len(values) > 1,
@@ -120,14 +121,14 @@ def estimate(values: torch.Tensor) -> Estimate:
     return Estimate(float(values.mean()), 1.96 * float(values.std()) / math.sqrt(len(values)))
 
 
-def select_rows(table: torch.Tensor, *places: torch.Tensor) -> torch.Tensor:
+def select_rows(table: Tensor, *places: Tensor) -> Tensor:
     """Row b of the result is ``table[b, places[0][b], places[1][b], …]``."""
     return table[(torch.arange(len(table), device=table.device), *places)]
 
 
-def check_actions(actions: torch.Tensor, count: int, num_actions: int) -> None:
+def check_actions(actions: Tensor, count: int, num_actions: int) -> None:
     """Raise ValueError unless ``actions`` is one integer below ``num_actions`` per environment."""
-    shape = actions.shape if isinstance(actions, torch.Tensor) else None
+    shape = actions.shape if isinstance(actions, Tensor) else None
     if shape != (count,) or actions.dtype != torch.int64:
         raise ValueError(
             f"actions must be int64 of shape ({count},), one per environment, got "

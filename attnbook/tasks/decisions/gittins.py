@@ -4,13 +4,14 @@ from collections.abc import Callable
 from functools import cache
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer
 
 RENTS = 200  # that are tried: for ten pulls the index errs by less than 0.0005
 
 
-def _root(rates: torch.Tensor, worth: torch.Tensor) -> torch.Tensor:
+def _root(rates: Tensor, worth: Tensor) -> Tensor:
     """Where a convex, falling function of the rate, known at ``rates (G,)`` as ``worth (G, …)``,
     becomes 0.
 
@@ -24,7 +25,7 @@ def _root(rates: torch.Tensor, worth: torch.Tensor) -> torch.Tensor:
     return torch.minimum(root, rates[at] + step).clamp(max=1.0)
 
 
-def finite_horizon_index(pulls: int) -> torch.Tensor:
+def finite_horizon_index(pulls: int) -> Tensor:
     """Gittins' index of a Bernoulli arm for every number of pulls that are left.
 
     The alternative to the arm is to stop; each pull costs a rent λ. With

@@ -1,6 +1,7 @@
 """Policies that learn a decision process by counting and plan in their posterior."""
 
 import torch
+from torch import Tensor
 
 from ...validate import check_number
 from .decision_processes import DecisionProcesses, value_iteration
@@ -26,7 +27,7 @@ class _PosteriorPlanner:
         self.rewards = torch.zeros_like(self.visits)
         self.moves = torch.zeros(*self.visits.shape, worlds.states, device=worlds.device)
 
-    def act(self, input: torch.Tensor) -> torch.Tensor:
+    def act(self, input: Tensor) -> Tensor:
         last, reward, state, done = self.worlds.read(input)
         if self.before is not None:
             here = (torch.arange(len(state), device=state.device), self.before, last.argmax(-1))
@@ -39,10 +40,10 @@ class _PosteriorPlanner:
         self.taken, self.before = self.taken + 1, state
         return select_rows(self.plan.actions[:, left - 1], state)
 
-    def believe(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def believe(self) -> tuple[Tensor, Tensor]:
         raise NotImplementedError
 
-    def posterior(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def posterior(self) -> tuple[Tensor, Tensor, Tensor]:
         """Dirichlet parameters ``(B, S, A, S)``; mean and deviation of μ, ``(B, S, A)`` each."""
         n = 1 + self.visits
         return 1 + self.moves, (1 + self.rewards) / n, n.rsqrt()

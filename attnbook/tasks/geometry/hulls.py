@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ...validate import check_lengths, describe, require
 
 
-def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+def convex_hulls(points: Tensor, lengths: Tensor | None = None) -> Tensor:
     """The corners of the convex hull of each row's points, counter-clockwise, from the corner with
     the lowest index.
 
@@ -43,7 +44,7 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     xy = _to_unit_size(torch.where((index < lengths[:, None])[..., None], xy, xy[:, :1]))
     start = _lexicographic_lowest(xy)
     corner, done = start, torch.zeros(B, dtype=torch.bool, device=points.device)
-    walk: list[torch.Tensor] = []
+    walk: list[Tensor] = []
     while not bool(done.all()):
         if len(walk) == n:
             raise ValueError(
@@ -56,7 +57,7 @@ def convex_hulls(points: torch.Tensor, lengths: torch.Tensor | None = None) -> t
     return _from_lowest_index(torch.stack(walk, 1))
 
 
-def check_points(points: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+def check_points(points: Tensor, lengths: Tensor | None) -> Tensor:
     """The lengths of rows of points (B, n, 2), or a ValueError; the real ones must be finite."""
     check_shape(points)
     lengths = lengths_of(points, lengths)
@@ -66,23 +67,23 @@ def check_points(points: torch.Tensor, lengths: torch.Tensor | None) -> torch.Te
     return lengths
 
 
-def check_shape(points: torch.Tensor, least: int = 1) -> None:
+def check_shape(points: Tensor, least: int = 1) -> None:
     """Raise a ValueError unless points are (B, n, 2) with n at least ``least``."""
-    shape = points.shape if isinstance(points, torch.Tensor) else ()
+    shape = points.shape if isinstance(points, Tensor) else ()
     require(
         len(shape) == 3 and shape[2] == 2 and shape[1] >= least,
         f"points must be a tensor (batch, n, 2) with n >= {least}, got {describe(points)}",
     )
 
 
-def lengths_of(points: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+def lengths_of(points: Tensor, lengths: Tensor | None) -> Tensor:
     """How many points of each row (B, n, 2) are real, n each if None is given, or a ValueError."""
     if lengths is None:
         return torch.full(points.shape[:1], points.shape[1], device=points.device)
     return check_lengths(lengths, len(points), "points", 1, points.shape[1])
 
 
-def _to_unit_size(xy: torch.Tensor) -> torch.Tensor:
+def _to_unit_size(xy: Tensor) -> Tensor:
     """Each row divided by the power of two next to its largest coordinate, which rounds nothing."""
     # products of very large or very small coordinates have no place in float64
     exponent = torch.frexp(xy.abs().amax((1, 2))).exponent.clamp(-1021, 1023)
@@ -90,7 +91,7 @@ def _to_unit_size(xy: torch.Tensor) -> torch.Tensor:
     return xy * torch.from_numpy(scale).to(xy.device)[:, None, None]
 
 
-def _lexicographic_lowest(xy: torch.Tensor) -> torch.Tensor:
+def _lexicographic_lowest(xy: Tensor) -> Tensor:
     """(B,) the point with the smallest x; of these the smallest y; of these the lowest index.
 
     Always a corner.
@@ -101,7 +102,7 @@ def _lexicographic_lowest(xy: torch.Tensor) -> torch.Tensor:
     return (y == y.amin(1, keepdim=True)).int().argmax(1)
 
 
-def _next_corner(relative: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+def _next_corner(relative: Tensor, index: Tensor) -> Tensor:
     """(B,) the point with none on its right, seen from the origin; the farthest on its ray."""
     x, y = relative.unbind(2)
     while x.shape[1] > 1:
@@ -120,7 +121,7 @@ def _next_corner(relative: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return index[:, 0]
 
 
-def _from_lowest_index(walk: torch.Tensor) -> torch.Tensor:
+def _from_lowest_index(walk: Tensor) -> Tensor:
     """Turn each row, padded with −1 at the end, so that its lowest index comes first."""
     size = (walk >= 0).sum(1, keepdim=True)
     first = walk.masked_fill(walk < 0, torch.iinfo(walk.dtype).max).argmin(1, keepdim=True)
@@ -128,7 +129,7 @@ def _from_lowest_index(walk: torch.Tensor) -> torch.Tensor:
     return walk.gather(1, (place + first) % size).masked_fill(place >= size, -1)
 
 
-def polygon_area(corners: torch.Tensor) -> float:
+def polygon_area(corners: Tensor) -> float:
     """The area inside a polygon, above 0 counter-clockwise: ``½ Σ (xᵢ yᵢ₊₁ − xᵢ₊₁ yᵢ)``.
 
     corners (m, 2).
@@ -137,7 +138,7 @@ def polygon_area(corners: torch.Tensor) -> float:
     return float((x * y.roll(-1) - x.roll(-1) * y).sum() / 2)
 
 
-def is_simple(corners: torch.Tensor) -> bool:
+def is_simple(corners: Tensor) -> bool:
     """Whether a closed polygon neither meets nor touches itself: at least three different corners,
     no two edges in common.
 
@@ -200,7 +201,7 @@ class HullReport(NamedTuple):
 
 
 def report(
-    points: torch.Tensor, predicted: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]
+    points: Tensor, predicted: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]
 ) -> HullReport:
     """Compare predicted hulls with the true ones.
 

@@ -4,6 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_choice, check_integer, check_range, require
 from ..endless_batches import GeneratedBatches, drawn
@@ -24,9 +25,9 @@ class PointBatch(NamedTuple):
             last position of the padded batch); then −1 as padding
     """
 
-    inputs: torch.Tensor
-    lengths: torch.Tensor
-    targets: torch.Tensor
+    inputs: Tensor
+    lengths: Tensor
+    targets: Tensor
 
     @property
     def end(self) -> int:
@@ -117,7 +118,7 @@ class PointBatches(GeneratedBatches[PointBatch]):
         super().__init__(partial(draw, kind, n), batch_size, seed)
 
 
-def _uniform(n, count, width, generator, least=1) -> tuple[torch.Tensor, ...]:
+def _uniform(n, count, width, generator, least=1) -> tuple[Tensor, ...]:
     """inputs, lengths and which inputs are real (B, n)."""
     low, high = check_range("n", n, least)
     check_integer("count", count, 0)
@@ -126,7 +127,7 @@ def _uniform(n, count, width, generator, least=1) -> tuple[torch.Tensor, ...]:
     return torch.rand(count, high, width, generator=generator) * real[..., None], lengths, real
 
 
-def _ended(walks: torch.Tensor, end: int) -> torch.Tensor:
+def _ended(walks: Tensor, end: int) -> Tensor:
     """Append END to rows that are padded with −1."""
     size = (walks >= 0).sum(1, keepdim=True)
     return torch.cat([walks, walks.new_full((len(walks), 1), -1)], 1).scatter(1, size, end)

@@ -8,6 +8,7 @@ lower index than the last."""
 from functools import lru_cache
 
 import torch
+from torch import Tensor
 
 from ...validate import check_choice, check_values, check_whole, describe, require
 from ..endless_batches import usual_defaults
@@ -20,14 +21,14 @@ MOST = 16
 _TABLE = 1 << 18
 
 
-def distances(points: torch.Tensor) -> torch.Tensor:
+def distances(points: Tensor) -> Tensor:
     """Euclidean distances (B, n, n) in float64, of points (B, n, 2)."""
     check_shape(points)
     xy = points.double()
     return (xy[:, :, None] - xy[:, None]).square().sum(-1).sqrt()
 
 
-def tour_length(matrix: torch.Tensor, tours: torch.Tensor) -> torch.Tensor:
+def tour_length(matrix: Tensor, tours: Tensor) -> Tensor:
     """(B,) length of each tour with the way back. matrix (B, n, n) distances, tours (B, n)."""
     rows = torch.arange(len(tours), device=tours.device)[:, None]
     return matrix[rows, tours, tours.roll(-1, 1)].sum(1)
@@ -38,7 +39,7 @@ def is_tour(walk, n: int) -> bool:
     return sorted(walk) == list(range(n))
 
 
-def canonical(tours: torch.Tensor) -> torch.Tensor:
+def canonical(tours: Tensor) -> Tensor:
     """The same tours (B, n) from city 0, in the direction with a second city below the last."""
     n = tours.shape[1]
     place = torch.arange(n, device=tours.device)
@@ -48,9 +49,7 @@ def canonical(tours: torch.Tensor) -> torch.Tensor:
     return torch.where(tours[:, 1:2] > tours[:, -1:], tours[:, (-place) % n], tours)
 
 
-def taught_tours(
-    points: torch.Tensor, lengths: torch.Tensor | None = None, teacher: str = "exact"
-) -> torch.Tensor:
+def taught_tours(points: Tensor, lengths: Tensor | None = None, teacher: str = "exact") -> Tensor:
     """The tour of each row that a teacher gives, canonical: (B, n), −1 as padding. Rows of one
     length are solved together.
 
@@ -70,7 +69,7 @@ def taught_tours(
     return tours
 
 
-def held_karp(matrix: torch.Tensor) -> torch.Tensor:
+def held_karp(matrix: Tensor) -> Tensor:
     """The shortest tours by dynamic programming over sets of cities, canonical (B, n).
 
     With C(S, j) the shortest way that starts at city 0, visits the set S once each and ends at j ∈
@@ -108,7 +107,7 @@ def held_karp(matrix: torch.Tensor) -> torch.Tensor:
 
 @lru_cache(maxsize=MOST)
 @usual_defaults()
-def _levels(m: int) -> tuple[tuple[tuple[torch.Tensor, torch.Tensor], ...], ...]:
+def _levels(m: int) -> tuple[tuple[tuple[Tensor, Tensor], ...], ...]:
     """For each size of set from 2 to m, for each city j: the sets with j, and those without it."""
     masks = torch.arange(2**m)
     has = [(masks >> j) & 1 == 1 for j in range(m)]
@@ -117,7 +116,7 @@ def _levels(m: int) -> tuple[tuple[tuple[torch.Tensor, torch.Tensor], ...], ...]
     return tuple(tuple((s, s ^ (1 << j)) for j, s in enumerate(level)) for level in levels)
 
 
-def _solve(matrix: torch.Tensor) -> torch.Tensor:
+def _solve(matrix: Tensor) -> Tensor:
     B, n, _ = matrix.shape
     m, device = n - 1, matrix.device
     home = matrix[:, 0, 1:]  # (B, m)
@@ -143,7 +142,7 @@ def _solve(matrix: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.pad(1 + torch.stack(walk, 1), (1, 0))  # city 0 comes first
 
 
-def nearest_neighbour(matrix: torch.Tensor, start: int | torch.Tensor = 0) -> torch.Tensor:
+def nearest_neighbour(matrix: Tensor, start: int | Tensor = 0) -> Tensor:
     """Always go to the nearest city not yet visited: tours (B, n) in O(n²).
 
     start: one city, or one per row (B,), from 0 to n − 1.
@@ -162,7 +161,7 @@ def nearest_neighbour(matrix: torch.Tensor, start: int | torch.Tensor = 0) -> to
     return torch.stack(walk, 1)
 
 
-def farthest_insertion(matrix: torch.Tensor) -> torch.Tensor:
+def farthest_insertion(matrix: Tensor) -> Tensor:
     """Insert the city farthest from the tour where it lengthens it least, until all are in: tours
     (B, n) in O(n²).
 
@@ -189,7 +188,7 @@ def farthest_insertion(matrix: torch.Tensor) -> torch.Tensor:
     return tour
 
 
-def two_opt(matrix: torch.Tensor, tours: torch.Tensor) -> torch.Tensor:
+def two_opt(matrix: Tensor, tours: Tensor) -> Tensor:
     """Exchange two edges as long as that shortens the tour, the best exchange first; all rows in
     step.
 
@@ -223,7 +222,7 @@ def two_opt(matrix: torch.Tensor, tours: torch.Tensor) -> torch.Tensor:
     return tours
 
 
-def two_opt_best(matrix: torch.Tensor, starts: int | None = None) -> torch.Tensor:
+def two_opt_best(matrix: Tensor, starts: int | None = None) -> Tensor:
     """The best of several runs of `two_opt`: from farthest insertion, and from nearest neighbour at
     each of `starts` cities.
 

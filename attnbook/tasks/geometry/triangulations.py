@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ...extras import extra
 from ...validate import require
 from .hulls import check_shape, lengths_of
 
 
-def delaunay(points: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+def delaunay(points: Tensor, lengths: Tensor | None = None) -> Tensor:
     """The Delaunay triangulation of each row, flat: three ascending indices per triangle.
 
     Args:

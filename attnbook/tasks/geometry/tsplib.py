@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_choice, require
 from .. import datasets
@@ -27,8 +28,8 @@ class Instance(NamedTuple):
 
     name: str
     kind: str
-    points: torch.Tensor
-    tour: torch.Tensor | None
+    points: Tensor
+    tour: Tensor | None
     best: int
 
 
@@ -71,7 +72,7 @@ def best_lengths() -> dict[str, int]:
     return lengths
 
 
-def _tour(name: str, n: int) -> torch.Tensor | None:
+def _tour(name: str, n: int) -> Tensor | None:
     file = f"{name}.opt.tour"
     if ("tsplib", file) not in datasets.read_registry():
         return None
@@ -104,7 +105,7 @@ def _read(file: str) -> tuple[dict[str, str], dict[str, list[str]]]:
     return header, sections
 
 
-def lengths_of(points: torch.Tensor, kind: str) -> torch.Tensor:
+def lengths_of(points: Tensor, kind: str) -> Tensor:
     """The distances ``(n, n)`` as TSPLIB rounds them to integers, so that tours can be compared
     with the best known.
 
@@ -129,13 +130,13 @@ def lengths_of(points: torch.Tensor, kind: str) -> torch.Tensor:
     return (6378.388 * angle + 1).floor().long().fill_diagonal_(0)
 
 
-def _degrees(points: torch.Tensor) -> torch.Tensor:
+def _degrees(points: Tensor) -> Tensor:
     """DDD.MM, degrees and minutes, as degrees."""
     degrees = points.trunc()
     return degrees + (points - degrees) * (100 / 60)
 
 
-def unit_square(points: torch.Tensor, kind: str = "EUC_2D") -> torch.Tensor:
+def unit_square(points: Tensor, kind: str = "EUC_2D") -> Tensor:
     """The points (n, 2) in the unit square, float32: moved to the origin and divided by the longer
     side.
 

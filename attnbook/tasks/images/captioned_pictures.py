@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
+from torch import Tensor
 
 from ...validate import require
 from ..endless_batches import drawn
@@ -35,7 +35,7 @@ class Captioned:
             word that names none
     """
 
-    pictures: torch.Tensor
+    pictures: Tensor
     captions: list[tuple[str, ...]]
     boxes: list[tuple[tuple[Box, ...], ...]]
 
@@ -92,10 +92,10 @@ class PictureBatch(NamedTuple):
         target_lengths: (B,) how many tokens of target_out are real; None where all are
     """
 
-    pictures: torch.Tensor
-    target_in: torch.Tensor
-    target_out: torch.Tensor
-    target_lengths: torch.Tensor | None = None
+    pictures: Tensor
+    target_in: Tensor
+    target_out: Tensor
+    target_lengths: Tensor | None = None
 
 
 class PictureBatches:

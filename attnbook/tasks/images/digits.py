@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ...extras import extra
 from ...validate import check_choice
@@ -12,7 +13,7 @@ CLASSES = tuple("0123456789")
 HELD_OUT = 450  # of the 1797, a quarter
 
 
-def enlarge(pictures: torch.Tensor, size: int = 32) -> torch.Tensor:
+def enlarge(pictures: Tensor, size: int = 32) -> Tensor:
     """Pictures ``(N, 8, 8)`` of greys from 0 to 16 as uint8 ``(N, 1, size, size)``, bilinear."""
     wide = torch.nn.functional.interpolate(
         pictures[:, None].double(), size=(size, size), mode="bilinear", align_corners=False

@@ -10,6 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_seed, check_values, describe, require
 from ..endless_batches import drawn, usual_defaults
@@ -37,7 +38,7 @@ class FarParts(NamedTuple):
     """
 
     data: Labelled
-    colours: torch.Tensor
+    colours: Tensor
 
 
 class Agreement(NamedTuple):
@@ -60,7 +61,7 @@ class Agreement(NamedTuple):
 
 @cache
 @usual_defaults()
-def _figures() -> torch.Tensor:
+def _figures() -> Tensor:
     """How much of each pixel a figure covers, for each place of it: (shapes, tops, SIZE, WIDTH)."""
     # −1 … 1 over the figure
     y, x = ((torch.arange(n * _FINER) + 0.5) / (n * _FINER) * 2 - 1 for n in (HEIGHT, WIDTH))
@@ -79,12 +80,8 @@ def _figures() -> torch.Tensor:
 
 @drawn
 def draw(
-    shapes: torch.Tensor,
-    colours: torch.Tensor,
-    tops: torch.Tensor,
-    *,
-    generator: torch.Generator | None = None,
-) -> torch.Tensor:
+    shapes: Tensor, colours: Tensor, tops: Tensor, *, generator: torch.Generator | None = None
+) -> Tensor:
     """Paint N pictures of two figures each.
 
     Args:
@@ -136,7 +133,7 @@ def far_parts(count: int, *, seed: int, agree: bool = True) -> FarParts:
     return FarParts(Labelled(pictures, shapes, SHAPES), colours)
 
 
-def read_colours(pictures: torch.Tensor) -> torch.Tensor:
+def read_colours(pictures: Tensor) -> Tensor:
     """The colours of the figure at the left and at the right, read from the pixels alone.
 
     Of the outer third of each side those pixels count whose strongest and weakest channel are
@@ -164,13 +161,13 @@ def read_colours(pictures: torch.Tensor) -> torch.Tensor:
     return torch.stack(colours, -1)
 
 
-def _hue(colour: torch.Tensor) -> torch.Tensor:
+def _hue(colour: Tensor) -> Tensor:
     """Hue of colours (3, N), as a share of the circle."""
     red, green, blue = colour
     return (torch.atan2(3**0.5 * (green - blue), 2 * red - green - blue) / (2 * torch.pi)) % 1
 
 
-def agreement(pictures: torch.Tensor) -> Agreement:
+def agreement(pictures: Tensor) -> Agreement:
     """How often both sides of pictures ``(N, 3, H, W)`` have one colour, beside what the colours of
     the sides by themselves would give.
 

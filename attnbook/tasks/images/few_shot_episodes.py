@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from ...validate import check_integer, check_number, check_range, describe, require
@@ -28,7 +29,7 @@ class Classes:
         names: C pairs of text: alphabet and class
     """
 
-    pictures: torch.Tensor
+    pictures: Tensor
     names: tuple[tuple[str, str], ...]
 
     def __len__(self) -> int:
@@ -54,10 +55,10 @@ class EpisodeBatch(NamedTuple):
         answers: long ``(B, Q)``
     """
 
-    support: torch.Tensor
-    labels: torch.Tensor
-    query: torch.Tensor
-    answers: torch.Tensor
+    support: Tensor
+    labels: Tensor
+    query: Tensor
+    answers: Tensor
 
 
 def with_rotations(classes: Classes) -> Classes:
@@ -78,7 +79,7 @@ def with_mirrors(classes: Classes) -> Classes:
     return _changed({"": classes.pictures, " mirrored": classes.pictures.flip(-1)}, classes)
 
 
-def _changed(pictures: dict[str, torch.Tensor], classes: Classes) -> Classes:
+def _changed(pictures: dict[str, Tensor], classes: Classes) -> Classes:
     """The pictures of the classes in each of several ways, by what that adds to their names."""
     names = [(alphabet, name + way) for way in pictures for alphabet, name in classes.names]
     return Classes(torch.cat([*pictures.values()]), tuple(names))
@@ -86,7 +87,7 @@ def _changed(pictures: dict[str, torch.Tensor], classes: Classes) -> Classes:
 
 @drawn
 def draw_episodes(
-    pictures: torch.Tensor,
+    pictures: Tensor,
     ways: int,
     shots: int,
     queries: int,
@@ -105,7 +106,7 @@ def draw_episodes(
         generator: on the device of the pictures.
     """
     require(
-        isinstance(pictures, torch.Tensor) and pictures.dim() == 4,
+        isinstance(pictures, Tensor) and pictures.dim() == 4,
         f"pictures must be (classes, examples, size, size), got {describe(pictures)}",
     )
     (classes, examples), device = pictures.shape[:2], pictures.device
@@ -118,7 +119,7 @@ def draw_episodes(
         f"{queries}",
     )
 
-    def numbers(*shape: int) -> torch.Tensor:
+    def numbers(*shape: int) -> Tensor:
         return torch.rand(shape, generator=generator, device=device)
 
     # (B, N): class of label n; different ones, in a random order
@@ -141,9 +142,7 @@ def draw_episodes(
 
 
 @drawn
-def bent(
-    pictures: torch.Tensor, amount: float, generator: torch.Generator | None = None
-) -> torch.Tensor:
+def bent(pictures: Tensor, amount: float, generator: torch.Generator | None = None) -> Tensor:
     """Each picture under a random small affine map, as if written a little larger, turned, slanted
     or moved.
 

@@ -8,18 +8,19 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_seed, check_tensor, check_values, describe, require
 from ..endless_batches import drawn, torch_generator
 
 
-def to_floats(pictures: torch.Tensor) -> torch.Tensor:
+def to_floats(pictures: Tensor) -> Tensor:
     """Pixels 0 … 255 as numbers from −1 to 1, the range of tanh: ``x / 127.5 − 1``."""
     check_pictures(pictures)
     return pictures.float() / 127.5 - 1
 
 
-def to_pixels(pictures: torch.Tensor) -> torch.Tensor:
+def to_pixels(pictures: Tensor) -> Tensor:
     """Numbers from −1 to 1 as pixels 0 … 255, rounded and clipped, inverse to :func:`to_floats`."""
     check_tensor("pictures", pictures, least=1)
     return ((pictures.detach().float() + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
@@ -28,7 +29,7 @@ def to_pixels(pictures: torch.Tensor) -> torch.Tensor:
 def check_pictures(pictures: object, axes: str = "") -> None:
     """Raise a ValueError unless ``pictures`` are pixels, a uint8 tensor with these axes, if any."""
     if (
-        not isinstance(pictures, torch.Tensor)
+        not isinstance(pictures, Tensor)
         or pictures.dtype != torch.uint8
         or (axes and pictures.dim() != axes.count(",") + 1)
     ):
@@ -45,8 +46,8 @@ class Labelled:
         classes: the names
     """
 
-    pictures: torch.Tensor
-    labels: torch.Tensor
+    pictures: Tensor
+    labels: Tensor
     classes: tuple[str, ...]
 
     def __post_init__(self):
@@ -62,7 +63,7 @@ class Labelled:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, chosen: Sequence[int] | slice | torch.Tensor) -> Labelled:
+    def take(self, chosen: Sequence[int] | slice | Tensor) -> Labelled:
         """Some of them, by index or slice."""
         return Labelled(self.pictures[chosen], self.labels[chosen], self.classes)
 
@@ -76,8 +77,8 @@ class Labelled:
 class LabelledBatch(NamedTuple):
     """pictures ``(B, C, H, W)``, floats from −1 to 1, and labels ``(B,)``, long."""
 
-    pictures: torch.Tensor
-    labels: torch.Tensor
+    pictures: Tensor
+    labels: Tensor
 
 
 class LabelledBatches:
@@ -98,7 +99,7 @@ class LabelledBatches:
         )
 
     @drawn
-    def indices(self, step: int) -> torch.Tensor:
+    def indices(self, step: int) -> Tensor:
         """The indices of the pictures in the batch of a step, counted from 0."""
         epoch, at = divmod(check_integer("step", step, 0) * self.batch_size, len(self.data))
         chosen = self._order(epoch)[at : at + self.batch_size]

@@ -13,6 +13,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_choice, check_seed, require
 from .. import datasets
@@ -122,7 +123,7 @@ def place(item: Item, box: int) -> Box:
     )
 
 
-def draw_box(items: Sequence[Item]) -> torch.Tensor:
+def draw_box(items: Sequence[Item]) -> Tensor:
     """One box, uint8 ``(3, SIDE, SIDE)``; triangles are inscribed in the square of their size."""
     painted = torch.tensor(PAPER, dtype=torch.float32)[:, None, None].expand(3, SIDE, SIDE).clone()
     for item in items:

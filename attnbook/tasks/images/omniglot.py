@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from ...extras import extra
@@ -52,7 +53,7 @@ def read(name: str) -> Classes:
             f"{SETS[name]} must hold characters with one number of examples, found {counts}",
         )
 
-        def ground(member: str) -> torch.Tensor:
+        def ground(member: str) -> Tensor:
             with Image.open(io.BytesIO(archive.read(member))) as picture:
                 require(
                     picture.size == (_ORIGINAL, _ORIGINAL),

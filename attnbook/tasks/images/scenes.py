@@ -12,6 +12,7 @@ from functools import cache
 from itertools import permutations, product
 
 import torch
+from torch import Tensor
 
 from ...validate import check_choice, check_integer, check_range, check_seed, require
 from ..endless_batches import drawn, usual_defaults
@@ -39,7 +40,7 @@ _FINER = 8  # samples per pixel, each way, for smooth edges
 
 @cache
 @usual_defaults()
-def _sprites(width: int) -> torch.Tensor:
+def _sprites(width: int) -> Tensor:
     """How much of each pixel of a cell a shape covers: (shapes, offsets down, offsets right, CELL,
     CELL), between 0 and 1.
 
@@ -84,7 +85,7 @@ def held_out() -> frozenset[tuple[int, int]]:
 
 
 @usual_defaults()
-def pairs_of(part: str) -> torch.Tensor:
+def pairs_of(part: str) -> Tensor:
     """The ordered pairs ``(P, 2)`` of "train", which are not in :func:`held_out`, or of "test"."""
     check_choice("part", part, ("train", "test"))
     unseen, pairs = held_out(), permutations(range(len(KINDS)), 2)
@@ -92,9 +93,7 @@ def pairs_of(part: str) -> torch.Tensor:
 
 
 @drawn
-def draw(
-    cells: torch.Tensor, kinds: torch.Tensor, sizes: torch.Tensor, offsets: torch.Tensor
-) -> torch.Tensor:
+def draw(cells: Tensor, kinds: Tensor, sizes: Tensor, offsets: Tensor) -> Tensor:
     """Paint N pictures of K objects each.
 
     Args:
@@ -144,7 +143,7 @@ def scenes(
     require(high <= limit, f"small must be at most {limit}, got {small!r}")
     generator = torch.Generator().manual_seed(check_seed(seed))
 
-    def integers(top: int, *shape: int) -> torch.Tensor:
+    def integers(top: int, *shape: int) -> Tensor:
         return torch.randint(top, shape, generator=generator)
 
     kinds = integers(len(KINDS), count, most)

@@ -7,6 +7,7 @@ from itertools import product
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_seed, describe, require
 from ..endless_batches import drawn, usual_defaults
@@ -63,9 +64,9 @@ class Described(NamedTuple):
         words: (N, 7) long, ids of ``scenes.vocabulary()``
     """
 
-    pictures: torch.Tensor
-    kinds: torch.Tensor
-    words: torch.Tensor
+    pictures: Tensor
+    kinds: Tensor
+    words: Tensor
 
 
 @drawn
@@ -92,7 +93,7 @@ def two_objects(count: int, *, seed: int, part: str = "train") -> Described:
 
 @cache
 @usual_defaults()
-def _words() -> torch.Tensor:
+def _words() -> Tensor:
     """The caption of every pair of kinds: (24, 24, 7)."""
     vocab = vocabulary()
     return torch.tensor(
@@ -102,7 +103,7 @@ def _words() -> torch.Tensor:
 
 @cache
 @usual_defaults()
-def _halves() -> tuple[torch.Tensor, torch.Tensor]:
+def _halves() -> tuple[Tensor, Tensor]:
     """Every half of a picture that can be drawn, (R, 3, CELL, SIDE) floats, and its kind, (R,)."""
     places = range(CELL - LARGE + 1)
     rows = list(product(range(len(KINDS)), range(2), places, places))
@@ -112,7 +113,7 @@ def _halves() -> tuple[torch.Tensor, torch.Tensor]:
     return to_floats(drawn[..., :CELL, :SIDE]), kind
 
 
-def read_two(pictures: torch.Tensor) -> torch.Tensor:
+def read_two(pictures: Tensor) -> Tensor:
     """What pictures of two objects show, right or blurred: for each half the kind of the drawn half
     that is nearest to it, pixel by pixel.
 
@@ -123,7 +124,7 @@ def read_two(pictures: torch.Tensor) -> torch.Tensor:
         Long ``(N, 2)``, places in ``scenes.KINDS``.
     """
     require(
-        isinstance(pictures, torch.Tensor)
+        isinstance(pictures, Tensor)
         and pictures.is_floating_point()
         and tuple(pictures.shape[1:]) == (3, SIDE, SIDE),
         f"pictures must be floats (N, 3, {SIDE}, {SIDE}), got {describe(pictures)}",

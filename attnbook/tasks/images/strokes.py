@@ -1,6 +1,7 @@
 """Alphabets that the book draws: letters of a few strokes, each example by another hand."""
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_seed
 from ..endless_batches import drawn
@@ -13,7 +14,7 @@ TIP = (0.024, 0.045)  # radius of the pen, the picture is 1 wide
 _FAR = 9.0  # the coordinate of absent strokes
 
 
-def _bases() -> torch.Tensor:
+def _bases() -> Tensor:
     """From four control points to those of a curve, and of three lines: ``(2, POINTS, 4)``."""
     t = torch.linspace(0, 1, POINTS)[:, None]
     curve = torch.cat([(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3], 1)
@@ -21,10 +22,10 @@ def _bases() -> torch.Tensor:
     return torch.stack([curve, lines])
 
 
-def _letters(count: int, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+def _letters(count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
     """Control points ``(C, STROKES, 4, 2)``; which strokes are curves, and which are there."""
 
-    def numbers(*shape: int) -> torch.Tensor:
+    def numbers(*shape: int) -> Tensor:
         return torch.rand(shape, generator=generator)
 
     points = numbers(count, STROKES, 4, 2)
@@ -42,7 +43,7 @@ def _letters(count: int, generator: torch.Generator) -> tuple[torch.Tensor, ...]
     return (points - (low + high) / 2) / side, curved, there
 
 
-def render(points: torch.Tensor, tip: torch.Tensor, size: int = SIZE) -> torch.Tensor:
+def render(points: Tensor, tip: Tensor, size: int = SIZE) -> Tensor:
     """Lay down ink round points: uint8 ``(N, size, size)``, 255 where it is full.
 
     Args:
@@ -71,7 +72,7 @@ def alphabet(letters: int, examples: int = 20, *, seed: int) -> Classes:
     generator = torch.Generator().manual_seed(check_seed(seed))
     points, curved, there = _letters(letters, generator)
 
-    def normal(*shape: int) -> torch.Tensor:
+    def normal(*shape: int) -> Tensor:
         return torch.randn((letters, examples, *shape), generator=generator)
 
     hands = points[:, None] + 0.05 * normal(STROKES, 4, 2)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import require
 from ..endless_batches import EpochBatches, drawn
@@ -24,11 +25,11 @@ class Batch(NamedTuple):
             all are
     """
 
-    source: torch.Tensor
-    lengths: torch.Tensor
-    target_in: torch.Tensor
-    target_out: torch.Tensor
-    target_lengths: torch.Tensor | None = None
+    source: Tensor
+    lengths: Tensor
+    target_in: Tensor
+    target_out: Tensor
+    target_lengths: Tensor | None = None
 
 
 def collate(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocabulary) -> Batch:
@@ -45,7 +46,7 @@ def _encode(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocab
 
 
 @drawn
-def pad_rows(rows: Sequence[Sequence[int]], fill: int = PAD) -> torch.Tensor:
+def pad_rows(rows: Sequence[Sequence[int]], fill: int = PAD) -> Tensor:
     """Rows of different lengths as ``(B, n)``, with ``fill`` behind their ends."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows])

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_whole, describe, require
 from .. import datasets
@@ -15,8 +16,8 @@ from ..sequences.vocabulary import SPECIAL, Vocabulary
 class Window(NamedTuple):
     """For ``language_loss``: ``target_in (B, n)`` and, a position later, ``target_out (B, n)``."""
 
-    target_in: torch.Tensor
-    target_out: torch.Tensor
+    target_in: Tensor
+    target_out: Tensor
 
 
 def shakespeare() -> str:
@@ -36,7 +37,7 @@ def character_vocabulary(text: str) -> Vocabulary:
 
 
 @drawn
-def encode_text(text: str, vocabulary: Vocabulary) -> torch.Tensor:
+def encode_text(text: str, vocabulary: Vocabulary) -> Tensor:
     """The id of each character, ``(len(text),)``."""
     return torch.tensor(vocabulary.encode(list(text)), dtype=torch.long)
 
@@ -60,14 +61,14 @@ class CharacterWindows(GeneratedBatches[Window]):
 
     def __init__(
         self,
-        ids: torch.Tensor | Sequence[int],
+        ids: Tensor | Sequence[int],
         length: int,
         batch_size: int,
         seed: int = 0,
         *,
         cover: bool = False,
     ) -> None:
-        if not isinstance(ids, torch.Tensor) and (array := np.asarray(ids)).dtype.kind in "iu":
+        if not isinstance(ids, Tensor) and (array := np.asarray(ids)).dtype.kind in "iu":
             ids = torch.from_numpy(array.astype(np.int64))
         row = check_whole("ids", ids).long()
         require(row.dim() == 1, f"ids must be those of one text, in a row, got {describe(ids)}")
@@ -93,6 +94,6 @@ class CharacterWindows(GeneratedBatches[Window]):
         last = len(self.ids) - self.length
         return self._windows(torch.randint(last, (count,), generator=generator))
 
-    def _windows(self, starts: torch.Tensor) -> Window:
+    def _windows(self, starts: Tensor) -> Window:
         windows = self.ids[starts[:, None] + torch.arange(self.length + 1)]
         return Window(windows[:, :-1], windows[:, 1:])

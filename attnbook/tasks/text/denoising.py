@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_number, require
 from ..endless_batches import EpochBatches, drawn
@@ -33,9 +34,7 @@ def numbered_vocabulary(
 
 
 @drawn
-def segments(
-    sentences: Iterable[Sequence[str]], vocabulary: Vocabulary, length: int
-) -> torch.Tensor:
+def segments(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary, length: int) -> Tensor:
     """Sentences one after the other, cut into ids ``(pieces, length)``, without the rest."""
     ids = [i for sentence in sentences for i in vocabulary.encode(sentence)]
     require(
@@ -94,9 +93,7 @@ class DenoisingBatches:
         marks: ids of the sentinels.
     """
 
-    def __init__(
-        self, texts: torch.Tensor, batch_size: int, marks: Sequence[int], seed: int = 0
-    ) -> None:
+    def __init__(self, texts: Tensor, batch_size: int, marks: Sequence[int], seed: int = 0) -> None:
         self._marks, self._seed = list(marks), seed
         self._texts = EpochBatches(lambda rows: texts[rows].tolist(), len(texts), batch_size, seed)
 

@@ -14,6 +14,7 @@ import random
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer
 from ..endless_batches import GeneratedBatches, drawn, text_generator
@@ -30,10 +31,10 @@ class Facts(NamedTuple):
         least: (B, n) the least possible loss at the next word, in nats
     """
 
-    target_in: torch.Tensor
-    target_out: torch.Tensor
-    told: torch.Tensor
-    least: torch.Tensor
+    target_in: Tensor
+    target_out: Tensor
+    told: Tensor
+    least: Tensor
 
 
 def vocabulary() -> Vocabulary:

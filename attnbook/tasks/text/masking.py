@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_number, require
 from ..endless_batches import GeneratedBatches, drawn
@@ -19,24 +20,20 @@ NOT_HIDDEN = -100
 class Masked(NamedTuple):
     """tokens ``(B, n)``, lengths ``(B,)``, target ``(B, n)``: :data:`NOT_HIDDEN` or the token."""
 
-    tokens: torch.Tensor
-    lengths: torch.Tensor
-    target: torch.Tensor
+    tokens: Tensor
+    lengths: Tensor
+    target: Tensor
 
 
 @drawn
-def pad(rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """Texts of different lengths as ``(batch, n)``, and their lengths."""
     return pad_rows(rows), torch.tensor([len(row) for row in rows])
 
 
 @drawn
 def hide(
-    tokens: torch.Tensor,
-    lengths: torch.Tensor,
-    size: int,
-    generator: torch.Generator,
-    share: float = 0.15,
+    tokens: Tensor, lengths: Tensor, size: int, generator: torch.Generator, share: float = 0.15
 ) -> Masked:
     """Hide a share of the tokens of each text, at least one.
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_choice, check_range, require
 from ..endless_batches import EpochBatches, drawn, torch_generator
@@ -145,9 +146,9 @@ class QuestionBatch(NamedTuple):
         answer: (B,) the id of the answer's word
     """
 
-    story: torch.Tensor
-    question: torch.Tensor
-    answer: torch.Tensor
+    story: Tensor
+    question: Tensor
+    answer: Tensor
 
 
 @drawn

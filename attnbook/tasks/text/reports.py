@@ -16,6 +16,7 @@ the summary is known exactly, a report can have any length, and only the words o
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer
 from ..endless_batches import GeneratedBatches, drawn, torch_generator
@@ -45,9 +46,9 @@ class Reports(NamedTuple):
         places: (B, 4) the sentence that states each fact
     """
 
-    source: torch.Tensor
-    target: torch.Tensor
-    places: torch.Tensor
+    source: Tensor
+    target: Tensor
+    places: Tensor
 
 
 def tokens() -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_range, check_seed, plain_number, require
 from .. import datasets
@@ -168,9 +169,9 @@ class DocumentBatch(NamedTuple):
         label: (B,)
     """
 
-    documents: torch.Tensor
-    lengths: torch.Tensor
-    label: torch.Tensor
+    documents: Tensor
+    lengths: Tensor
+    label: Tensor
 
 
 @drawn

@@ -11,6 +11,7 @@ import random
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import check_integer, check_range, check_seed, require
 from ..endless_batches import GeneratedBatches, drawn, text_generator
@@ -163,10 +164,10 @@ class TreeBatch(NamedTuple):
         target: (B, n) at each verb the form that agrees with its subject, PAD elsewhere
     """
 
-    tokens: torch.Tensor
-    lengths: torch.Tensor
-    heads: torch.Tensor
-    target: torch.Tensor
+    tokens: Tensor
+    lengths: Tensor
+    heads: Tensor
+    target: Tensor
 
 
 @drawn

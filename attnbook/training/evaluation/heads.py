@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...validate import check_integer, check_tensor, require
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-def prefix_matching_score(weights: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+def prefix_matching_score(weights: Tensor, tokens: Tensor) -> Tensor:
     """How much of its weight a head gives to what followed when the same token was read before:
     ``mean_i Σ_{j < i, t_j = t_i} α_{i, j+1}`` over all positions i whose token was read before.
 
@@ -48,7 +48,7 @@ def prefix_matching_score(weights: torch.Tensor, tokens: torch.Tensor) -> torch.
     return found.sum((0, 2)) / read_before.sum()
 
 
-def previous_token_score(weights: torch.Tensor) -> torch.Tensor:
+def previous_token_score(weights: Tensor) -> Tensor:
     """The mean weight of the position just before: ``mean_i α_{i, i−1}``.
 
     Shapes: ``(batch, h, n, n)`` → ``(h,)``.
@@ -58,7 +58,7 @@ def previous_token_score(weights: torch.Tensor) -> torch.Tensor:
 
 
 @contextmanager
-def edit_heads(attention: Any, edit: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+def edit_heads(attention: Any, edit: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """Inside the block, what the heads of a multi-head attention found is replaced by
     ``edit(found)`` before it is joined.
 
@@ -88,7 +88,7 @@ def ablate_heads(attention: Any, *heads: int):
     keep = torch.ones(attention.num_heads, dtype=torch.bool)
     keep[[_check_head(attention, head) for head in heads]] = False
 
-    def edit(found: torch.Tensor) -> torch.Tensor:
+    def edit(found: Tensor) -> Tensor:
         return found.masked_fill(~keep.to(found.device)[:, None], 0.0)
 
     return edit_heads(attention, edit)
@@ -104,11 +104,11 @@ def swap_heads(attention: Any, first: int, second: int):
 
 
 @contextmanager
-def record_heads(attention: Any) -> Iterator[list[torch.Tensor]]:
+def record_heads(attention: Any) -> Iterator[list[Tensor]]:
     """Inside the block, a list gets what the heads found at each call, ``(…, m, h, d_head)``."""
-    calls: list[torch.Tensor] = []
+    calls: list[Tensor] = []
 
-    def keep(found: torch.Tensor) -> torch.Tensor:
+    def keep(found: Tensor) -> Tensor:
         calls.append(found.detach())
         return found
 
@@ -116,7 +116,7 @@ def record_heads(attention: Any) -> Iterator[list[torch.Tensor]]:
         yield calls
 
 
-def patch_heads(attention: Any, found: torch.Tensor, *heads: int):
+def patch_heads(attention: Any, found: Tensor, *heads: int):
     """Activation patching: inside the block, these heads give what they found in another text, as
     :func:`record_heads` kept it. See :func:`edit_heads`.
 
@@ -124,7 +124,7 @@ def patch_heads(attention: Any, found: torch.Tensor, *heads: int):
     """
     chosen = [_check_head(attention, head) for head in heads]
 
-    def edit(own: torch.Tensor) -> torch.Tensor:
+    def edit(own: Tensor) -> Tensor:
         require(
             own.shape == found.shape,
             f"found must have the shape of what the heads find here, {tuple(own.shape)}, got "

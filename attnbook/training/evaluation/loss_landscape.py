@@ -5,13 +5,14 @@ the loss on a grid between them.
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 from ...validate import check_seed, require
 
 __all__ = ["curvatures", "loss_surface", "random_directions"]
 
 
-def random_directions(model: torch.nn.Module, seed: int) -> list[dict[str, torch.Tensor]]:
+def random_directions(model: torch.nn.Module, seed: int) -> list[dict[str, Tensor]]:
     """Two random directions in the space of the weights, each filter with the norm of the model's.
 
     ``d_ij ← d_ij / ‖d_ij‖ · ‖θ_ij‖``  with d_ij the part of a Gaussian direction that belongs to
@@ -49,10 +50,10 @@ def random_directions(model: torch.nn.Module, seed: int) -> list[dict[str, torch
 
 def loss_surface(
     model: torch.nn.Module,
-    directions: Sequence[Mapping[str, torch.Tensor]],
-    loss: Callable[[torch.nn.Module], float | torch.Tensor],
+    directions: Sequence[Mapping[str, Tensor]],
+    loss: Callable[[torch.nn.Module], float | Tensor],
     grid: Sequence[float],
-) -> torch.Tensor:
+) -> Tensor:
     """The loss on a grid in the plane through the model's weights θ:
     ``Z[i, j] = loss at θ + grid[i]·d_1 + grid[j]·d_2``.
 
@@ -103,7 +104,7 @@ def loss_surface(
     return surface
 
 
-def curvatures(surface: torch.Tensor, step: float) -> torch.Tensor:
+def curvatures(surface: Tensor, step: float) -> Tensor:
     """The two curvatures of a surface at the inner points of its grid, the smaller first.
 
     They are the eigenvalues of ``[[Z_aa, Z_ab], [Z_ab, Z_bb]]``, second derivatives by central

@@ -5,6 +5,7 @@ inception-style score.
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...validate import describe, require
 
@@ -28,17 +29,17 @@ class Statistics(NamedTuple):
         count: n.
     """
 
-    mean: torch.Tensor
-    covariance: torch.Tensor
+    mean: Tensor
+    covariance: Tensor
     count: int
 
 
-def statistics(features: torch.Tensor) -> Statistics:
+def statistics(features: Tensor) -> Statistics:
     """Mean and covariance of features ``(n, d)``, n ≥ 2.
 
     ``μ = Σ_i f_i / n``,  ``Σ = Σ_i (f_i − μ)(f_i − μ)ᵀ / (n − 1)``
     """
-    matrix = isinstance(features, torch.Tensor) and features.dim() == 2
+    matrix = isinstance(features, Tensor) and features.dim() == 2
     require(
         matrix and len(features) >= 2 and features.is_floating_point(),
         f"features must be a tensor of floats (n, d) with two rows at least, got "
@@ -76,7 +77,7 @@ def frechet_distance(one: Statistics, other: Statistics) -> float:
     return float(apart.clamp_min(0))  # rounding may leave −1e-13 for equal sets
 
 
-def fid(one: torch.Tensor, other: torch.Tensor) -> float:
+def fid(one: Tensor, other: Tensor) -> float:
     """Fréchet distance of two sets of features ``(n, d)`` and ``(m, d)``, see
     :func:`frechet_distance`.
 
@@ -85,9 +86,7 @@ def fid(one: torch.Tensor, other: torch.Tensor) -> float:
     return frechet_distance(statistics(one), statistics(other))
 
 
-def intra_fid(
-    one: torch.Tensor, one_labels: torch.Tensor, other: torch.Tensor, other_labels: torch.Tensor
-) -> float:
+def intra_fid(one: Tensor, one_labels: Tensor, other: Tensor, other_labels: Tensor) -> float:
     """The mean over the classes of the FID within a class.
 
     Shapes: features ``(n, d)``, ``(m, d)``, labels ``(n,)``, ``(m,)``. Both sets hold the same
@@ -109,7 +108,7 @@ def intra_fid(
     return sum(each) / len(each)
 
 
-def fid_without_bias(one: torch.Tensor, real: torch.Tensor) -> float:
+def fid_without_bias(one: Tensor, real: Tensor) -> float:
     """The FID of infinitely many samples, extrapolated from random subsets.
 
     ``FID ≈ a + b / n`` is fitted by least squares to subsets of 8 sizes n, from half of the samples
@@ -135,7 +134,7 @@ def fid_without_bias(one: torch.Tensor, real: torch.Tensor) -> float:
     return float(torch.linalg.lstsq(design, target).solution[0])
 
 
-def inception_score(logits: torch.Tensor) -> float:
+def inception_score(logits: Tensor) -> float:
     """How certain a classifier is of each picture, and how evenly it predicts the classes: from 1
     to the number of classes.
 
@@ -150,7 +149,7 @@ def inception_score(logits: torch.Tensor) -> float:
 
     Source: Salimans et al. 2016, section 4.
     """
-    matrix = isinstance(logits, torch.Tensor) and logits.dim() == 2 and len(logits) > 0
+    matrix = isinstance(logits, Tensor) and logits.dim() == 2 and len(logits) > 0
     require(
         matrix and bool(logits.isfinite().all()),
         "logits must be finite, (n, K), with at least one row, got "

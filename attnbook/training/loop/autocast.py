@@ -5,6 +5,7 @@ import warnings
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from torch import Tensor
 
 from ...validate import check_choice, require
 from .history import NonFiniteError
@@ -62,10 +63,10 @@ class ScaledOptimizer:
     def clear(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)
 
-    def backward(self, loss: torch.Tensor) -> None:
+    def backward(self, loss: Tensor) -> None:
         self.scaler.scale(loss).backward()
 
-    def norm(self) -> torch.Tensor:
+    def norm(self) -> Tensor:
         """The Euclidean norm of all gradients, without the scale from here on."""
         self.scaler.unscale_(self.optimizer)
         return torch.nn.utils.get_total_norm(

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from ...validate import require
@@ -20,8 +21,8 @@ __all__ = ["average_checkpoints"]
 @torch.no_grad()
 def update_average(averaged: torch.nn.Module, model: torch.nn.Module, decay: float) -> None:
     """w̄ ← decay w̄ + (1 − decay) w for the parameters; buffers are copied."""
-    means: list[torch.Tensor] = list(averaged.parameters())
-    weights: list[torch.Tensor] = list(model.parameters())
+    means: list[Tensor] = list(averaged.parameters())
+    weights: list[Tensor] = list(model.parameters())
     get_ema_multi_avg_fn(decay)(means, weights, None)
     for mean, now in zip(averaged.buffers(), model.buffers(), strict=True):
         mean.copy_(now)
@@ -51,7 +52,7 @@ def average_checkpoints(
         paths = (resume.checkpoints_in(Path(paths)) if Path(paths).is_dir() else []) or [paths]
     paths = list(paths)
     require(bool(paths), "paths must hold at least one checkpoint, got none")
-    total: dict[str, torch.Tensor] = {}
+    total: dict[str, Tensor] = {}
     for path in paths:
         tensors, metadata = _weights(Path(path))
         check_fit(path, tensors, model, metadata)
@@ -65,16 +66,16 @@ def average_checkpoints(
             tensor.copy_(mean / len(paths) if _has_mean(mean) else mean)
 
 
-def _has_mean(tensor: torch.Tensor) -> bool:
+def _has_mean(tensor: Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
+def _wide(tensor: Tensor) -> Tensor:
     wide = torch.promote_types(tensor.dtype, torch.float64)
     return tensor.to(wide) if _has_mean(tensor) else tensor
 
 
-def _weights(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+def _weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if not path.is_dir():
         return read_weights(path)
     settings, state = resume.read_checkpoint(path)

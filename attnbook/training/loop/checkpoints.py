@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from .settings import attributes_of
 
@@ -98,7 +99,7 @@ def _given(metadata: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in metadata.items() if not name.startswith(_RESERVED)}
 
 
-def read_weights(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+def read_weights(path: str | os.PathLike) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Every tensor of a file written by `save_model` under its name, tied ones under each of
     theirs, and the metadata.
     """
@@ -112,7 +113,7 @@ def read_weights(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict
 
 def check_fit(
     path: str | os.PathLike,
-    tensors: dict[str, torch.Tensor],
+    tensors: dict[str, Tensor],
     model: torch.nn.Module,
     metadata: Mapping[str, str],
 ) -> None:
@@ -149,7 +150,7 @@ def check_fit(
         )
 
 
-def _kind(tensor: torch.Tensor) -> str:
+def _kind(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
@@ -213,7 +214,7 @@ def write_flushed(path: Path, data: Any) -> None:
         os.fsync(file.fileno())
 
 
-def _tied(state: dict[str, torch.Tensor]) -> dict[str, str]:
+def _tied(state: dict[str, Tensor]) -> dict[str, str]:
     """Names of tensors that the state also has under an earlier name: the same memory in the same
     shape.
     """
@@ -230,7 +231,7 @@ def _tied(state: dict[str, torch.Tensor]) -> dict[str, str]:
     return aliases
 
 
-def _prepared(name: str, tensor: torch.Tensor, half: bool) -> torch.Tensor:
+def _prepared(name: str, tensor: Tensor, half: bool) -> Tensor:
     tensor = tensor.detach().cpu()
     if tensor.is_floating_point():
         if not torch.isfinite(tensor).all():

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from ...modules import temporary_mode
@@ -24,7 +25,7 @@ __all__ = ["fit"]
 def fit(
     model: torch.nn.Module,
     batches,
-    loss: Callable[[torch.nn.Module, Any], tuple[torch.Tensor, torch.Tensor | int]],
+    loss: Callable[[torch.nn.Module, Any], tuple[Tensor, Tensor | int]],
     *,
     steps: int,
     learning_rate: float = 1e-3,

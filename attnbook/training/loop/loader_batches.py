@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
+from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -84,7 +84,7 @@ class LoaderBatches:
         """End the workers, and put the generators of the loader back to their first state."""
         self._go_to(0, self._initial)
 
-    def _go_to(self, first: int, states: list[torch.Tensor]) -> None:
+    def _go_to(self, first: int, states: list[Tensor]) -> None:
         """To before the batch of step ``first``, the first of an epoch."""
         self._iterator: Iterator = iter(())  # nothing holds the workers now
         self._first, self._step, self._batch = first, first - 1, None
@@ -106,5 +106,5 @@ class LoaderBatches:
         )
         self._step, self._batch = step, batch
 
-    def _get_states(self) -> list[torch.Tensor]:
+    def _get_states(self) -> list[Tensor]:
         return [generator.get_state() for generator in self._generators]

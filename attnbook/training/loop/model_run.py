@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ...modules import temporary_mode
 from ...validate import require
@@ -111,7 +112,7 @@ class ModelRun(Run):
         self.history.losses.append(total / count)
         self.history.grad_norms.append(norm_value)
 
-    def backward(self, batch) -> torch.Tensor:
+    def backward(self, batch) -> Tensor:
         """The gradient of one batch, summed over the processes.
 
         Returns:
@@ -125,7 +126,7 @@ class ModelRun(Run):
         self.processes.sum_gradients(self.scaled.parameters)
         return sums
 
-    def accumulate(self, batch, rows: int) -> torch.Tensor:
+    def accumulate(self, batch, rows: int) -> Tensor:
         """The same gradient from `rows` rows at a time. The count of the whole batch is known only
         after the last one: each loss is divided by the same number before (fp16 overflows on large
         sums), and the gradient by the rest at the end.
@@ -142,11 +143,11 @@ class ModelRun(Run):
                 parameter.grad.mul_((rows / self.divisor(sums)).to(parameter.grad.dtype))
         return sums
 
-    def divisor(self, sums: torch.Tensor) -> torch.Tensor:
+    def divisor(self, sums: Tensor) -> Tensor:
         """What the summed loss is divided by for the gradient: its terms, or the rows."""
         return sums[1] if self.reduction == "mean" else sums[2]
 
-    def forward(self, batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, batch) -> tuple[Tensor, Tensor]:
         """The loss of some rows, and [total, count, rows]."""
         rows = nested.count_rows(batch)
         if rows == 0:
@@ -157,7 +158,7 @@ class ModelRun(Run):
         if not (isinstance(result, tuple) and len(result) == 2):
             raise ValueError(f"loss must return (total, count), got {type(result).__name__}")
         total, count = result
-        if not (isinstance(total, torch.Tensor) and total.dim() == 0 and total.requires_grad):
+        if not (isinstance(total, Tensor) and total.dim() == 0 and total.requires_grad):
             raise ValueError(
                 "loss must return a total of shape () that depends on the parameters, got "
                 f"{total!r}"

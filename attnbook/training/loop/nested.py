@@ -4,13 +4,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ...modules import map_tensors
 
 
-def tensors_of(batch: Any) -> Iterator[torch.Tensor]:
+def tensors_of(batch: Any) -> Iterator[Tensor]:
     """All tensors of a nest, in order."""
-    if isinstance(batch, torch.Tensor):
+    if isinstance(batch, Tensor):
         yield batch
     elif isinstance(batch, Mapping | tuple | list):
         for item in batch.values() if isinstance(batch, Mapping) else batch:

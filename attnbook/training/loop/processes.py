@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from ...extras import extra
 from ...validate import require
@@ -39,7 +40,7 @@ class Processes:
             raise outcome[1]
         return outcome[0]
 
-    def sum(self, values: torch.Tensor) -> torch.Tensor:
+    def sum(self, values: Tensor) -> Tensor:
         """The element-wise sum of ``values`` over all processes, in place."""
         if self.count > 1:
             dist.all_reduce(values)
@@ -52,7 +53,7 @@ class Processes:
             dist.all_gather_object(values, value)
         return values
 
-    def copy_from_main(self, tensors: list[torch.Tensor]) -> None:
+    def copy_from_main(self, tensors: list[Tensor]) -> None:
         """Overwrite ``tensors`` in place with those of the main process."""
         if self.count > 1:
             for tensor in tensors:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from ...validate import check_integer, check_number, require
@@ -240,7 +241,7 @@ def plain_value(value: Any) -> Any:
         return {str(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain_value(item) for item in value]
-    if getattr(value, "size", None) == 1 or isinstance(value, torch.Tensor) and value.numel() == 1:
+    if getattr(value, "size", None) == 1 or isinstance(value, Tensor) and value.numel() == 1:
         return plain_value(value.item())
     raise ValueError(
         f"evaluate must return a number, or a list or dict of numbers, got {type(value).__name__}"

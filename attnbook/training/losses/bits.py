@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from ...modules import device_of, full_precision, temporary_mode
@@ -13,7 +14,7 @@ __all__ = ["bit_costs", "bit_errors", "bit_loss", "score_bits"]
 _ROWS = 64  # that go through the model at a time
 
 
-def bit_costs(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def bit_costs(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
     """The code length of each bit, ``−log₂ p(target)`` with ``p(1) = σ(logit)``; 0 at masked steps.
 
     Guessing, p = ½, costs 1 bit; a certain and right prediction costs 0.
@@ -33,7 +34,7 @@ def bit_costs(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) -
     return torch.where(mask[..., None], nats / math.log(2), 0.0)
 
 
-def bit_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
+def bit_loss(model, batch) -> tuple[Tensor, Tensor]:
     """The bits that a batch of :class:`attnbook.tasks.algorithms.ntm_tasks.AlgorithmBatch` costs,
     and how many bits it has, for ``fit``.
     """
@@ -43,7 +44,7 @@ def bit_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
     return costs.sum(), mask.sum() * costs.shape[-1]
 
 
-def bit_errors(logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def bit_errors(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
     """How many bits of each sequence are wrong when the likelier value is predicted: ``(B,)``.
 
     Shapes as in :func:`bit_costs`.

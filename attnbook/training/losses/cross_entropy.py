@@ -1,6 +1,7 @@
 """Cross-entropy with a smoothed target, without the matrix of log-probabilities."""
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from ...kernels.double_backward import check_once, is_wanted
@@ -12,11 +13,8 @@ _BLOCK = 2**20  # elements: 4 MB in float32, which stays in a CPU's cache
 
 
 def smoothed_cross_entropy(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    label_smoothing: float = 0.0,
-    ignore_index: int = -100,
-) -> torch.Tensor:
+    logits: Tensor, target: Tensor, label_smoothing: float = 0.0, ignore_index: int = -100
+) -> Tensor:
     """Cross-entropy between smoothed targets and a softmax, summed over the rows that count.
 
     total = −Σ_{t : y_t ≠ ignored} Σ_v q_tv log p_tv,   p_t = softmax(z_t),   q_tv = (1 − ε) [v =
@@ -69,7 +67,7 @@ def smoothed_cross_entropy(
     return _Smoothed.apply(logits, picked, counted, label_smoothing)
 
 
-def _rows(logits: torch.Tensor):
+def _rows(logits: Tensor):
     step = max(1, _BLOCK // logits.shape[1])
     return (slice(a, a + step) for a in range(0, logits.shape[0], step))
 

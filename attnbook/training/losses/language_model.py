@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable
 
 import torch
+from torch import Tensor
 
 from ...modules import counted_targets, device_of, fields_of, temporary_mode
 from .token_loss import IGNORED, summed_cross_entropy
@@ -12,9 +13,7 @@ from .token_loss import IGNORED, summed_cross_entropy
 __all__ = ["language_loss", "perplexity"]
 
 
-def language_loss(
-    model, batch, *, ignore_index: int = IGNORED
-) -> tuple[torch.Tensor, torch.Tensor]:
+def language_loss(model, batch, *, ignore_index: int = IGNORED) -> tuple[Tensor, Tensor]:
     """Cross-entropy of every word given the words before it.
 
     total = −Σ_{b,t counted} log p(y_bt | y_b,<t),   count = number of (b, t) that count.
@@ -53,7 +52,7 @@ def perplexity(model, batches, *, ignore_index: int = IGNORED) -> float:
     """
     if hasattr(batches, "batch") and hasattr(batches, "__len__"):
         batches = map(batches.batch, range(len(batches)))
-    elif isinstance(batches, torch.Tensor) or not isinstance(batches, Iterable):
+    elif isinstance(batches, Tensor) or not isinstance(batches, Iterable):
         raise ValueError(
             "batches must have a length and a method batch(k), or be a DataLoader or a list of "
             f"batches, got {type(batches).__name__}"

@@ -1,6 +1,7 @@
 """The loss of masked prediction."""
 
 import torch
+from torch import Tensor
 
 from ...modules import device_of, full_precision
 from .token_loss import IGNORED
@@ -8,7 +9,7 @@ from .token_loss import IGNORED
 __all__ = ["hidden_logits", "masked_loss"]
 
 
-def hidden_logits(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
+def hidden_logits(model, batch) -> tuple[Tensor, Tensor]:
     """Logits ``(hidden, V)`` of the masked tokens, and their ids ``(hidden,)``. No other logits are
     computed.
 
@@ -23,7 +24,7 @@ def hidden_logits(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
     return full_precision(model.output(states[chosen])), target[chosen]
 
 
-def masked_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
+def masked_loss(model, batch) -> tuple[Tensor, Tensor]:
     """Cross-entropy of the masked tokens given the others: the sum in nats, and their number.
 
     ``total = −Σ_{t masked} log p(w_t | the masked text)``

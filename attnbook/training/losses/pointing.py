@@ -1,6 +1,6 @@
 """The loss of models that answer with positions of their input."""
 
-import torch
+from torch import Tensor
 
 from ...modules import device_of
 from ...validate import require
@@ -9,7 +9,7 @@ from .token_loss import summed_cross_entropy
 __all__ = ["pointing_loss"]
 
 
-def pointing_loss(model, batch) -> tuple[torch.Tensor, torch.Tensor]:
+def pointing_loss(model, batch) -> tuple[Tensor, Tensor]:
     """Cross-entropy of the positions (and END) of an answer under teacher forcing, for `fit`.
 
     total = -Σ_{b,i : C_bi ≠ -1} log p(C_bi | C_b,<i, x_b),   count = number of terms, both of shape

@@ -6,6 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...modules import counted_targets, device_of
 from .token_loss import summed_cross_entropy
@@ -25,10 +26,10 @@ class OneText(NamedTuple):
         lengths: ``(B,)``, the number of tokens in ``input_ids`` that are not padding.
     """
 
-    input_ids: torch.Tensor
-    labels: torch.Tensor
-    loss_mask: torch.Tensor
-    lengths: torch.Tensor
+    input_ids: Tensor
+    labels: Tensor
+    loss_mask: Tensor
+    lengths: Tensor
 
 
 def one_text(batch) -> OneText:
@@ -57,7 +58,7 @@ def one_text(batch) -> OneText:
     return OneText(input_ids, labels, loss_mask, (is_source | is_target).sum(1))
 
 
-def prompted_loss(model, batch, everything: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+def prompted_loss(model, batch, everything: bool = False) -> tuple[Tensor, Tensor]:
     """Cross-entropy of the target given the source, by a model that reads both as one text.
 
     total = −Σ_{b,t counted} log p(y_bt | x_b, BOS, y_b,<t),   count = the number of its terms

@@ -1,6 +1,6 @@
 """Losses that return a sum and a count, so that `fit` can divide by the count of all processes."""
 
-import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from ...modules import counted_targets, device_of, fields_of, full_precision
@@ -15,7 +15,7 @@ IGNORED = -100
 
 def token_loss(
     model, batch, label_smoothing: float = 0.0, *, ignore_index: int = IGNORED
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Cross-entropy of the target tokens under teacher forcing, summed over all that count.
 
     total = -Σ_{b,t counted} Σ_v q_btv log p(v | y_b,<t, x_b), q_btv = (1 - ε) [v = y_bt] + ε / V,
@@ -48,12 +48,8 @@ def token_loss(
 
 
 def summed_cross_entropy(
-    model,
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    counted: torch.Tensor,
-    label_smoothing: float = 0.0,
-) -> torch.Tensor:
+    model, logits: Tensor, target: Tensor, counted: Tensor, label_smoothing: float = 0.0
+) -> Tensor:
     """The sum over the targets (B, n) that count; a ValueError names the model when its logits are
     not (B, n, V).
     """

@@ -4,6 +4,7 @@ attention, leave-one-out, gradient times input, agreement of rankings; a look-up
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import array, softmax
 from ..gradient_check import check_gradients
@@ -18,7 +19,7 @@ def _small_network(ctx, d):
     first, second, last = ctx.normal(d, 3), ctx.normal(d), ctx.normal(3)
 
     def predict(inputs):
-        if type(inputs) is torch.Tensor and inputs.dim() == 1:
+        if type(inputs) is Tensor and inputs.dim() == 1:
             ctx.fail(
                 "predict got a single row, inputs[i]: it reads a matrix of rows, here those that "
                 "are left"

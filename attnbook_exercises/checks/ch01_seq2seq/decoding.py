@@ -4,6 +4,7 @@ hypotheses.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import a, array
 from ..registry import exercise
@@ -20,7 +21,7 @@ def _scripted_model(ctx, bos, script, size):
     noise = ctx.normal(len(script) + 12, size)
 
     def step(token, state):
-        if type(token) is torch.Tensor or type(token) in (np.int64, np.int32):
+        if type(token) is Tensor or type(token) in (np.int64, np.int32):
             token = int(token)
         if type(token) is not int or not isinstance(state, tuple):
             given = f"{a(token)} and {a(state)}"

@@ -4,6 +4,7 @@ accuracy by source length, and a test that attention reads a set.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import a
 from ..registry import exercise
@@ -48,7 +49,7 @@ def _subjects(ctx, d):
 def _one_of_each(ctx, d):
     query, ramp = ctx.normal(d), torch.arange(64.0)
 
-    def attend(states, mask, extra: float | torch.Tensor = 0.0):
+    def attend(states, mask, extra: float | Tensor = 0.0):
         scores = (states @ query + extra).masked_fill(~mask, float("-inf"))
         return torch.softmax(scores, dim=-1).unsqueeze(-2).matmul(states).squeeze(-2)
 
@@ -165,7 +166,7 @@ def accuracy_by_length(answer, ctx):
     predictions, references, lengths, edges = given
     right, wrong = _ACCURACIES(*given)
     got = ctx.call(answer, predictions, references, lengths, edges)
-    if type(got) is torch.Tensor and got.dim() == 1:
+    if type(got) is Tensor and got.dim() == 1:
         got = got.tolist()
     if type(got) not in (list, tuple):
         ctx.fail(f"the result is {a(got)}, expected a list with one accuracy a bin")
@@ -175,11 +176,7 @@ def accuracy_by_length(answer, ctx):
             f"bound {len(edges) - 1} bins"
         )
     for i, (entry, wanted) in enumerate(zip(got, right)):
-        if (
-            wanted < 0
-            and type(entry) in (float, np.float64, np.float32, torch.Tensor)
-            and entry != entry
-        ):
+        if wanted < 0 and type(entry) in (float, np.float64, np.float32, Tensor) and entry != entry:
             ctx.fail(
                 f"accuracy[{i}] is NaN: no source has a length in [{edges[i]}, {edges[i + 1]}), "
                 f"expected None"
@@ -218,7 +215,7 @@ def reads_a_set(answer, ctx):
 
     def watch(attention):
         def watched(h, allowed):
-            seen.append((torch.Tensor.clone(h), torch.Tensor.clone(allowed)))
+            seen.append((Tensor.clone(h), Tensor.clone(allowed)))
             return attention(h, allowed)
 
         return watched

@@ -4,6 +4,7 @@ its weights, a decoder with input feeding.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
@@ -279,7 +280,7 @@ def input_feeding(answer, ctx):
     w_x, w_s = 0.5 * ctx.normal(d_e + d, d), 0.5 * ctx.normal(d, d)
 
     def cell(x, s):
-        if isinstance(x, torch.Tensor) and x.shape[-1] != d_e + d:
+        if isinstance(x, Tensor) and x.shape[-1] != d_e + d:
             ctx.fail(
                 f"the cell got inputs of width {x.shape[-1]}, expected {d_e + d}: the "
                 f"embedding and h̃ of the step before"

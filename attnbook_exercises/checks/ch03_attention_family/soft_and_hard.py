@@ -4,6 +4,7 @@ stochastic penalty, the loss of hard attention.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
@@ -175,7 +176,7 @@ def reinforce(answer, ctx):
         def graded(scores, chosen, log_p, baseline, entropy_weight):
             """The reader's loss, and its gradients, before ctx.tensor detaches it."""
             loss = answer(scores, chosen, log_p, baseline, entropy_weight)
-            plain = type(loss) is torch.Tensor and loss.requires_grad and loss.numel() == 1
+            plain = type(loss) is Tensor and loss.requires_grad and loss.numel() == 1
             if plain:
                 for name, to in (("scores", scores), ("log_p", log_p)):
                     (gradient_at,) = torch.autograd.grad(

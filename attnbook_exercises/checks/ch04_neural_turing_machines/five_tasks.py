@@ -4,6 +4,7 @@ backwards, a number for a count, look up and step, several heads.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import array, softmax
 from ..gradient_check import check_gradients
@@ -104,7 +105,7 @@ def item_after(answer, ctx):
         items, position = _items(ctx, batch, k, item, bits)
         query = items[torch.arange(batch), position]
         got = ctx.call(answer, items, query)
-        if type(got) is torch.Tensor and tuple(got.shape) == (batch,):
+        if type(got) is Tensor and tuple(got.shape) == (batch,):
             ctx.fail("places came back: expected the items there, (batch, item, bits)")
         got = ctx.floats(got, "answers", (batch, item, bits), mention="one item a row")
         v, q = array(items), array(query)

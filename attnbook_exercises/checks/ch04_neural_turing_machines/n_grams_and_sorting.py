@@ -4,6 +4,7 @@ the highest first, calibration, an unknown order.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import array
 from ..registry import exercise
@@ -52,9 +53,9 @@ def highest_first(answer, ctx):
         numbers = torch.stack([torch.tensor(ctx.order(every)[:n]) for _ in range(batch)])
         vectors = (numbers[..., None] >> torch.arange(bits) & 1).float()
         got = ctx.call(answer, vectors, priorities, wanted)
-        if type(got) is torch.Tensor and tuple(got.shape) == (batch, n, bits) and wanted < n:
+        if type(got) is Tensor and tuple(got.shape) == (batch, n, bits) and wanted < n:
             ctx.fail("all vectors came back: expected the `wanted` of highest priority alone")
-        if type(got) is torch.Tensor and tuple(got.shape) == (batch, wanted):
+        if type(got) is Tensor and tuple(got.shape) == (batch, wanted):
             ctx.fail("priorities or indices came back: expected the vectors, (batch, wanted, bits)")
         got = ctx.floats(
             got, "targets", (batch, wanted, bits), mention="the wanted vectors of each row"

@@ -4,6 +4,7 @@ mask of used positions, the loss, greedy decoding.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import HARD_SCORES, array, softmax
 from ..gradient_check import check_gradients
@@ -122,7 +123,7 @@ def point_at(answer, ctx):
     nan = "a softmax over nothing but -inf is NaN: is the mask upside down?"
     got = ctx.call(answer, *given)
     if (
-        type(got) is torch.Tensor
+        type(got) is Tensor
         and got.layout == torch.strided
         and got.device.type == "cpu"
         and got.is_floating_point()
@@ -248,13 +249,13 @@ def _frees(answer, ctx, targets, lengths, n):
 def _lost(loss):
     """Whether a loss is not finite, or as large as only a forbidden target makes it."""
     if (
-        type(loss) is not torch.Tensor
-        or torch.Tensor.numel(loss) != 1
+        type(loss) is not Tensor
+        or Tensor.numel(loss) != 1
         or not loss.is_floating_point()
         or loss.device.type != "cpu"
     ):
         return False
-    return not abs(float(torch.Tensor.detach(loss))) < 1e3
+    return not abs(float(Tensor.detach(loss))) < 1e3
 
 
 @exercise("05.pointer_loss", title="The loss of an answer", difficulty=3, minutes=10)
@@ -276,14 +277,14 @@ def pointer_loss(answer, ctx):
             torch.tensor([[[True, True, False, False], [False, True, False, True]]]),
         )
         probe = ctx.call(answer, u, ~choice, torch.tensor([[0, 1]]))
-        if type(probe) is torch.Tensor and torch.Tensor.numel(probe) == 1 and not _lost(probe):
+        if type(probe) is Tensor and Tensor.numel(probe) == 1 and not _lost(probe):
             p = softmax(np.where(array(choice), array(u), -np.inf))
             if ctx.same(ctx.number(probe, "the loss"), -np.log(p[0, [0, 1], [0, 1]]).mean()):
                 ctx.fail(
                     "the mask is upside down: the targets themselves get −∞. free is True where "
                     "a step may point"
                 )
-    if _lost(got) and not bool(torch.isfinite(torch.Tensor.detach(got)).all()):
+    if _lost(got) and not bool(torch.isfinite(Tensor.detach(got)).all()):
         ctx.fail(
             "the loss is not finite: behind the end of an answer nothing is free, and a softmax "
             "over nothing but -inf is NaN. "
@@ -392,10 +393,10 @@ def point_greedily(answer, ctx):
     low, scale = 2e4, 1e6  # scores far below 0, a favourite far ahead: what is no −∞ is no mask
 
     def step(item, state):
-        if type(item) is not torch.Tensor or tuple(item.shape) != (d,):
+        if type(item) is not Tensor or tuple(item.shape) != (d,):
             what = (
                 f"a tensor of shape {tuple(item.shape)}"
-                if isinstance(item, torch.Tensor)
+                if isinstance(item, Tensor)
                 else f"{type(item).__name__} {item!r}"
             )
             ctx.fail(

@@ -4,6 +4,7 @@ an exchange gains, an entry of the table, a beam of valid tours, a batch of them
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ...answers.guarded import StudentError
 from ..context import a, array, softmax
@@ -60,7 +61,7 @@ def tour_lengths(answer, ctx):
             if not bool(((step == 1) | (step == n - 1)).all(1).any()) and 0 not in tours[:, 0]:
                 break
         got = ctx.call(answer, points, tours)
-        if type(got) is torch.Tensor and got.dim() == 0 and rows > 1:
+        if type(got) is Tensor and got.dim() == 0 and rows > 1:
             ctx.fail("one number came back: expected one length a row, do not add up the rows")
         got = ctx.floats(got, "the lengths", (rows,), mention="one a row")
 
@@ -510,10 +511,8 @@ def beam_of_tours(answer, ctx):
     total, log_p = torch.tensor([-1.0, -2.0]), torch.log_softmax(ctx.normal(2, 4), 1)
     visited = torch.tensor([[True, True, True, False], [True, True, True, True]])
     parts = ctx.parts(ctx.call(answer, total, log_p, visited), ("total", "tour", "city"))
-    if type(parts[0]) is not torch.Tensor or parts[0].shape != (2,):
-        what = (
-            f"the shape {tuple(parts[0].shape)}" if type(parts[0]) is torch.Tensor else a(parts[0])
-        )
+    if type(parts[0]) is not Tensor or parts[0].shape != (2,):
+        what = f"the shape {tuple(parts[0].shape)}" if type(parts[0]) is Tensor else a(parts[0])
         ctx.fail(
             f"a beam of two tours with one valid continuation: the totals are one number and −∞, "
             f"of shape (2,), got {what}"
@@ -553,7 +552,7 @@ def beam_of_tours(answer, ctx):
 
 def _long(ctx, value, name, k):
     """Whole numbers of any size."""
-    if type(value) is torch.Tensor and value.dtype in (torch.int32, torch.int16):
+    if type(value) is Tensor and value.dtype in (torch.int32, torch.int16):
         value = value.long()
     return ctx.tensor(value, name, (k,), dtype=torch.long)
 

@@ -4,6 +4,7 @@ by hand, a prediction, and its parts put together.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import a, array, softmax
 from ..gradient_check import check_gradients
@@ -182,7 +183,7 @@ def whole_model(answer, ctx):
         return x + _mean(torch.tanh(x @ mix[0]), mask.expand(batch, n, n))
 
     def decoder(y, memory, mask, source_mask):
-        if type(y) is torch.Tensor and tuple(y.shape) == (batch, m + 1, d):
+        if type(y) is Tensor and tuple(y.shape) == (batch, m + 1, d):
             ctx.fail(
                 "decoder(y, …): y has one row more than the target: it reads BOS and all tokens "
                 "but the last"
@@ -209,7 +210,7 @@ def whole_model(answer, ctx):
         )
     if "decoder" not in calls:
         ctx.fail("decoder was never called")
-    if type(got) is torch.Tensor and tuple(got.shape) == (batch, m, d):
+    if type(got) is Tensor and tuple(got.shape) == (batch, m, d):
         ctx.fail(
             "the vectors of the decoder came back: multiply them by the transpose of E, and take "
             "the logarithm of the softmax"
@@ -233,7 +234,7 @@ def whole_model(answer, ctx):
 
 
 def _stream(ctx, value, name, shape):
-    if type(value) is not torch.Tensor:
+    if type(value) is not Tensor:
         ctx.fail(f"{name} is {a(value)}, expected a torch.Tensor")
     if tuple(value.shape) != shape:
         ctx.fail(f"{name} has the shape {tuple(value.shape)}, expected {shape}")
@@ -241,10 +242,10 @@ def _stream(ctx, value, name, shape):
 
 def _mask(ctx, mask, name, right):
     """Whether a mask is right, whatever shape it is broadcast from."""
-    if type(mask) is not torch.Tensor or mask.dtype != torch.bool:
+    if type(mask) is not Tensor or mask.dtype != torch.bool:
         what = (
             f"of dtype {str(mask.dtype).removeprefix('torch.')}"
-            if type(mask) is torch.Tensor
+            if type(mask) is Tensor
             else a(mask)
         )
         ctx.fail(f"{name} is {what}, expected a boolean tensor, True = may attend")

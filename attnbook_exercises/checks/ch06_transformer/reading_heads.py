@@ -4,6 +4,7 @@ sentences of a pair apart, the sublayer without each head.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import CheckContext, array
 from ..gradient_check import check_gradients
@@ -25,7 +26,7 @@ def _floats(ctx, value, name, shape, mention):
             )
         except (TypeError, ValueError):
             ctx.fail(f"{name}: expected a tensor of numbers")
-    if type(value) is torch.Tensor and value.is_floating_point():
+    if type(value) is Tensor and value.is_floating_point():
         value = value.float()
     return ctx.floats(value, name, shape, mention=mention)
 
@@ -35,7 +36,7 @@ def _stacked(value):
     if (
         type(value) in (list, tuple)
         and value
-        and all(type(part) is torch.Tensor for part in value)
+        and all(type(part) is Tensor for part in value)
         and len({p.shape for p in value}) == 1
     ):
         return torch.stack(list(value))
@@ -159,7 +160,7 @@ def without_each_head(answer, ctx):
         heads, w_o, b_o = ctx.normal(b, h, m, width), ctx.normal(h * width, d), ctx.normal(d)
         got = ctx.call(answer, heads, w_o, b_o)
         got = _stacked(got)
-        if type(got) is torch.Tensor and tuple(got.shape) == (b, h, m, d) != (h, b, m, d):
+        if type(got) is Tensor and tuple(got.shape) == (b, h, m, d) != (h, b, m, d):
             ctx.fail(
                 f"the shape is {(b, h, m, d)}: the head that is left out comes first, "
                 f"{(h, b, m, d)}"

@@ -4,6 +4,7 @@ of two conditions, rows that see nothing, a search for leaks.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import array, softmax
 from ..gradient_check import check_gradients
@@ -53,7 +54,7 @@ def left_padded_mask(answer, ctx):
         batch, n = ctx.sizes(batch=(1, 8), n=(1, 9))
         lengths = ctx.lengths(batch, n)
         got = ctx.call(answer, lengths, n)
-        if type(got) is torch.Tensor and got.dtype != torch.bool:
+        if type(got) is Tensor and got.dtype != torch.bool:
             ctx.fail(
                 f"the mask: the dtype is {str(got.dtype).removeprefix('torch.')}: a mask of the "
                 f"book is boolean, True = may attend"
@@ -146,9 +147,7 @@ def _attends(answer, ctx, given, mask):
         ctx.call(answer, *given, mask), ("context", "weights"), ((batch, m, d_v), (batch, m, n))
     )
     complete = (
-        type(got) is torch.Tensor
-        and got.shape == (batch, m, n)
-        and bool(torch.isfinite(got[some]).all())
+        type(got) is Tensor and got.shape == (batch, m, n) and bool(torch.isfinite(got[some]).all())
     )
     if np.abs(scores).max() > 60 and not complete:
         ctx.fail(
@@ -233,7 +232,7 @@ def leaks(answer, ctx):
     matrices = [ctx.normal(d, d) / d**0.5 for _ in range(3)]
     for layer, expected, what in _layers(n, d, matrices, ctx):
         got = ctx.call(answer, layer, x)
-        if type(got) is torch.Tensor and got.dtype != torch.bool:
+        if type(got) is Tensor and got.dtype != torch.bool:
             ctx.fail(
                 f"the leaks: the dtype is {str(got.dtype).removeprefix('torch.')}, expected "
                 f"bool: True where there is a leak"
@@ -311,10 +310,8 @@ def _layers(n, d, matrices, ctx):
 
     def layer(weigh, norm_in=False, norm_out=False, unit=False, reads=lambda x: x):
         def run(x):
-            if type(x) is not torch.Tensor or x.shape[-2:] != (n, d):
-                message = (
-                    f"shape {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
-                )
+            if type(x) is not Tensor or x.shape[-2:] != (n, d):
+                message = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
                 ctx.fail(f"layer was called with {message}: it takes a whole text, ({n}, {d})")
             if norm_in:
                 x = torch.nn.functional.layer_norm(x, (d,))

@@ -4,6 +4,7 @@ optimism pulls, and the loss of an agent that learns from its rewards.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import array, softmax
 from ..registry import exercise
@@ -78,7 +79,7 @@ def _bounds(wins, pulls, total=None, factor=2.0, log=np.log, root=np.sqrt, untri
 def ucb_choice(answer, ctx):
     wins, pulls = _histories(ctx, *ctx.sizes(worlds=(1, 600), arms=(1, 5)))
     got = ctx.call(answer, wins, pulls)
-    if isinstance(got, torch.Tensor) and got.shape == wins.shape:
+    if isinstance(got, Tensor) and got.shape == wins.shape:
         ctx.fail(
             "one number an arm came back: expected one arm a world, the one with the highest bound"
         )
@@ -169,7 +170,7 @@ def policy_loss(answer, ctx):
     def graded(logits, values, chosen, rewards):
         """The reader's loss, and its gradients, before ctx.tensor detaches it."""
         loss = answer(logits, values, chosen, rewards)
-        if type(loss) is torch.Tensor and loss.requires_grad and loss.numel() == 1:
+        if type(loss) is Tensor and loss.requires_grad and loss.numel() == 1:
             for name, to in (("logits", logits), ("values", values)):
                 (bounds,) = torch.autograd.grad(loss, to, retain_graph=True, allow_unused=True)
                 collected[name] = None if bounds is None else array(bounds)

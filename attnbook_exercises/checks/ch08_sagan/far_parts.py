@@ -4,6 +4,7 @@ attention is shut, what an exchange changes, agreement above chance, attention o
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import array, overflows, softmax
 from ..gradient_check import check_gradients
@@ -105,7 +106,7 @@ def exchange_gap(answer, ctx):
         ) * x[..., w // 2 :].sum((1, 2, 3))
 
     def score(x):
-        if not isinstance(x, torch.Tensor) or x.dim() != 4 or tuple(x.shape[1:]) != (c, h, w):
+        if not isinstance(x, Tensor) or x.dim() != 4 or tuple(x.shape[1:]) != (c, h, w):
             ctx.fail(
                 f"score was called with "
                 f"{tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__}, "
@@ -156,7 +157,7 @@ def above_chance(answer, ctx):
     got = ctx.call(answer, same, same)
     value = (
         float(got)
-        if isinstance(got, (int, float)) or (isinstance(got, torch.Tensor) and got.numel() == 1)
+        if isinstance(got, (int, float)) or (isinstance(got, Tensor) and got.numel() == 1)
         else 0.0
     )
     if not np.isfinite(value):

@@ -3,7 +3,7 @@ noisy, the inception-style score, and the distance of two clouds of features.
 """
 
 import numpy as np
-import torch
+from torch import Tensor
 
 from ..context import array, softmax
 from ..registry import exercise
@@ -123,7 +123,7 @@ def two_clouds(answer, ctx):
         x = ctx.normal(n, d) @ ctx.normal(d, d) + 2.0
         y = 1.5 * ctx.normal(m, d) @ ctx.normal(d, d) - 0.7
         result = ctx.call(answer, x, y)
-        if type(result) is torch.Tensor and result.is_complex():
+        if type(result) is Tensor and result.is_complex():
             ctx.fail(
                 "the distance: a complex number came back. The eigenvalues of a product of "
                 "covariances are real: take .real"

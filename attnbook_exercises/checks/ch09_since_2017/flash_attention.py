@@ -4,6 +4,7 @@ hand back, a maximum that starts wrong, the tiles of a window.
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..context import array, softmax
 from ..gradient_check import check_gradients
@@ -136,11 +137,11 @@ def _merge_once(answer, ctx, contexts, logs, where):
         + np.exp(lb - np.maximum(la, lb)) * b,
     }
     ctx.close(context, expected, f"{where}the context", wrong)
-    if type(got[1]) is torch.Tensor and torch.isnan(got[1]).any():
+    if type(got[1]) is Tensor and torch.isnan(got[1]).any():
         ctx.fail(f"{where}L is NaN: {nan}")
     value = got[1]
     nothing = ~np.isfinite(log)
-    if type(value) is torch.Tensor and tuple(value.shape) == (m,) and nothing.any():
+    if type(value) is Tensor and tuple(value.shape) == (m,) and nothing.any():
         if not np.array_equal(array(value) == -np.inf, nothing):
             ctx.fail(
                 f"{where}L has to be -inf for a query that sees nothing in either part, and only "

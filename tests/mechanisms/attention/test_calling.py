@@ -71,23 +71,16 @@ def test_the_old_form_works_with_a_warning(name):
 
 
 @pytest.mark.parametrize("name", MASKED)
-def test_an_additive_mask_is_refused_by_name(name):
+def test_which_keys_there_are_is_said_apart_and_additive_masks_are_refused(name):
     call, options = given(name)
-    for kind in MASKS & inspect.signature(getattr(attnbook, name).forward).parameters.keys():
-        mask = torch.zeros_like(options.get(kind, options.get("mask")), dtype=torch.float64)
-        with pytest.raises(ValueError, match=f"^{kind} must be a boolean .*{kind} == 0"):
-            call(**{kind: mask if kind in options else mask[:, 0]})
-
-
-@pytest.mark.parametrize("name", MASKED)
-def test_which_keys_there_are_cannot_be_taken_for_pairs(name):
-    call, options = given(name)
-    parameters = inspect.signature(getattr(attnbook, name).forward).parameters
-    if {"mask", "key_mask"} <= parameters.keys():
-        by_pairs = tensors(call(mask=options["mask"]))
-        by_keys = tensors(call(key_mask=options["mask"][:, 0]))
-        for one, other in zip(by_keys, by_pairs, strict=True):
+    kinds = MASKS & inspect.signature(getattr(attnbook, name).forward).parameters.keys()
+    masks = {kind: options[kind] if kind in options else options["mask"][:, 0] for kind in kinds}
+    wanted = tensors(call(**options))
+    for kind, mask in masks.items():
+        for one, other in zip(tensors(call(**{kind: mask})), wanted, strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+        with pytest.raises(ValueError, match=f"^{kind} must be a boolean .*{kind} == 0"):
+            call(**{kind: mask.double()})
 
 
 @pytest.mark.parametrize("name", sorted({*MASKED} - CLEAN))

@@ -351,28 +351,6 @@ def test_a_query_with_nothing_to_attend_to_gets_zeros_and_sends_no_gradient(need
     torch.testing.assert_close(context[0].detach(), torch.tensor(expected), **EXACT)
 
 
-def test_padding_has_no_gradient_and_no_influence():
-    made, (query, key, value) = layer(), tensors()
-    mask = padding_mask(torch.tensor([3, 7]), N)[:, None]
-    key.requires_grad_(), value.requires_grad_()
-    made(query, key, value, mask=mask).context.square().sum().backward()
-    assert (
-        (key.grad[0, 3:] == 0).all()
-        and (value.grad[0, 3:] == 0).all()
-        and value.grad[0, :3].abs().min() > 0
-    )
-    alone = made(query[:1], key[:1, :3], value[:1, :3]).context
-    torch.testing.assert_close(made(query, key, value, mask=mask).context[:1], alone, **EXACT)
-
-
-def test_later_positions_reach_no_earlier_one_through_a_causal_mask():
-    made, x = layer(), tensors()[1].requires_grad_()
-    context = made(x, mask=causal_mask(N)).context
-    for t in range(N):
-        (grad,) = torch.autograd.grad(context[:, t].sum(), x, retain_graph=True)
-        assert (grad[:, t + 1 :] == 0).all() and (grad[:, : t + 1].abs().sum(-1) > 0).all()
-
-
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(0, 10_000))
 @settings(max_examples=25, deadline=None)
 def test_self_attention_is_equivariant_and_its_weights_are_shares(n, heads, seed):
@@ -510,7 +488,6 @@ test_bad_input_is_named = refusals(
             torch.randn(2, 4, 12), torch.cat([torch.randn(2, 4, 12), torch.randn(2, 4, 12)])[:3]
         ),
     ),
-    ("mask", lambda: MultiHeadAttention(12, 3)(torch.randn(2, 4, 12), mask=torch.ones(2, 4))),
     (
         "mask",
         lambda: MultiHeadAttention(12, 3)(

@@ -90,7 +90,6 @@ test_wrong_arguments_are_named = refusals(
     ("x must have two", _called(1, 5)),
     ("x must have two", _called(2, 3, 5, mask=torch.zeros(2, 3, dtype=torch.bool))),
     ("x must have width", _called(2, 3, 4)),
-    ("key_mask", _called(2, 3, 5, mask=torch.ones(2, 3))),
     ("key_mask must be broadcastable", _called(2, 3, 5, mask=torch.ones(2, 4) > 0)),
     ("momentum", lambda: BatchNorm(5, momentum=2.0)),
 )

@@ -80,13 +80,6 @@ def test_the_order_of_the_steps_leaves_no_trace(order):
     assert_exact(after.weights, before.weights[:, order])
 
 
-def test_padding_gets_no_gradient_and_every_real_step_some():
-    model, x = build(), inputs().requires_grad_()
-    model(x, LENGTHS).output.sum().backward()
-    real = torch.arange(7) < LENGTHS[:, None]
-    assert (x.grad[~real] == 0).all() and (x.grad[real].abs().sum(-1) > 0).all()
-
-
 @pytest.mark.parametrize("pooling", ["attention", "mean"])
 def test_every_parameter_learns_but_the_score_of_the_mean(pooling):
     model, but = build(pooling), ["attention."] if pooling == "mean" else []

@@ -118,21 +118,6 @@ def test_gradients_are_those_of_finite_differences(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_padding_has_no_probability_no_gradient_and_no_influence(kind):
-    options, targets = KINDS[kind]
-    net, x = network(**options), points().requires_grad_()
-    out = net(x, LENGTHS, targets, need_weights=True)
-    padding = torch.arange(N) >= LENGTHS[:, None]
-    assert (out.weights[..., :N].transpose(1, 2)[padding] == 0).all()
-    loss = pointing_loss(net, PointBatch(x, LENGTHS, targets))[0] + out.weights.square().sum()
-    loss.backward()
-    assert (x.grad[padding] == 0).all() and (x.grad[~padding].abs().sum(-1) > 0).all()
-    assert all(p.grad.isfinite().all() and p.grad.abs().sum() > 0 for p in net.parameters())
-    refilled = net(points(padding=7.0), LENGTHS, targets, need_weights=True)
-    assert torch.equal(out.weights, refilled.weights)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_of_one_equals_its_row(kind):
     options, targets = KINDS[kind]
     net, x = network(**options), points()

@@ -263,29 +263,6 @@ def test_dropout_works_while_training_and_not_after():
     assert_exact(model.eval()(SOURCE, LENGTHS, TARGET).logits, expected)
 
 
-@pytest.mark.parametrize("need_weights", [True, False])
-def test_a_position_with_nothing_to_attend_to_gets_nothing_from_the_attention(need_weights):
-    layer, (x,) = randomised(parts().make_encoder(1).layers[0]), inputs(N)
-    mask = torch.ones(B, N, N, dtype=torch.bool)
-    mask[1, 2] = False
-    got = layer(x, mask=mask, need_weights=need_weights).x
-    h = layer.around_attention.norm(x[1, 2:3])  # x + 0
-    assert_exact(got[1, 2:3], layer.around_feed_forward.norm(h + layer.feed_forward(h)))
-    grads = torch.autograd.grad(got[1, 2].sum(), [x, *layer.attention.parameters()])
-    assert all(torch.isfinite(g).all() for g in grads) and all((g == 0).all() for g in grads[1:])
-    assert (grads[0][1, :2] == 0).all() and (grads[0][1, 2] != 0).any()
-    cross, (x, memory) = randomised(parts().make_decoder(1).layers[0]), inputs(M, N)
-    nothing = torch.zeros(B, 1, N, dtype=torch.bool)
-    got = cross(
-        x,
-        cross.project(memory),
-        mask=causal_mask(M),
-        source_mask=nothing,
-        need_weights=need_weights,
-    ).x
-    assert torch.isfinite(got).all() and (torch.autograd.grad(got.sum(), memory)[0] == 0).all()
-
-
 # Sizes
 
 PAPER = {
