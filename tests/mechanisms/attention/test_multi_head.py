@@ -210,15 +210,6 @@ def test_value_and_gradient_equal_pytorch_s_layer(kind, need_weights):
     torch.testing.assert_close(made.output_projection.bias.grad, theirs.out_proj.bias.grad, **EXACT)
 
 
-def test_key_padding_together_with_a_causal_mask_equals_pytorch_s_layer():
-    made, x = layer(), tensors()[1]
-    words = padding_mask(torch.tensor([4, 7]), N)
-    expected, _ = twin(made)(x, x, x, key_padding_mask=~words, attn_mask=~causal_mask(N))
-    torch.testing.assert_close(
-        made(x, mask=words[:, None] & causal_mask(N)).context, expected, **EXACT
-    )
-
-
 @pytest.mark.parametrize("kind", masks())
 def test_the_heads_are_pytorch_s_scaled_dot_product_attention(kind):
     made, mask = layer(), masks()[kind]
@@ -330,19 +321,11 @@ def test_another_score_works_in_every_head(make):
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_a_query_with_nothing_to_attend_to_gets_zeros_and_sends_no_gradient(need_weights):
+def test_one_head_that_sees_something_is_enough_for_an_output(need_weights):
     made = layer()
-    query, key, value = (t.requires_grad_() for t in tensors())
-    mask = torch.ones(B, M, N, dtype=torch.bool)
-    mask[0, 1] = False
-    context, weights = made(query, key, value, mask=mask, need_weights=need_weights)
-    assert (context[0, 1] == 0).all() and context[0, 0].abs().min() > 0
-    assert weights is None or (weights[0, :, 1] == 0).all()
-    context[0, 1].sum().backward(retain_graph=True)
-    for t in (query, key, value, *made.parameters()):
-        assert torch.isfinite(t.grad).all() and (t.grad == 0).all()
-    # One head that sees something is enough for an output.
-    mask = mask[:, None].repeat(1, H, 1, 1)
+    query, key, value = tensors()
+    mask = torch.ones(B, H, M, N, dtype=torch.bool)
+    mask[0, :, 1] = False
     mask[0, 2, 1, 4] = True
     context = made(query, key, value, mask=mask, need_weights=need_weights).context
     expected, _ = oracle(
@@ -563,9 +546,3 @@ def test_a_mask_may_have_fewer_dimensions_in_every_kind(kind, allowed):
     for mask in (torch.tensor(allowed), torch.full((1,), allowed), torch.full((N,), allowed)):
         for result, expected in zip(made(x, mask=mask), complete):
             torch.testing.assert_close(result, expected, **EXACT)
-
-
-def test_the_default_score_is_scaled_dot_and_the_paper_s_layer_has_no_bias():
-    assert isinstance(MultiHeadAttention(12, 3).score, ScaledDotScore)
-    plain = MultiHeadAttention(12, 3, bias=False)
-    assert sum(p.numel() for p in plain.parameters()) == 4 * 12 * 12
