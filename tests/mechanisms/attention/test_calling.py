@@ -1,6 +1,4 @@
-"""One way of calling: masks by name, which positions there are in an argument of its own, and
-results that begin with the context.
-"""
+"""One way of calling: masks by name, and results that begin with the context."""
 
 import inspect
 
