@@ -1,18 +1,12 @@
 """Checks of arguments, so that every part of the library reports bad input in the same words."""
 
-import functools
-import inspect
 import sys
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 __all__ = [
     "require",
@@ -33,7 +27,6 @@ __all__ = [
     "common_shape",
     "describe",
     "is_transforming",
-    "masks_by_name",
     "may_look",
     "plain_number",
 ]
@@ -265,36 +258,6 @@ def describe(value: object) -> str:
     if isinstance(value, Tensor):
         return f"shape {tuple(value.shape)} of {value.dtype}"
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-
-
-def masks_by_name(*names: str, **renamed: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Masks are given by name. For one version calls in the old form work as before, with a
-    warning: with the masks of these ``names`` by position, or by the names that are ``renamed``.
-    """
-
-    def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        kinds = [p.kind for p in inspect.signature(function).parameters.values()]
-        places = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        named: Any = function
-
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> T:
-            if len(args) <= places and not renamed:
-                return function(*args, **kwargs)
-            given = dict(zip(names, args[places:]))
-            given |= {new: kwargs.pop(old) for old, new in renamed.items() if old in kwargs}
-            if given:
-                warnings.warn(
-                    f"{function.__qualname__}: give {' and '.join(given)} by name; the next "
-                    "version refuses the old form",
-                    FutureWarning,
-                    stacklevel=2,
-                )
-            return named(*args[:places], *args[places + len(names) :], **given, **kwargs)
-
-        return call  # type: ignore[return-value]
-
-    return decorate
 
 
 def check_mask(

@@ -2,6 +2,12 @@
 keys).
 """
 
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -22,9 +28,43 @@ __all__ = [
     "check_reading",
     "check_visible",
     "masked_softmax",
+    "masks_by_name",
     "padding_mask",
     "softmax_over_allowed",
 ]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def masks_by_name(*names: str, **renamed: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Masks are given by name. For one version calls in the old form work as before, with a
+    warning: with the masks of these ``names`` by position, or by the names that are ``renamed``.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+        places = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        named: Any = function
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> T:
+            if len(args) <= places and not renamed:
+                return function(*args, **kwargs)
+            given = dict(zip(names, args[places:]))
+            given |= {new: kwargs.pop(old) for old, new in renamed.items() if old in kwargs}
+            if given:
+                warnings.warn(
+                    f"{function.__qualname__}: give {' and '.join(given)} by name; the next "
+                    "version refuses the old form",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+            return named(*args[:places], *args[places + len(names) :], **given, **kwargs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
 
 
 def padding_mask(lengths: Tensor, max_length: int | None = None) -> Tensor:

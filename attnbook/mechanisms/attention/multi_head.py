@@ -17,12 +17,11 @@ from ...validate import (
     check_tensor,
     check_value,
     describe,
-    masks_by_name,
     require,
 )
 from ..caches.key_value import ProjectedSource, Read, positions_of, read_source
 from ..scores.base import ScaledDotScore, Score
-from .masks import check_reading
+from .masks import check_reading, masks_by_name
 from .soft_attention import Attended, attend_in_groups
 
 __all__ = ["MultiHeadAttention"]

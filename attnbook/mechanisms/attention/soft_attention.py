@@ -11,9 +11,9 @@ from ...kernels.double_backward import is_wanted
 from ...kernels.fused import fused_attention, has_fused_kernel
 from ...kernels.streaming import check_projected_width, stream_attention
 from ...kernels.visible import Visible, finish, set_aside
-from ...validate import check_dtypes, check_value, common_shape, is_transforming, masks_by_name
+from ...validate import check_dtypes, check_value, common_shape, is_transforming
 from ..scores.base import Score, check_score
-from .masks import check_sink, check_visible, softmax_over_allowed
+from .masks import check_sink, check_visible, masks_by_name, softmax_over_allowed
 
 __all__ = ["STORED_WEIGHTS", "Attended", "attend", "attend_in_groups", "attend_unchecked"]
 

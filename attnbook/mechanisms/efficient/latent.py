@@ -12,15 +12,8 @@ from torch import Tensor, nn
 
 from ...kernels.layers import Linear
 from ...kernels.visible import finish, set_aside, set_aside_query
-from ...validate import (
-    check_integer,
-    check_position,
-    check_tensor,
-    describe,
-    masks_by_name,
-    require,
-)
-from ..attention.masks import check_reading
+from ...validate import check_integer, check_position, check_tensor, describe, require
+from ..attention.masks import check_reading, masks_by_name
 from ..attention.multi_head import MultiHeadAttention
 from ..attention.soft_attention import Attended, attend_in_groups, attend_unchecked
 from ..caches.key_value import Read, append_rows, positions_of, read_source

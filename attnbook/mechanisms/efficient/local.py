@@ -19,11 +19,10 @@ from ...validate import (
     check_whole,
     describe,
     is_transforming,
-    masks_by_name,
     may_look,
     require,
 )
-from ..attention.masks import check_visible, softmax_over_allowed
+from ..attention.masks import check_visible, masks_by_name, softmax_over_allowed
 from ..attention.soft_attention import Attended
 from ..scores.base import Score, check_score
 

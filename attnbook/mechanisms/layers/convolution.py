@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from ...kernels.layers import Dropout
 from ...kernels.visible import ALL_BEFORE, Visible
-from ...validate import check_integer, check_number, check_tensor, masks_by_name, require
-from ..attention.masks import check_visible
+from ...validate import check_integer, check_number, check_tensor, require
+from ..attention.masks import check_visible, masks_by_name
 from ..attention.soft_attention import Attended
 from ..caches.key_value import Read
 

@@ -7,15 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.precision import wide_dtype
-from ...validate import (
-    check_integer,
-    check_mask,
-    check_number,
-    check_tensor,
-    masks_by_name,
-    may_look,
-    require,
-)
+from ...validate import check_integer, check_mask, check_number, check_tensor, may_look, require
+from ..attention.masks import masks_by_name
 
 __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
 

@@ -9,16 +9,8 @@ from torch import Tensor, nn
 
 from ...kernels.precision import without_autocast
 from ...kernels.visible import Visible, finish, set_aside
-from ...validate import (
-    check_integer,
-    check_tensor,
-    check_values,
-    check_whole,
-    masks_by_name,
-    may_look,
-    require,
-)
-from ..attention.masks import check_reading
+from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
+from ..attention.masks import check_reading, masks_by_name
 from ..attention.soft_attention import Attended
 from ..caches.key_value import ProjectedSource
 from .absolute import wave_vectors

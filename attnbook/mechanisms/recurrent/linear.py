@@ -20,9 +20,9 @@ from ...validate import (
     check_values,
     common_shape,
     describe,
-    masks_by_name,
     require,
 )
+from ..attention.masks import masks_by_name
 from .forms import by_chunks, by_steps
 
 __all__ = ["FORMS", "RecurrentOutput", "linear_attention", "positive_features", "unit_features"]

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from ...kernels.layers import Linear
 from ...kernels.visible import finish_recurrent, set_aside, set_aside_state
-from ...validate import check_choice, check_integer, check_tensor, masks_by_name, require
+from ...validate import check_choice, check_integer, check_tensor, require
+from ..attention.masks import masks_by_name
 from ..caches.key_value import Read
 from ..layers.norms import RMSNorm
 from .linear import RecurrentOutput, linear_attention, positive_features, unit_features

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_mask, check_tensor, masks_by_name, may_look, require
+from ...validate import check_integer, check_mask, check_tensor, may_look, require
+from ..attention.masks import masks_by_name
 
 __all__ = ["ShortConvolution", "positions_there"]
 

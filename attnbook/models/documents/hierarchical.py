@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ...mechanisms import Attended, DotScore, attend, padding_mask
+from ...mechanisms.attention.masks import masks_by_name
 from ...validate import (
     check_choice,
     check_ids,
@@ -17,7 +18,6 @@ from ...validate import (
     check_tensor,
     check_values,
     check_whole,
-    masks_by_name,
     may_look,
     require,
 )

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 from ...decoding.step import Decoded, TokenIds, check_text, check_token_ids
 from ...mechanisms import AdditiveScore, attend, padding_mask
+from ...mechanisms.attention.masks import masks_by_name
 from ...validate import (
     check_integer,
     check_lengths,
     check_mask,
     check_number,
     check_tensor,
-    masks_by_name,
     require,
 )
 

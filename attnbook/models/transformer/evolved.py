@@ -11,12 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...mechanisms.attention.masks import masks_by_name
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.caches.key_value import ProjectedSource
 from ...mechanisms.layers.feed_forward import FeedForward
 from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import ResidualConnection
-from ...validate import check_integer, masks_by_name
+from ...validate import check_integer
 from .layers import Attention, LayerOutput
 from .parts import Parts
 

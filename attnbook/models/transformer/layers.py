@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, Protocol
 from torch import Tensor, nn
 
 from ...kernels.visible import without_hidden
+from ...mechanisms.attention.masks import masks_by_name
 from ...mechanisms.caches.key_value import Read
 from ...mechanisms.layers.residual import ResidualConnection
-from ...validate import masks_by_name
 
 __all__ = ["Attention", "LayerOutput", "Stacked"]
 __all__ += ["Decoder", "DecoderLayer", "Encoder", "EncoderLayer", "Stack"]
@@ -296,7 +296,5 @@ class Decoder(Stack):
         position: Position = 0,
     ) -> Stacked:
         """Run all blocks; ``sources`` is ``project(memory)``, the rest as in :class:`Encoder`."""
-        given = [(source,) for source in sources]
-        options = {"mask": mask, "source_mask": source_mask}
-        options |= {"is_causal": is_causal, "position": position}
-        return self.run(x, given, caches, need_weights, **options)
+        options = {"mask": mask, "source_mask": source_mask, "is_causal": is_causal}
+        return self.run(x, zip(sources), caches, need_weights, position=position, **options)

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...mechanisms.attention.masks import masks_by_name
 from ...mechanisms.positions.absolute import sinusoids
-from ...validate import check_integer, masks_by_name, require
+from ...validate import check_integer, require
 from .layers import Decoder, Encoder, EncoderLayer, LayerOutput, Position, Stacked
 
 __all__ = ["FunnelEncoder", "TransparentDecoder", "TransparentEncoder"]

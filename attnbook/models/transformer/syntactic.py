@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from ...decoding.step import Decoded, TokenIds, check_text, check_token_ids
 from ...mechanisms import padding_mask
+from ...mechanisms.attention.masks import masks_by_name
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.embeddings import set_padding
 from ...mechanisms.positions.syntactic import (
@@ -12,7 +13,7 @@ from ...mechanisms.positions.syntactic import (
     tree_depth,
     tree_offset,
 )
-from ...validate import check_integer, masks_by_name, require
+from ...validate import check_integer, require
 from .layers import EncoderLayer, LayerOutput
 from .parts import Parts, check_parts, paper_parts
 

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from ...kernels.layers import Linear
 from ...kernels.precision import finest_dtype
+from ...mechanisms.attention.masks import masks_by_name
 from ...mechanisms.attention.multi_head import MultiHeadAttention
 from ...mechanisms.layers.norms import LayerNorm
-from ...validate import check_integer, check_mask, check_number, check_tensor, masks_by_name
+from ...validate import check_integer, check_mask, check_number, check_tensor
 from ..transformer.parts import Parts, check_parts
 from .vision_transformer import pre_norm_parts
 

@@ -160,7 +160,7 @@ def test_a_layer_and_a_language_model_read_pages_as_they_read_one_piece():
     right = model(text).logits
     torch.testing.assert_close(read.logits, right[:, :6], atol=1e-10, rtol=0)
     for branch, tokens in ((read.state, text[:, 6:]), (other, text[:, 6:].flip(1))):
-        right = model(torch.cat([text[:, :6], tokens], mask=1)).logits[:, 6:]
+        right = model(torch.cat([text[:, :6], tokens], 1)).logits[:, 6:]
         for t in range(tokens.shape[1]):
             step = model.step(tokens[:, t], branch)
             branch = step.state

@@ -274,4 +274,6 @@ def test_it_equals_the_published_class(queries, dtype, absorbed, monkeypatch):
     hidden = torch.zeros(1, 1, N, N, dtype=dtype).masked_fill(~causal_mask(N), -torch.inf)
     expected = theirs(x, attention_mask=hidden, position_embeddings=rotation)[0]
     bound = 1e-5 if dtype == torch.float32 else 1e-10
-    torch.testing.assert_close(ours(x, causal_mask(N)).context, expected, atol=bound, rtol=bound)
+    torch.testing.assert_close(
+        ours(x, mask=causal_mask(N)).context, expected, atol=bound, rtol=bound
+    )

@@ -51,7 +51,7 @@ def test_padding_moves_the_words_unless_it_is_masked():
     x, mask = batch(2, 4).detach(), padding_mask(torch.tensor([4, 2]), 4)
     other = torch.where(mask[..., None], x, torch.full_like(x, 50.0))
     assert not torch.allclose(ours(x)[mask], ours(other)[mask])
-    assert_same(ours(x, mask)[mask], key_mask=ours(other, mask)[mask])
+    assert_same(ours(x, key_mask=mask)[mask], ours(other, key_mask=mask)[mask])
     broken = torch.where(mask[..., None], x, torch.full_like(x, float("nan")))
     assert (
         torch.isfinite(ours(broken, key_mask=mask)[mask]).all()
