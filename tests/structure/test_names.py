@@ -129,3 +129,10 @@ def test_every_public_module_stands_in_the_catalogue():
         around = ("NoResidual", "PostNorm", "PreNorm", "ReZero", "SandwichNorm")
         if name not in around:  # around a layer
             assert isinstance(catalogue.make(name).module, getattr(attnbook, name)), name
+
+
+def test_no_argument_is_told_by_a_letter_and_a_full_stop():
+    """On the API pages that is an item of a list."""
+    for path in (ROOT / "attnbook").rglob("*.py"):
+        told = path.read_text(encoding="utf-8")
+        assert not re.search(r"^ +\w+: [A-Za-z]\.$", told, re.M), path

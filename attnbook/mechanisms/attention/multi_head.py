@@ -40,7 +40,7 @@ class MultiHeadAttention(nn.Module):
 
     Args:
         d_model: width of the output, and of the inputs unless said otherwise.
-        num_heads: h.
+        num_heads: ``h``.
         d_query, d_key, d_value: widths of the inputs; ``d_model``, ``d_model`` and ``d_key`` when
             not given.
         d_head: width of queries and keys in a head; ``d_model / h`` when not given.

@@ -250,7 +250,7 @@ class LinformerAttention(MultiHeadAttention):
         d_model, num_heads, d_head, d_head_value, bias, dropout: as in
             :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`.
         length: the largest n.
-        rank: k.
+        rank: ``k``.
         sharing: ``"none"``: an E_i and an F_i for each head; ``"headwise"``: one E and one F;
             ``"key-value"``: E = F, one matrix for all heads.
         projection: a :class:`LengthProjection` to use for keys and values of all heads instead,

@@ -83,7 +83,7 @@ class LatentAttention(nn.Module):
 
     Args:
         d_model: width of inputs and output.
-        num_heads: h.
+        num_heads: ``h``.
         d_latent: width of c; 4·d_head in the paper.
         d_head: width of the part of queries and keys that knows no positions.
         rotary: turns the other part, whose width it is made for, d_rotary; d_head / 2 in the paper.

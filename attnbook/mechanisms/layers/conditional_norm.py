@@ -42,7 +42,7 @@ class ConditionalBatchNorm(nn.Module):
     evaluation the running means of the training, as in ``torch.nn.BatchNorm2d``.
 
     Args:
-        channels: C.
+        channels: ``C``.
         num_classes: K, the rows of the gains (all 1 at the start) and of the shifts (0).
 
     Shapes: x ``(batch, C, height, width)``, labels ``(batch,)`` → as x.

@@ -48,8 +48,8 @@ class LightweightConvolution(nn.Module):
 
     Args:
         d_model: width of x and of the result.
-        num_heads: H.
-        kernel_size: K.
+        num_heads: ``H``.
+        kernel_size: ``K``.
         causal: whether the kernel ends at the position itself.
         dropout: of the kernel, while training. The weights returned are those before it.
 

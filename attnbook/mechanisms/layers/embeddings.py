@@ -218,7 +218,7 @@ class MixtureOfSoftmaxes(nn.Module):
     Args:
         d_model: width of x.
         size: number of words.
-        components: K.
+        components: ``K``.
 
     ``weight`` is E, so that it can be tied to an embedding. Shapes: ``(…, d_model)`` →
     ``(…, size)``.

@@ -27,7 +27,7 @@ class ProductKeyMemory(nn.Module):
         d_model: width of x and of the result.
         num_keys: K, sub-keys of each half; the memory has K² slots.
         num_heads: queries; the slots are shared by the heads, the sub-keys are not.
-        top_k: k.
+        top_k: ``k``.
         d_query: width of a query, even.
 
     The queries of all heads go through a layer norm. The paper has batch norm, which makes the

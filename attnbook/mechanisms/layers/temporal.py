@@ -61,8 +61,8 @@ class CausalConvolution(nn.Module):
 
     Args:
         d_in, d_out: widths of x and y.
-        dilation: R.
-        kernel_size: K.
+        dilation: ``R``.
+        kernel_size: ``K``.
 
     Shapes: x ``(…, m, d_in)`` → y ``(…, m, d_out)``; past ``(…, (K − 1) R, d_in)``: the positions
     right before x.
@@ -113,7 +113,7 @@ class DenseBlock(nn.Module):
     Args:
         d_in: width of x.
         filters: D, the width of a.
-        dilation: R.
+        dilation: ``R``.
 
     Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + D)``; past ``(…, R, d_in)``, see
     :class:`CausalConvolution`.
@@ -147,7 +147,7 @@ class TCBlock(nn.Module):
 
     Args:
         d_in: width of x.
-        length: T.
+        length: ``T``.
         filters: D, what each dense block adds to the width.
         first: the dilation of the first dense block.
 

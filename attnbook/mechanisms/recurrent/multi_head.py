@@ -132,7 +132,7 @@ class LinearAttention(RecurrentAttention):
 
     Args:
         d_model: width of x and of the result.
-        num_heads: h.
+        num_heads: ``h``.
         d_head: width of queries and keys in a head; ``d_model / num_heads`` when not given.
         d_head_value: width of values in a head; ``d_head`` when not given.
         feature_map: φ, from ``(…, d_head)`` to the same; None for none.

@@ -21,7 +21,7 @@ class ShortConvolution(nn.Module):
 
     Args:
         d_model: width of x.
-        kernel_size: K.
+        kernel_size: ``K``.
         bias: whether there is a b.
 
     Shapes: x ``(…, m, d_model)`` → y of the same shape, and the K − 1 inputs that the next call

@@ -50,7 +50,7 @@ class PictureEncoder(nn.Module):
 
     Args:
         grid: rows and columns of regions; a picture is 8 times as high and wide, in pixels.
-        d_feature: D.
+        d_feature: ``D``.
         overlap: False: kernels of 2 × 2, a region sees its own 8 × 8 pixels and nothing else. True:
             kernels of 4 × 4 with a margin, a region sees 22 × 22 pixels, so also the 7 around it.
 

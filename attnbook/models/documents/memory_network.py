@@ -34,7 +34,7 @@ def position_encoding(
         lengths: J, whole numbers ``(…)``: the real words of each sentence, not the padded ones; 0
             gives zeros.
         words: the padded length.
-        width: d.
+        width: ``d``.
         dtype: of the result.
 
     Returns:
@@ -65,7 +65,7 @@ class MemoryNetwork(nn.Module):
     Args:
         vocabulary_size: id 0 is padding; the answers are words of the same vocabulary.
         d_embed: d, width of the embeddings and of u.
-        hops: K.
+        hops: ``K``.
         max_memories: the most sentences of a story.
         encoding: ``"position"`` for l_j as in :func:`position_encoding`, ``"bag"`` for l_j = 1.
         init_std: every matrix starts from a normal distribution of this deviation. The paper's 0.1

@@ -19,7 +19,7 @@ class PictureClassifier(nn.Module):
     Args:
         size: side of the pictures, a multiple of 8.
         colors: channels of the pictures.
-        num_classes: K.
+        num_classes: ``K``.
         channels: of the first convolution; 2 and 4 times as many in the others.
         d_feature: width of f.
 

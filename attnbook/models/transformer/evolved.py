@@ -159,7 +159,7 @@ class EvolvedDecoderLayer(nn.Module):
         attention, cross_attention, feed_forward, residual: as for
             :class:`~attnbook.models.transformer.layers.DecoderLayer`.
         wide_attention, first_cross_attention: the two that stand side by side.
-        d_model: d.
+        d_model: ``d``.
 
     Source: So, Liang and Le 2019, figure 3, decoder.
     """

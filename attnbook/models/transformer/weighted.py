@@ -25,7 +25,7 @@ class Branches(nn.Module):
     Args:
         projection: W_o of an attention; its bias is left out.
         feed_forward: FFN, ``(…, d_model)`` → the same.
-        num_heads: h.
+        num_heads: ``h``.
 
     Shapes: the heads side by side, ``(…, m, h·d_head_value)`` → ``(…, m, d_model)``.
 

@@ -26,7 +26,7 @@ def fourier_features(places: Tensor, bands: int, max_frequency: float) -> Tensor
 
     Args:
         places: ``(…, c)`` coordinates from −1 to 1.
-        bands: B.
+        bands: ``B``.
         max_frequency: μ, twice the fastest wave: the number of inputs along the axis, whose
             neighbours are then told apart (Nyquist).
 
@@ -65,12 +65,12 @@ class Perceiver(nn.Module):
 
     Args:
         d_input: width of the inputs, positions included (see :func:`fourier_features`).
-        num_latents: M.
-        num_classes: K.
+        num_latents: ``M``.
+        num_classes: ``K``.
         parts: what the blocks are built of; when not given, 512 wide, 8 heads, pre-norm, GELU. Its
             embedding, positions and output are not used.
-        num_layers: L.
-        repeats: R.
+        num_layers: ``L``.
+        repeats: ``R``.
         num_heads: of the readings; one, as in the paper.
 
     Shapes: x ``(batch, n, d_input)``, key_mask ``(batch, n)``, True = may be read, or None → logits

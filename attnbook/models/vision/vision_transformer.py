@@ -71,7 +71,7 @@ class VisionTransformer(nn.Module):
     Args:
         size: pixels of a picture each way.
         side: of a patch, which divides the size.
-        num_classes: K.
+        num_classes: ``K``.
         parts: what the blocks are built of; when not given, ViT-Base: 768 wide, 12 heads, pre-norm,
             GELU. Its embedding, positions and output are not used.
         colors: channels of a picture.

@@ -63,7 +63,7 @@ def draw(kind: str, length: int, count: int, generator: torch.Generator) -> Gaps
     Args:
         kind: "look-up", or "topic", of whose words a share of :data:`SHARE` is masked.
         length: n; even for look-ups, whose second half is all gaps.
-        count: B.
+        count: ``B``.
     """
     check_choice("kind", kind, KINDS)
     if check_integer("length", length, 2) % 2 and kind == "look-up":

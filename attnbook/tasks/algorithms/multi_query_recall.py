@@ -55,7 +55,7 @@ def draw(
 
     Args:
         pairs: N, at most ``keys``.
-        count: B.
+        count: ``B``.
         told: how often every key is given a value.
         keys, values: how many different ones there are.
 

@@ -113,7 +113,7 @@ def value_iteration(transitions: Tensor, means: Tensor, horizon: int) -> Plan:
     Args:
         transitions: P, ``(B, S, A, S)``, rows that sum to 1.
         means: μ, ``(B, S, A)``.
-        horizon: H.
+        horizon: ``H``.
 
     Source: Bellman 1957.
     """

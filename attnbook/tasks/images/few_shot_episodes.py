@@ -167,7 +167,7 @@ class EpisodeBatches(GeneratedBatches[EpisodeBatch]):
 
     Args:
         classes: what they are drawn from.
-        ways: N.
+        ways: ``N``.
         shots: K, or (least, most): then drawn for each batch, every number as likely.
         queries: Q, pictures to name in each episode.
         bend: how far each picture is :func:`bent`, support and queries; 0: not at all.

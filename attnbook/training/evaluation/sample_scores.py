@@ -26,7 +26,7 @@ class Statistics(NamedTuple):
     Attributes:
         mean: (d,).
         covariance: (d, d), divided by n − 1.
-        count: n.
+        count: ``n``.
     """
 
     mean: Tensor
