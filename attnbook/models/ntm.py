@@ -1,6 +1,4 @@
-"""The neural Turing machine: a network that controls heads, and a memory that the heads read and
-write.
-"""
+"""The neural Turing machine: a network controls heads that read and write a memory."""
 
 from typing import NamedTuple
 
@@ -187,9 +185,7 @@ class NTM(nn.Module):
         self._advance = torch.compile(self._advance, *args, **kwargs)
 
     def __getstate__(self):
-        """The state without replaced methods: they are bound to this machine, and a copy must run
-        with its own weights.
-        """
+        """The state without replaced methods: a copy must run with its own weights."""
         return {
             name: value
             for name, value in super().__getstate__().items()
@@ -203,14 +199,11 @@ class NTM(nn.Module):
         return h, NTMState(memory, weights, reads, controller), weights
 
     def _output(self, h, reads):
-        """Step 6, of one step or of all: h ``(…, hidden)``, reads
-        ``(…, read heads, slot width)``."""
+        """Step 6, of one step or of all: h ``(…, hidden)``, r ``(…, read heads, slot width)``."""
         return self.output(torch.cat([h, reads.flatten(-2).to(h.dtype)], dim=-1))
 
     def stages(self, x: Tensor, state: NTMState) -> Addressed:
-        """The weights of every head after each stage of the addressing, in the step that
-        :meth:`cell` would take.
-        """
+        """The weights of every head after each stage of the addressing in the next :meth:`cell`."""
         *_, (key, strength, gate, kernel, gamma, *_) = self._control_heads(x, state)
         return address(state.memory, state.weights, key, strength, gate, kernel, gamma)
 

@@ -1,6 +1,4 @@
-"""The losses of a captioner: the likelihood of captions, coverage for soft attention, REINFORCE for
-hard attention.
-"""
+"""The losses of a captioner: likelihood, coverage for soft attention, REINFORCE for hard."""
 
 import torch
 from torch import Tensor

@@ -1,6 +1,4 @@
-"""Show, attend and tell: an LSTM that describes a picture, with soft, hard or no attention over its
-regions.
-"""
+"""Show, attend and tell: an LSTM that describes a picture by its regions."""
 
 from typing import NamedTuple
 

@@ -1,5 +1,4 @@
-"""Models that read documents and stories: hierarchical and feed-forward attention, memory
-networks."""
+"""Models that read documents and stories."""
 
 from .feed_forward_attention import FeedForwardAttention
 from .hierarchical import HierarchicalAttention

@@ -1,6 +1,4 @@
-"""Feed-forward attention: a sequence pooled into one vector by weights that each position computes
-for itself.
-"""
+"""Feed-forward attention: positions weigh themselves, and a sequence becomes one vector."""
 
 import math
 from typing import NamedTuple
@@ -15,9 +13,7 @@ __all__ = ["FeedForwardAttention", "Regressed"]
 
 
 class Regressed(NamedTuple):
-    """One number a sequence: ``output (batch,)``, and the weights it was pooled with,
-    ``weights (batch, n)``.
-    """
+    """One number a sequence, ``output (batch,)``, and the pooling's ``weights (batch, n)``."""
 
     output: Tensor
     weights: Tensor
@@ -68,9 +64,7 @@ class FeedForwardAttention(nn.Module):
             nn.init.constant_(layer.bias, 0.5 if layer is self.readout else 0.0)
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Regressed:
-        """Pool sequences ``(batch, n, d_input)`` of true ``lengths (batch,)`` and read one number
-        from each.
-        """
+        """Read one number from each sequence ``(batch, n, d_input)`` of ``lengths (batch,)``."""
         check_tensor("inputs", inputs, width=self.embed.in_features)
         require(
             inputs.dim() == 3 and len(inputs) >= 1,

@@ -1,6 +1,4 @@
-"""Hierarchical attention: words to sentence vectors, sentence vectors to a document vector, each
-with a learned query.
-"""
+"""Hierarchical attention: words to sentences, sentences to a document, each by a learned query."""
 
 from typing import NamedTuple
 
@@ -27,9 +25,7 @@ __all__ = ["AttentionPooling", "Classified", "HierarchicalAttention"]
 
 
 class Classified(NamedTuple):
-    """A document and where its class came from; the weights are zero at padding and at empty
-    sentences.
-    """
+    """A document's class and where it came from; no weight is on padding and empty sentences."""
 
     logits: Tensor  # (batch, classes)
     word_weights: Tensor  # (batch, sentences, words); each row that has words sums to 1
@@ -145,9 +141,7 @@ class HierarchicalAttention(nn.Module):
         return self.word_pooling(annotations, key_mask=mask)
 
     def forward(self, documents: Tensor, lengths: Tensor) -> Classified:
-        """Classify documents ``(batch, sentences, words)`` whose sentences have
-        ``lengths (batch, sentences)``.
-        """
+        """Classify documents ``(batch, sentences, words)``, ``lengths (batch, sentences)``."""
         self._check(documents, lengths)
         batch, n, words = documents.shape
         # What goes where is worked out on the CPU: a GPU would be waited for at every choice.

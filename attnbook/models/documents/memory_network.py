@@ -1,6 +1,4 @@
-"""The end-to-end memory network: a question attends to a story several times, each time with what
-it has read before.
-"""
+"""The end-to-end memory network: a question attends to a story several times."""
 
 from typing import NamedTuple, cast
 
@@ -14,9 +12,7 @@ __all__ = ["Answered", "MemoryNetwork", "position_encoding"]
 
 
 class Answered(NamedTuple):
-    """Scores of the answers, ``logits (batch, vocabulary)``, and the attention of each hop,
-    ``weights (batch, hops, n)``.
-    """
+    """Scores of answers, ``logits (batch, vocabulary)``, and ``weights (batch, hops, n)``."""
 
     logits: Tensor
     weights: Tensor
@@ -111,9 +107,7 @@ class MemoryNetwork(nn.Module):
                 embedding.weight[0] = 0.0  # padding adds nothing
 
     def embed(self, sentences: Tensor, layer: int) -> Tensor:
-        """Sentences ``(…, words)`` to vectors ``(…, d)`` with embedding matrix ``layer`` of K + 1,
-        counted from 0.
-        """
+        """Sentences ``(…, words)`` to vectors ``(…, d)`` by matrix ``layer``, 0 to K."""
         embedded = self.embeddings[layer](sentences)  # (…, words, d)
         if self.encoding == "position":
             lengths = (sentences != 0).sum(-1)
@@ -125,9 +119,7 @@ class MemoryNetwork(nn.Module):
         return embedded.sum(-2)
 
     def forward(self, story: Tensor, question: Tensor) -> Answered:
-        """Score every word as the answer to questions ``(batch, words)`` about stories
-        ``(batch, n, words)``.
-        """
+        """Score all words as answers to ``(batch, words)`` about stories ``(batch, n, words)``."""
         self._check(story, question)
         real = (story != 0).any(-1)  # (batch, n)
         # How many real sentences follow: 0 for the last one, whatever padding stands where.

@@ -1,6 +1,4 @@
-"""What a generator and a discriminator of pictures are built of: blocks that double or halve the
-side of a feature map, and what stands behind one.
-"""
+"""What generators and discriminators are built of: blocks that double or halve a side, inserts."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -211,9 +209,7 @@ def sides_to(size: int) -> list[int]:
 
 
 def widths_at(sides: list[int], full: int, channels: int, max_channels: int) -> list[int]:
-    """How many channels maps of these sides have: ``channels`` at the side ``full``, twice as many
-    at half of it, and ``max_channels`` at most.
-    """
+    """Channels at these sides: ``channels`` at ``full``, twice as many at half of it, bounded."""
     channels = check_integer("channels", channels)
     max_channels = check_integer("max_channels", max_channels)
     return [min(channels * full // side, max_channels) for side in sides]

@@ -52,7 +52,6 @@ class PictureClassifier(nn.Module):
 
 
 def classifier_loss(model: nn.Module, batch) -> tuple[Tensor, int]:
-    """Summed cross-entropy of a batch (pictures, labels), and how many pictures: as ``fit``
-    expects."""
+    """Summed cross-entropy of a batch (pictures, labels), and how many pictures: for ``fit``."""
     pictures, labels = batch
     return nn.functional.cross_entropy(model(pictures), labels, reduction="sum"), len(labels)

@@ -191,9 +191,7 @@ class PictureDiscriminator(nn.Module):
 
 
 class PicturePair(NamedTuple):
-    """``generator(noise, labels) → pictures`` and ``discriminator(pictures, labels) → scores``,
-    which are trained together.
-    """
+    """``generator(noise, labels)`` and ``discriminator(pictures, labels)``, trained together."""
 
     generator: nn.Module
     discriminator: nn.Module

@@ -1,6 +1,4 @@
-"""The baseline of a pointer network: the same encoder and decoder, with answers from a fixed
-dictionary of positions.
-"""
+"""The baseline of a pointer network: answers from a fixed dictionary of positions."""
 
 from typing import NamedTuple
 

@@ -1,6 +1,4 @@
-"""Pointer network: the decoder answers with positions of its own input, so the dictionary is as
-long as the input.
-"""
+"""Pointer network: answers are positions of the input, so the dictionary is as long as it."""
 
 import math
 from typing import NamedTuple
@@ -102,9 +100,7 @@ class PointerNetwork(nn.Module):
         )
 
     def encode(self, inputs: Tensor, lengths: Tensor) -> PointerMemory:
-        """Read inputs ``(batch, n, d_input)`` of true ``lengths (batch,)``; padding leaves no
-        trace.
-        """
+        """Read inputs ``(batch, n, d_input)`` of true ``lengths (batch,)``."""
         embedded, states, mask, last = self._read(inputs, lengths)
         read = torch.cat([embedded, self.start_input.expand(len(embedded), 1, -1)], dim=1)
         if self.end_state is not None:
@@ -113,9 +109,7 @@ class PointerNetwork(nn.Module):
         return PointerMemory(read, self.score.project_keys(states), mask, last)
 
     def _read(self, inputs: Tensor, lengths: Tensor):
-        """Embedded inputs, e (batch, n, hidden), where an answer may point (batch, n + 1), last h
-        and c (batch, hidden).
-        """
+        """E x, e (batch, n, hidden), where an answer may point (batch, n + 1), last (h, c)."""
         self._check_inputs(inputs, lengths)
         batch, n, _ = inputs.shape
         lengths = lengths.cpu()  # a GPU is waited for once
@@ -131,9 +125,7 @@ class PointerNetwork(nn.Module):
         return embedded, states, mask, last
 
     def start(self, memory: PointerMemory, answers: int = 1) -> Answers:
-        """``answers`` equal beginnings for each row: the encoder's last state, and no position
-        used.
-        """
+        """``answers`` equal beginnings a row: the encoder's last state, no position used."""
         h, c = (part[:, None].expand(-1, answers, -1) for part in memory.state)
         return Answers(h, c, torch.zeros_like(memory.mask)[:, None].expand(-1, answers, -1))
 
@@ -180,9 +172,7 @@ class PointerNetwork(nn.Module):
     def forward(
         self, inputs: Tensor, lengths: Tensor, targets: Tensor, *, need_weights: bool = False
     ) -> Decoded:
-        """Score an answer under teacher forcing: one call of the decoder and one of the pointer for
-        all steps.
-        """
+        """Score an answer under teacher forcing: one call of decoder and pointer for all steps."""
         memory = self.encode(inputs, lengths)
         self._check_targets(targets, inputs, lengths)
         batch, m = targets.shape

@@ -1,5 +1,4 @@
-"""Recurrent models: sequence to sequence, Bahdanau, Luong, the LSTM language model and the
-LSTMN."""
+"""Recurrent models, from sequence to sequence to the LSTMN."""
 
 from .bahdanau import Bahdanau
 from .lstm_language_model import LSTMLanguageModel

@@ -75,9 +75,7 @@ class Bahdanau(Translator):
         return Annotations(annotations, self.score.project_keys(annotations), mask)
 
     def start(self, memory: Annotations) -> tuple[Tensor, ...]:
-        """``s_0 = tanh(W_0 h←_1)``: the backward reader has seen the whole source when it stands on
-        the first word.
-        """
+        """``s_0 = tanh(W_0 h←_1)``: the backward reader has seen the whole source by then."""
         backward = memory.annotations[:, 0, self.cell.hidden_size :]  # (batch, hidden)
         s = self.bridge(backward).tanh()
         return (s, torch.zeros_like(s)) if isinstance(self.cell, nn.LSTMCell) else (s,)

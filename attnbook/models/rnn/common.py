@@ -1,6 +1,4 @@
-"""What the recurrent models share: units by name, embeddings of both vocabularies, padded sources,
-and the shapes that decoding relies on.
-"""
+"""What the recurrent models share: units by name, two embeddings, padded sources."""
 
 import torch
 from torch import Tensor, nn
@@ -94,9 +92,7 @@ def make_cell(unit: str, input_size: int, hidden_size: int) -> nn.RNNCellBase:
 
 
 class Translator(nn.Module):
-    """A source and a target, their embeddings and dropout: what each recurrent sequence-to-sequence
-    model begins with.
-    """
+    """What each recurrent sequence-to-sequence model begins with: two embeddings, dropout."""
 
     def __init__(
         self,
@@ -154,9 +150,7 @@ def run_packed(network: nn.RNNBase, inputs: Tensor, lengths: Tensor):
 
 
 def run_from(network: nn.RNNBase, inputs: Tensor, state: tuple[Tensor, ...]):
-    """Run a recurrent network on from a state, with outputs and states as :func:`run_packed` has
-    them.
-    """
+    """Run a recurrent network on from a state; outputs and states as of :func:`run_packed`."""
     layers_first = tuple(part.transpose(0, 1).contiguous() for part in state)  # as PyTorch wants it
     outputs, last = network(inputs, of_unit(layers_first))
     return outputs, tuple(part.transpose(0, 1) for part in as_tuple(last))

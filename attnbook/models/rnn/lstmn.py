@@ -1,6 +1,4 @@
-"""The long short-term memory-network: an LSTM that keeps every state and attends to them, instead
-of to the last one.
-"""
+"""The long short-term memory-network: an LSTM that keeps every state and attends to them."""
 
 from typing import NamedTuple
 
@@ -196,9 +194,7 @@ class LSTMN(nn.Module):
         return self.layer.start(batch)
 
     def step(self, token: Tensor, tapes: Tapes) -> tuple[Tensor, Tapes, Tensor]:
-        """Read one token ``(batch,)``: logits of the next one ``(batch, vocabulary)``, the tapes,
-        the weights.
-        """
+        """Read one token ``(batch,)``: logits ``(batch, vocabulary)``, the tapes, the weights."""
         tapes, weights = self.layer.step(self.dropout(self.embedding(token)), tapes)
         return (
             self.output(self.dropout(tapes.states[:, -1, : self.layer.hidden_size])),

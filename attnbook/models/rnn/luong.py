@@ -1,6 +1,4 @@
-"""Luong's model: the decoder computes its new state first and then attends, to the whole source or
-to a window of it.
-"""
+"""Luong's model: a new state first, which then attends to the whole source or to a window."""
 
 from typing import NamedTuple
 
@@ -43,9 +41,7 @@ class Source(NamedTuple):
 
 
 class DecoderState(NamedTuple):
-    """The state of a decoder: its recurrent state, what is fed in next, and the number of the next
-    target position.
-    """
+    """The state of a decoder: recurrent state, what is fed in next, the target position."""
 
     recurrent: tuple[Tensor, ...]  # (h,) or (h, c), each (batch, layers, hidden)
     fed: Tensor | None  # h̃ of the step before, (batch, hidden); None without input feeding
@@ -147,9 +143,7 @@ class Luong(Translator):
         need_weights: bool = True,
         windows: WindowedSource | None = None,
     ) -> Attended:
-        """Attend with decoder states ``(batch, m, hidden)`` of target positions t ``(m,)`` or
-        ``(batch, m)``.
-        """
+        """Attend with states ``(batch, m, hidden)`` of positions t ``(m,)`` or ``(batch, m)``."""
         windows = self.windows(memory) if windows is None else windows
         if windows is None:
             return attend(
@@ -169,9 +163,7 @@ class Luong(Translator):
         )
 
     def positions(self, states: Tensor, memory: Source, t: Tensor) -> Tensor:
-        """Where the windows of :meth:`attend` stand, ``(batch, m)``: p_t, in source positions from
-        0.
-        """
+        """Where the windows of :meth:`attend` stand: p_t ``(batch, m)``, from 0."""
         if self.position is not None:
             return self.position(states, memory.lengths)
         require(

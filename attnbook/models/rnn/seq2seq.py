@@ -1,5 +1,4 @@
-"""Sequence to sequence with a fixed vector: the encoder's last state is all that the decoder
-receives."""
+"""Sequence to sequence with a fixed vector: the decoder receives the encoder's last state alone."""
 
 from typing import NamedTuple
 
@@ -105,8 +104,7 @@ class Seq2Seq(Translator):
         return Step(logits[:, 0], state, None)
 
     def forward(self, source: Tensor, lengths: Tensor, target_in: Tensor) -> Decoded:
-        """Score a target under teacher forcing: row t of the logits has read target_in[:, :t +
-        1]."""
+        """Score a target under teacher forcing; row t has read ``target_in[:, :t + 1]``."""
         memory = self.encode(source, lengths)
         check_target(target_in, source.shape[0], self.target_size)
         logits, _ = self._run(target_in, self.start(memory), memory)

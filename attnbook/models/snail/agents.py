@@ -1,6 +1,4 @@
-"""Agents that adapt to an environment while they act: a sequence model over the whole history, with
-an actor and a critic.
-"""
+"""Agents that adapt while they act: a sequence model over the history, an actor and a critic."""
 
 from typing import Any, NamedTuple
 
@@ -20,18 +18,14 @@ Mishra et al. use TC blocks of 32 filters and attention blocks of (32, 32) here.
 
 
 class Choice(NamedTuple):
-    """``logits (…, num_actions)`` of the policy and ``values (…)``, the return that is still
-    expected.
-    """
+    """``logits (…, num_actions)`` of the policy, ``values (…)``: the return still expected."""
 
     logits: Tensor
     values: Tensor
 
 
 class _Heads(nn.Module):
-    """Actor and critic on a state ``(…, d)``: ``logits = W_π h``, ``V = c · w_v h``, with c the
-    scale of a return.
-    """
+    """Actor and critic on ``(…, d)``: ``logits = W_π h``, ``V = c · w_v h``, c a return's scale."""
 
     def __init__(self, d: int, num_actions: int, value_scale: float) -> None:
         super().__init__()
@@ -87,9 +81,7 @@ class LSTMAgent(nn.Module):
         return zeros, zeros
 
     def step(self, input: Tensor, state: Any) -> tuple[Choice, Any]:
-        """One step: ``input (batch, d_input)`` → :class:`Choice` with logits
-        ``(batch, num_actions)``, and the next state.
-        """
+        """One step, ``input (batch, d_input)``: ``logits (batch, num_actions)``, next state."""
         output, state = self.lstm(input[:, None], state)
         return self.heads(output[:, 0]), state
 
@@ -140,15 +132,12 @@ class SNAILAgent(nn.Module):
         return None
 
     def step(self, input: Tensor, state: Any) -> tuple[Choice, Any]:
-        """One step: ``input (batch, d_input)`` → :class:`Choice` with logits
-        ``(batch, num_actions)``, and the next state.
-        """
+        """One step, ``input (batch, d_input)``: ``logits (batch, num_actions)``, next state."""
         choice, state = self._read(input[:, None], state)
         return Choice(choice.logits[:, 0], choice.values[:, 0]), state
 
     def attention(self, inputs: Tensor) -> tuple[Tensor, ...]:
-        """The weights ``(batch, T, T)`` of each attention block, row t for the choice of action
-        t."""
+        """Weights ``(batch, T, T)`` of each attention block, row t for the choice of action t."""
         check_tensor("inputs", inputs, width=self.d_input)
         return tuple(
             w for w in self.body(self.embed(inputs), need_weights=True).weights if w is not None

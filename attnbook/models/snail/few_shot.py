@@ -1,6 +1,4 @@
-"""Classes from a few examples: a network that turns pictures into vectors, and two ways to compare
-a new one with the examples.
-"""
+"""Classes from a few examples: pictures as vectors, and two ways to compare with the examples."""
 
 from typing import NamedTuple
 
@@ -15,9 +13,7 @@ __all__ = ["Answers", "FewShotSNAIL", "PictureEmbedding", "Prototypes", "few_sho
 
 
 class Answers(NamedTuple):
-    """``logits (batch, Q, ways)`` for Q queries, and for each part of a SNAIL its
-    ``weights (batch, Q, S + 1)`` or None.
-    """
+    """``logits (batch, Q, ways)``; a SNAIL's ``weights (batch, Q, S + 1)`` by part, or None."""
 
     logits: Tensor
     weights: tuple[Tensor | None, ...] = ()
@@ -137,9 +133,7 @@ class FewShotSNAIL(nn.Module):
     def forward(
         self, support: Tensor, labels: Tensor, query: Tensor, *, need_weights: bool = False
     ) -> Answers:
-        """Answer for ``query (batch, Q, size, size)`` from ``support (batch, S, size, size)`` and
-        ``labels (batch, S)``.
-        """
+        """Answer ``query (batch, Q, …)`` from ``support (batch, S, …)``, ``labels (batch, S)``."""
         labels = _check_episode(support, labels, query, self.ways)
         examples, count = support.shape[1], query.shape[1]
         embedded = self.embedding(torch.cat([support, query], dim=1))  # (batch, S + Q, d)

@@ -13,9 +13,7 @@ __all__ += ["SNAIL", "AttentionPart", "Experience", "TCPart"]
 
 
 class AttentionPart(NamedTuple):
-    """An attention block of a :class:`SNAIL`: widths of its keys and of its values, and how queries
-    and keys start.
-    """
+    """An attention block of a :class:`SNAIL`: widths, and how queries and keys start."""
 
     d_key: int
     d_value: int
@@ -107,9 +105,7 @@ class SNAIL(nn.Module):
     def forward(
         self, x: Tensor, past: tuple[Any, ...] | None = None, *, need_weights: bool = False
     ) -> Experience:
-        """Read m positions ``x (…, m, d_input)``, the first of a sequence, or those that follow on
-        a ``past``.
-        """
+        """Read m positions ``x (…, m, d_input)``, the first, or those that follow a ``past``."""
         check_tensor("x", x, width=self.d_input)
         require(
             past is None or len(past) == len(self.parts),
@@ -125,9 +121,7 @@ class SNAIL(nn.Module):
 
     @staticmethod
     def branch(past: Any, count: int) -> Any:
-        """The same past for ``count`` continuations that do not know of each other: ``(batch, …)``
-        → ``(batch, count, …)``.
-        """
+        """A past for ``count`` separate continuations: ``(batch, …)`` → ``(batch, count, …)``."""
         if isinstance(past, Tensor):
             return past.unsqueeze(1).expand(-1, count, *past.shape[1:])
         branched = [SNAIL.branch(entry, count) for entry in past]

@@ -23,9 +23,7 @@ class ReadSource(NamedTuple):
 
 
 class DecoderState(NamedTuple):
-    """The state of a decoder: keys and values of the target so far in each block, and the position
-    of the next token.
-    """
+    """The state of a decoder: what each block has cached, and the position of the next token."""
 
     caches: tuple  # one per block, None before the first token
     position: int
@@ -124,9 +122,7 @@ class Transformer(nn.Module):
         return ReadSource(encoded.x, mask, self.decoder.project(encoded.x)), encoded.weights
 
     def encode(self, source: Tensor, lengths: Tensor) -> ReadSource:
-        """Read sources ``(batch, n)`` of true ``lengths (batch,)``; their keys are projected here,
-        once.
-        """
+        """Read sources ``(batch, n)`` of true ``lengths (batch,)``, project their keys once."""
         return self._encode(source, lengths, False)[0]
 
     def start(self, memory: ReadSource) -> DecoderState:
@@ -170,9 +166,7 @@ class Transformer(nn.Module):
     def forward(
         self, source: Tensor, lengths: Tensor, target_in: Tensor, *, need_weights: bool = False
     ) -> Decoded:
-        """Score a target under teacher forcing, all positions at once: row t has read target_in[:,
-        :t + 1].
-        """
+        """Score a target under teacher forcing at once; row t has read ``target_in[:, :t + 1]``."""
         memory, source_weights = self._encode(source, lengths, need_weights)
         check_target(target_in, source.shape[0], self.target_size)
         logits, decoded = self._decode(target_in, self.start(memory), memory, True, need_weights)

@@ -1,6 +1,4 @@
-"""The blocks of the Evolved Transformer, found by a search: convolutions before the attention, two
-attentions at once.
-"""
+"""The blocks of the Evolved Transformer: convolutions, then attention, two at once."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -111,9 +109,7 @@ class EvolvedEncoderLayer(nn.Module):
         need_weights: bool = False,
         position: int | Tensor = 0,
     ) -> LayerOutput:
-        """As :meth:`attnbook.models.transformer.layers.EncoderLayer.forward`, with a mask of
-        padding ``(batch, 1, n)`` and no cache.
-        """
+        """As of :class:`EncoderLayer`, with a mask of padding ``(batch, 1, n)`` and no cache."""
         if is_causal or cache is not None or (mask is not None and mask.shape[-2] != 1):
             raise ValueError(
                 "this block reads a whole source at once: it takes no cache, and mask must be "
@@ -137,9 +133,7 @@ class EvolvedEncoderLayer(nn.Module):
 
 
 class EvolvedCache(NamedTuple):
-    """What a decoder block keeps of the positions so far, None before the first: the keys and
-    values of both self-attentions, and the inputs of its convolutions.
-    """
+    """What a decoder block keeps: keys, values, inputs of its convolutions; None at first."""
 
     wide: ProjectedSource | None
     narrow: ProjectedSource | None
@@ -205,9 +199,7 @@ class EvolvedDecoderLayer(nn.Module):
         need_weights: bool = False,
         position: int | Tensor = 0,
     ) -> LayerOutput:
-        """As :meth:`attnbook.models.transformer.layers.DecoderLayer.forward`; the weights are those
-        of the later two attentions.
-        """
+        """As of :class:`DecoderLayer`; the weights are those of the later two attentions."""
         old = EvolvedCache(None, None, None, None) if cache is None else cache
 
         h = self.around_both.sublayer_input(x)

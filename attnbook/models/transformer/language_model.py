@@ -1,6 +1,4 @@
-"""The two halves of the Transformer on their own: a decoder-only language model, and an
-encoder-only model of words in context.
-"""
+"""The Transformer's two halves: a decoder-only language model, and an encoder-only one."""
 
 from typing import Any, NamedTuple
 
@@ -124,9 +122,7 @@ class TransformerLM(_OneStack):
         return self._read(tokens, state)
 
     def cut(self, state: TextState, number: int) -> TextState:
-        """The state without the last ``number`` tokens, of those that the last call read: as if
-        they had not been read.
-        """
+        """The state without the last ``number`` tokens of those that the last call read."""
         if check_integer("number", number, 0) == 0:
             return state
         for cache in state.caches:

@@ -53,14 +53,12 @@ class LayerOutput(NamedTuple):
 
 
 class Stacked(NamedTuple):
-    """The result of a stack: ``x (batch, m, d)``, the caches and the weights of all blocks, and
-    the ``mask (batch, 1, m)`` of x where the stack changes the length.
-    """
+    """The result of a stack: ``x (batch, m, d)``, and of each block its cache and weights."""
 
     x: Tensor
     caches: tuple
     weights: tuple | None
-    mask: Tensor | None = None
+    mask: Tensor | None = None  # of x, (batch, 1, m), where the stack changes the length
 
 
 class EncoderLayer(nn.Module):
@@ -159,9 +157,7 @@ class DecoderLayer(nn.Module):
             self.around_feed_forward = residual()
 
     def project(self, memory: Tensor) -> Any:
-        """Keys and values of the encoder's output ``(batch, n, d)``: once per source, for all
-        steps.
-        """
+        """Keys and values of the encoder's output ``(batch, n, d)``: once for all steps."""
         return self.cross_attention.project(memory)
 
     @masks_by_name("mask", "source_mask")
@@ -260,9 +256,7 @@ class Encoder(Stack):
         need_weights: bool = False,
         position: Position = 0,
     ) -> Stacked:
-        """Run all blocks; ``caches`` holds what each returned for the positions before, or None;
-        ``is_causal`` and ``position`` as in :class:`EncoderLayer`.
-        """
+        """Run all blocks; ``caches`` has one for each, the rest as in :class:`EncoderLayer`."""
         if mask is not None and caches is None:
             x = without_hidden(x, mask)
         options = {"mask": mask, "is_causal": is_causal, "position": position}

@@ -1,5 +1,4 @@
-"""What a Transformer is built of: functions that make its modules, as in the paper unless
-replaced."""
+"""What a Transformer is built of: functions that make its modules, the paper's unless replaced."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -212,9 +211,7 @@ def paper_parts(
 
 
 def tie_weights(output: nn.Module, embedding: nn.Module) -> None:
-    """Make the matrix before the softmax that of the embedding, or raise ``ValueError`` where their
-    shapes differ.
-    """
+    """Make the output's matrix that of the embedding, or raise ``ValueError``."""
     ours, theirs = getattr(output, "weight", None), getattr(embedding, "weight", None)
     if (
         not isinstance(ours, nn.Parameter)

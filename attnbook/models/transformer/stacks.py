@@ -1,6 +1,4 @@
-"""Stacks of blocks that are connected otherwise: one block used again, a memory made of all blocks,
-a sequence that grows shorter.
-"""
+"""Stacks of blocks connected otherwise: one used again, a memory of all, a shrinking sequence."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

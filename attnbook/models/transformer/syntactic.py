@@ -32,9 +32,7 @@ class SyntacticEncoderLayer(EncoderLayer):
     def forward(
         self, x: Tensor, offset: Tensor, *, mask: Tensor | None = None, need_weights: bool = False
     ) -> LayerOutput:
-        """Run the block over whole sentences; there is no cache: a tree is known when its sentence
-        is.
-        """
+        """Run the block over whole sentences, without a cache: a tree is known at the end."""
         h = self.around_attention.sublayer_input(x)
         context, weights = self.attention(h, offset, mask=mask, need_weights=need_weights)
         x = self.around_attention.combine(x, context)

@@ -1,6 +1,4 @@
-"""The Weighted Transformer: every head goes through the feed-forward network on its own, and
-learned shares add them up.
-"""
+"""The Weighted Transformer: heads go through the feed-forward network one by one, and add up."""
 
 from collections.abc import Callable
 

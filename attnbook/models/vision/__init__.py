@@ -1,6 +1,4 @@
-"""Transformers that see: pictures as texts of patches, latents that read a long input, pictures
-drawn from words.
-"""
+"""Transformers that see: pictures as patches, latents that read, pictures drawn from words."""
 
 from .captioned_denoiser import CaptionedDenoiser
 from .perceiver import Perceiver, fourier_features

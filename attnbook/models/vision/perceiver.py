@@ -48,8 +48,7 @@ def fourier_features(places: Tensor, bands: int, max_frequency: float) -> Tensor
 
 
 class Latents(NamedTuple):
-    """What a :class:`Perceiver` has read: ``x (batch, M, d_model)``, and the weights of each
-    reading, ``(batch, h, M, n)``, or None."""
+    """``x (batch, M, d_model)``, and the weights of each reading, ``(batch, h, M, n)``, or None."""
 
     x: Tensor
     weights: tuple[Tensor, ...] | None
