@@ -1,6 +1,4 @@
-"""From a model that predicts the next token to whole texts, targets and answers: greedy and beam
-search, sampling, generation, speculative sampling, pointing.
-"""
+"""From a model that predicts the next token to whole texts, targets and answers."""
 
 from .generation import generate, sample
 from .pointing import Candidate, Pointed, point_beam, point_greedy

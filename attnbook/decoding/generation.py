@@ -134,9 +134,7 @@ def sample(
     min_p: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> list[list[int]]:
-    """:func:`generate` for a batch as :func:`~attnbook.decoding.search.greedy` takes it: ``(B, n)``
-    ids of true ``lengths (B,)``, and the largest number of new tokens.
-    """
+    """:func:`generate`, called like greedy: ``(B, n)`` ids, ``lengths (B,)``, most new tokens."""
     prompts, lengths = check_inputs(model, prompts, lengths, max_length, "prompts")
     position = torch.arange(prompts.shape[1], device=prompts.device)
     return generate(

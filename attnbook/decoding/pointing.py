@@ -44,9 +44,7 @@ class Pointed(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """One answer found by `point_beam`: its positions without END, its log-probability, whether it
-    came to its end.
-    """
+    """An answer of `point_beam`: positions without END, log-probability, whether it came to END."""
 
     positions: list[int]
     log_prob: float
@@ -65,9 +63,7 @@ def permutation(path: Tensor, lengths: Tensor, n: int) -> Tensor:
 
 
 def distinct(least: int = 1) -> Rule:
-    """No position twice, and END only after `least` positions, or all where a row has fewer: a hull
-    with 3.
-    """
+    """No position twice; END after `least` positions, or all where there are fewer: a hull, 3."""
 
     def rule(path: Tensor, lengths: Tensor, n: int) -> Tensor:
         allowed = ~_used(path, n)

@@ -188,9 +188,7 @@ def beam_search(
 
 @dataclass(frozen=True)
 class _Beams:
-    """Beams of B sentences: row b·k + j of the batch that the model sees is beam j of its sentence
-    b.
-    """
+    """Beams of B sentences: row b·k + j of the model's batch is beam j of sentence b."""
 
     model: Any
     ids: TokenIds

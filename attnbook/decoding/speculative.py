@@ -1,6 +1,4 @@
-"""Speculative decoding: a small model proposes tokens, a large one checks them all in one call, and
-the text has the distribution of the large model.
-"""
+"""Speculative decoding: a small model proposes, a large one checks, and its distribution stays."""
 
 from typing import NamedTuple
 

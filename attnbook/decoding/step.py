@@ -1,6 +1,4 @@
-"""What decoding and models have in common: the results of a model, and the ids with a meaning of
-their own.
-"""
+"""What decoding and models have in common: results of a model, and ids with a meaning."""
 
 from __future__ import annotations
 
@@ -120,9 +118,7 @@ def _checked(token_ids: object) -> TokenIds:
 
 
 def check_source(source: Tensor, lengths: Tensor, vocabulary_size: int) -> None:
-    """Raise ``ValueError`` unless ``source (batch, n)`` and ``lengths (batch,)`` are a batch of
-    non-empty sources.
-    """
+    """Raise ``ValueError`` unless these are sources ``(batch, n)``, none of them empty."""
     check_ids("source", source, vocabulary_size)
     check_lengths(lengths, source.shape[0], "source", 1, source.shape[1])
 
@@ -137,9 +133,7 @@ def check_target(target_in: Tensor, batch: int, vocabulary_size: int) -> None:
 
 
 def check_text(tokens: Tensor, lengths: Tensor | None, vocabulary_size: int) -> None:
-    """Raise ``ValueError`` unless ``tokens (batch, n)`` are ids and ``lengths (batch,)``, if given,
-    lie in 1 … n.
-    """
+    """Raise ``ValueError`` unless ``tokens (batch, n)`` are ids and lengths lie in 1 … n."""
     check_ids("tokens", tokens, vocabulary_size)
     if lengths is not None:
         check_lengths(lengths, len(tokens), "tokens", 1, tokens.shape[1])

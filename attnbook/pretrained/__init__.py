@@ -1,6 +1,4 @@
-"""Published weights: a folder as it is downloaded becomes a model and a tokenizer, and a model
-becomes such a folder.
-"""
+"""Published weights: a folder as downloaded becomes a model and a tokenizer, and the way back."""
 
 from .decoders import load_decoder, save_decoder
 from .tokenizer import Tokenizer, load_tokenizer

@@ -1,6 +1,4 @@
-"""The architectures that a published folder may be of: their parts by the fields of config.json,
-and the names of their tensors.
-"""
+"""Architectures of published folders: parts by the fields of config.json, names of tensors."""
 
 from collections.abc import Callable
 from dataclasses import replace

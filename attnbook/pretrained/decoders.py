@@ -187,9 +187,7 @@ def _usable(device: str | torch.device | None) -> torch.device:
 
 
 def _shapes_of(fields: dict[str, Any], most: int) -> tuple[TransformerLM, Architecture, bool]:
-    """The model that some fields describe, without numbers, with at most so many blocks; and
-    whether embedding and output are one.
-    """
+    """The model of some fields, without numbers, of at most so many blocks; whether it is tied."""
     config = Config(fields)
     architecture = ARCHITECTURES[config.choice("model_type", ARCHITECTURES)]
     config.only(quantization_config=None)

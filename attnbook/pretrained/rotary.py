@@ -31,9 +31,7 @@ _LENGTH = "original_max_position_embeddings"
 
 
 def rotary_fields(config: Config) -> tuple[dict[str, Any], str]:
-    """The object about the rotation, one since 2025, ``rope_scaling`` and two fields before, and
-    its name.
-    """
+    """The object about the rotation, one since 2025, several fields before, and its name."""
     name = "rope_scaling" if config.get("rope_scaling") else "rope_parameters"
     return config.part(name), name
 

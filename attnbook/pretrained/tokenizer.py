@@ -34,15 +34,11 @@ class Tokenizer:
 
     @property
     def vocabulary_size(self) -> int:
-        """The number of tokens, those that were added included; the model's table may have more
-        rows.
-        """
+        """The number of tokens, with those that were added; a model's table may have more rows."""
         return self.words.get_vocab_size(with_added_tokens=True)
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
-        """The ids of a text, with those that the tokenizer puts around each, such as one that
-        begins it, unless told otherwise.
-        """
+        """The ids of a text and of what the tokenizer puts around each, unless told otherwise."""
         require(isinstance(text, str), f"text must be a string, got {type(text).__name__}")
         return list(self.words.encode(text, add_special_tokens=add_special_tokens).ids)
 

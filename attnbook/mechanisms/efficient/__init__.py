@@ -1,5 +1,4 @@
-"""Attention to fewer keys: windows, blocks, sparse patterns, compressed keys, Linformer,
-latent keys."""
+"""Attention to fewer keys: windows, blocks, sparse patterns, compressed and latent keys."""
 
 from . import block_patterns, compressed, latent, local, local_blocks
 from .block_patterns import *  # noqa: F403

@@ -1,6 +1,4 @@
-"""Sparse patterns as masks: a few global blocks, a window, a few random blocks; and what a position
-knows of after some layers of a mask.
-"""
+"""Sparse patterns as masks, and what a position knows of after some layers of a mask."""
 
 import torch
 from torch import Tensor

@@ -14,12 +14,8 @@ from ..attention.soft_attention import Attended, attend_unchecked
 from ..caches.key_value import ProjectedSource
 from ..scores.base import Score
 
-__all__ = [
-    "CompressedSource",
-    "LengthProjection",
-    "LinformerAttention",
-    "MemoryCompressedAttention",
-]
+__all__ = ["CompressedSource", "LengthProjection", "LinformerAttention"]
+__all__ += ["MemoryCompressedAttention"]
 
 
 class CompressedSource(NamedTuple):
@@ -38,9 +34,7 @@ class CompressedSource(NamedTuple):
     spoiled: Tensor | None = None
 
     def extend(self, more: CompressedSource) -> CompressedSource:
-        """The text with further positions at its end, just projected: the cache of a decoder, one
-        step on.
-        """
+        """The text with further positions behind it, just projected: a cache, one step on."""
         settled = self.settled()
         waiting = tuple(torch.cat([a, b], dim=-2) for a, b in zip(settled.waiting, more.waiting))
         spoiled = None
@@ -159,9 +153,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
         )
 
     def _over_stretches(self, mask: Tensor | None) -> Tensor | None:
-        """A mask ``(…, m, n)`` over positions as one over stretches, ``(…, m, c)``: all positions
-        have to be allowed.
-        """
+        """A mask ``(…, m, n)`` as one over stretches, ``(…, m, c)``: all positions allowed."""
         if mask is None or mask.shape[-1] == 1:
             return mask
         return mask.unfold(-1, self.kernel_size, self.stride).all(-1)

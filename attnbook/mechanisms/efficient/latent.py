@@ -1,6 +1,4 @@
-"""Multi-head latent attention: keys and values of all heads are made of one short vector a
-position, and a cache holds that vector alone.
-"""
+"""Multi-head latent attention: all keys and values are made of one short vector a position."""
 
 from __future__ import annotations
 
@@ -224,9 +222,7 @@ class LatentAttention(nn.Module):
         return m * c * both + m * n * (2 * c + r) < n * c * both + m * n * (both + r)
 
     def _plain(self, query, turned, compressed, visible, need_weights) -> Attended:
-        """Context ``(…, h, m, d_head_value)`` of queries ``(…, h, m, d_head)`` and their turned
-        parts ``(…, h, m, d_rotary)``, by keys and values of every head.
-        """
+        """Context ``(…, h, m, d_head_value)`` by the keys and values of every head."""
         latent, shared = compressed.split([self.d_latent, self.rotary.d_head], dim=-1)
         heads = self.expansion(latent).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
         key, value = heads.split([self.d_head, self.d_head_value], dim=-1)

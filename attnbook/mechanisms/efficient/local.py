@@ -1,6 +1,4 @@
-"""Attention to a window of 2D + 1 positions: only the keys inside it are read, however long the
-source is.
-"""
+"""Attention to a window of 2D + 1 positions: only the keys inside it are read."""
 
 import math
 
@@ -26,13 +24,8 @@ from ..attention.masks import check_visible, masks_by_name, softmax_over_allowed
 from ..attention.soft_attention import Attended
 from ..scores.base import Score, check_score
 
-__all__ = [
-    "PredictedPosition",
-    "WindowedSource",
-    "attend_window",
-    "monotonic_position",
-    "window_index",
-]
+__all__ = ["PredictedPosition", "WindowedSource", "attend_window", "monotonic_position"]
+__all__ += ["window_index"]
 
 
 def window_index(position: Tensor, half_width: int) -> Tensor:
@@ -330,9 +323,7 @@ class _Open(torch.autograd.Function):
 
 
 class _Take(torch.autograd.Function):
-    """Copy rows; the gradient goes into the buffer in place, not along the graph, unless it is to
-    be differentiated again.
-    """
+    """Copy rows; their gradient is added to the buffer, unless it is to have one itself."""
 
     @staticmethod
     def forward(ctx, flat, number, buffer):

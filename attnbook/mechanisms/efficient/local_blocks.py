@@ -1,6 +1,4 @@
-"""Local attention in blocks: a text is cut into stretches of one length, and each attends to itself
-alone.
-"""
+"""Local attention in blocks: stretches of one length, each of which attends to itself alone."""
 
 import torch
 from torch import Tensor, nn
@@ -123,18 +121,14 @@ def _reach(m: int, n: int, length: int) -> tuple[int, int, int]:
 
 
 def _cut(rows: Tensor, before: int, blocks: int, length: int) -> Tensor:
-    """``(…, positions, width)`` → ``(…, blocks, length, width)``, with ``before`` rows of zeros
-    before them, and after them up to the last block.
-    """
+    """``(…, positions, width)`` → ``(…, blocks, length, width)``, after ``before`` zeros."""
     after = blocks * length - before - rows.shape[-2]
     rows = F.pad(rows, (0, 0, before, after)) if before or after else rows
     return rows.unflatten(-2, (blocks, length))
 
 
 def _diagonal(mask: Tensor, m: int, n: int, length: int) -> Tensor:
-    """What a mask ``(…, m or 1, n or 1)`` says inside of the blocks:
-    ``(…, blocks, L or 1, L or 1)``.
-    """
+    """A mask ``(…, m or 1, n or 1)`` inside of the blocks: ``(…, blocks, L or 1, L or 1)``."""
     first, before, blocks = _reach(m, n, length)
     rows_cut, columns_cut = mask.shape[-2] > 1, mask.shape[-1] > 1
     # (…, blocks or 1, L or 1, columns)

@@ -1,6 +1,4 @@
-"""What stands beside attention in a network: embeddings, norms, residual connections, feed-forward
-layers, convolutions.
-"""
+"""What stands beside attention: embeddings, norms, residual connections, feed-forward layers."""
 
 from ...kernels.layers import Dropout
 from .conditional_norm import ConditionalBatchNorm
@@ -11,27 +9,8 @@ from .residual import NoResidual, PostNorm, PreNorm, ResidualConnection, ReZero,
 from .spectral_norm import add_spectral_norm, largest_singular_values
 from .temporal import AttentionBlock, CausalConvolution, DenseBlock, TCBlock
 
-__all__ = [
-    "AttentionBlock",
-    "BatchNorm",
-    "CausalConvolution",
-    "ConditionalBatchNorm",
-    "DenseBlock",
-    "Dropout",
-    "FeedForward",
-    "GatedFeedForward",
-    "LayerNorm",
-    "MixtureOfExperts",
-    "NoResidual",
-    "PostNorm",
-    "PreNorm",
-    "RMSNorm",
-    "ReZero",
-    "ResidualConnection",
-    "SandwichNorm",
-    "Switch",
-    "TCBlock",
-    "add_spectral_norm",
-    "balance_loss",
-    "largest_singular_values",
-]
+__all__ = ["AttentionBlock", "BatchNorm", "CausalConvolution", "ConditionalBatchNorm", "DenseBlock"]
+__all__ += ["Dropout", "FeedForward", "GatedFeedForward", "LayerNorm", "MixtureOfExperts"]
+__all__ += ["NoResidual", "PostNorm", "PreNorm", "RMSNorm", "ReZero", "ResidualConnection"]
+__all__ += ["SandwichNorm", "Switch", "TCBlock", "add_spectral_norm", "balance_loss"]
+__all__ += ["largest_singular_values"]

@@ -9,9 +9,7 @@ __all__ = ["ConditionalBatchNorm", "UnconditionalBatchNorm", "check_labels"]
 
 
 def check_labels(labels: object, batch: int, num_classes: int) -> Tensor:
-    """Return ``labels``, whole numbers ``(batch,)``, as int64, or raise a ``ValueError``; their
-    range is checked on a CPU only.
-    """
+    """Return ``labels (batch,)`` as int64, or raise a ``ValueError``; values checked on a CPU."""
     require(labels is not None, f"labels must be given: there are {num_classes} classes")
     labels = check_whole("labels", labels)
     require(
@@ -23,9 +21,7 @@ def check_labels(labels: object, batch: int, num_classes: int) -> Tensor:
 
 
 class UnconditionalBatchNorm(nn.BatchNorm2d):
-    """``torch.nn.BatchNorm2d`` with the call of :class:`ConditionalBatchNorm`; it does not look at
-    the labels.
-    """
+    """``torch.nn.BatchNorm2d``, called like :class:`ConditionalBatchNorm`; labels are ignored."""
 
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
         return super().forward(x)

@@ -1,6 +1,4 @@
-"""Convolutions in place of self-attention: weights over neighbours that need no comparison of
-queries and keys.
-"""
+"""Convolutions in place of self-attention: weights over neighbours, compared with nothing."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ __all__ = ["DynamicConvolution", "LightweightConvolution", "PastValues"]
 
 
 class PastValues(NamedTuple):
-    """The input of a convolution: ``value (…, n, d_model)``, after the gate; ``extend`` appends
-    later positions.
-    """
+    """The input of a convolution: ``value (…, n, d_model)``, after the gate."""
 
     value: Tensor
 
@@ -91,9 +87,7 @@ class LightweightConvolution(nn.Module):
         nn.init.xavier_uniform_(self.weight)
 
     def kernel(self, value: Tensor) -> Tensor:
-        """The weights of the K places for positions with these values ``(…, m, d_model)``:
-        ``(…, m, H, K)``; they sum to 1.
-        """
+        """The K weights ``(…, m, H, K)`` for values ``(…, m, d_model)``; they sum to 1."""
         return self.weight.softmax(-1).expand(*value.shape[:-1], -1, -1)
 
     def project(self, x: Tensor) -> PastValues:
@@ -130,9 +124,7 @@ class LightweightConvolution(nn.Module):
         projected: PastValues | None = None,
         need_weights: bool = True,
     ) -> Attended:
-        """Convolve; the positions x are the last m of those in ``projected`` (``project(x)`` when
-        not given).
-        """
+        """Convolve; x are the last m positions of ``projected`` (``project(x)`` when not given)."""
         check_tensor("x", x, width=self.d_model)
         value = (self.project(x) if projected is None else projected).value
         m, n = x.shape[-2], value.shape[-2]

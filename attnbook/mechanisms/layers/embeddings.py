@@ -1,5 +1,4 @@
-"""Embeddings and output layers that spend their parameters otherwise: factorised, adaptive,
-mixed."""
+"""Embeddings and output layers with parameters spent otherwise: factorised, adaptive, mixed."""
 
 import math
 from collections.abc import Sequence
@@ -12,15 +11,8 @@ from torch.nn import functional as F
 
 from ...validate import check_integer, check_number, check_values, plain_number, require
 
-__all__ = [
-    "AdaptiveEmbedding",
-    "AdaptiveOutput",
-    "FactorisedEmbedding",
-    "FactorisedOutput",
-    "MixtureOfSoftmaxes",
-    "ScaledEmbedding",
-    "set_padding",
-]
+__all__ = ["AdaptiveEmbedding", "AdaptiveOutput", "FactorisedEmbedding", "FactorisedOutput"]
+__all__ += ["MixtureOfSoftmaxes", "ScaledEmbedding", "set_padding"]
 
 
 def set_padding(embedding: nn.Module, padding: int | None) -> None:

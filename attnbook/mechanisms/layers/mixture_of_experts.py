@@ -1,6 +1,4 @@
-"""Mixtures of experts: many feed-forward networks, of which every position goes through one or a
-few.
-"""
+"""Mixtures of experts: many feed-forward networks; every position goes through one or a few."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -229,8 +227,6 @@ def _variation(z: Tensor) -> Tensor:
 
 
 def balance_loss(model: nn.Module) -> Tensor | float:
-    """What the mixtures of experts in a model ask to be added to the loss, after a forward pass in
-    training; else 0.
-    """
+    """What the mixtures of experts in a model add to the loss after a training pass; else 0."""
     layers = (layer for layer in model.modules() if isinstance(layer, _Experts))
     return sum((layer.balance for layer in layers if layer.balance is not None), 0.0)

@@ -1,6 +1,4 @@
-"""Normalisation: of every position on its own, layer norm and RMS norm; of every feature over the
-batch, batch norm.
-"""
+"""Normalisation: layer norm and RMS norm of a position, batch norm of a feature over the batch."""
 
 import torch
 from torch import Tensor, nn

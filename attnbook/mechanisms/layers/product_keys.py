@@ -1,6 +1,4 @@
-"""A large memory in place of the feed-forward sublayer, addressed by products of two small sets of
-keys.
-"""
+"""A large memory in place of the feed-forward sublayer, addressed by products of two key sets."""
 
 import torch
 from torch import Tensor, nn
@@ -58,9 +56,7 @@ class ProductKeyMemory(nn.Module):
         self.values = nn.Parameter(torch.randn(num_keys**2, d_model) * d_model**-0.5)  # V
 
     def find(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Which slots each head reads: ``(…, num_heads, k)`` numbers i K + j, and the softmax over
-        them.
-        """
+        """The slots that each head reads, ``(…, num_heads, k)`` numbers i K + j, and weights."""
         queries = self.norm(self.query_projection(x))
         halves = queries.unflatten(-1, (self.num_heads, 2, -1))  # (…, H, 2, d_query/2)
         scores = torch.einsum("...hsd,hskd->...hsk", halves, self.keys)

@@ -62,8 +62,7 @@ def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Mod
 
 
 class _FullPrecision(nn.Module):
-    """A parametrization in the dtype of its weight: autocast would follow σ with 8 bits on a
-    GPU."""
+    """A parametrization in its weight's dtype: autocast would give σ 8 bits on a GPU."""
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()
@@ -82,9 +81,7 @@ def weight_matrix(layer: Weighted) -> Tensor:
 
 @torch.no_grad()
 def largest_singular_values(module: nn.Module) -> dict[str, float]:
-    """σ of every weight in ``module`` as it is used, by a singular value decomposition: near 1
-    under a spectral norm.
-    """
+    """σ of every weight in ``module`` as used, by SVD: near 1 under a spectral norm."""
     before = [(part, part.training) for part in module.modules()]
     module.eval()  # a look must not move the power method
     try:

@@ -1,6 +1,4 @@
-"""Blocks over the past of a sequence: gated causal dilated convolutions, and causal attention; each
-concatenates its result to its input.
-"""
+"""Blocks over the past: gated causal convolutions, causal attention; each widens its input."""
 
 from typing import Any, NamedTuple
 
@@ -13,21 +11,12 @@ from ..attention.masks import causal_mask
 from ..attention.soft_attention import attend
 from ..scores.base import ScaledDotScore
 
-__all__ = [
-    "AttentionBlock",
-    "CausalConvolution",
-    "DenseBlock",
-    "BlockOutput",
-    "PastKeys",
-    "TCBlock",
-    "blocks_for",
-]
+__all__ = ["AttentionBlock", "CausalConvolution", "DenseBlock", "BlockOutput", "PastKeys"]
+__all__ += ["TCBlock", "blocks_for"]
 
 
 class BlockOutput(NamedTuple):
-    """The result of a block: ``output (…, m, width)``, the ``past`` that its next call needs,
-    ``weights (…, m, n)`` or None.
-    """
+    """``output (…, m, width)``, the ``past`` for the next call, ``weights (…, m, n)`` or None."""
 
     output: Tensor
     past: Any
@@ -84,8 +73,7 @@ class CausalConvolution(nn.Module):
         return (self.kernel_size - 1) * self.dilation
 
     def with_past(self, x: Tensor, past: Tensor | None = None) -> Tensor:
-        """The ``reach`` positions before x, zeros when not given, and x:
-        ``(…, reach + m, d_in)``."""
+        """x after the ``reach`` positions before it, or zeros: ``(…, reach + m, d_in)``."""
         check_tensor("x", x, width=self.d_in)
         if past is None:
             return F.pad(x, (0, 0, self.reach, 0))
@@ -97,8 +85,7 @@ class CausalConvolution(nn.Module):
         return self.read(self.with_past(x, past))
 
     def read(self, padded: Tensor) -> Tensor:
-        """The outputs for all but the first ``reach`` positions of
-        ``padded (…, reach + m, d_in)``."""
+        """The outputs for all but the first ``reach`` positions of ``(…, reach + m, d_in)``."""
         m, starts = padded.shape[-2] - self.reach, range(0, self.reach + 1, self.dilation)
         taps = [padded[..., start : start + m, :] for start in starts]
         return self.linear(torch.cat(taps, dim=-1))

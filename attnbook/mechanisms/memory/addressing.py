@@ -26,24 +26,12 @@ from ...kernels.addressing_math import (
 from ...kernels.precision import wide_dtype
 from ...validate import check_integer, check_tensor, check_values, common_shape, describe, require
 
-__all__ = [
-    "SHORTEST",
-    "Addressed",
-    "address",
-    "content_weights",
-    "cosine_similarity",
-    "interpolate",
-    "read",
-    "sharpen",
-    "shift",
-    "uniform_shift",
-    "write",
-]
+__all__ = ["SHORTEST", "Addressed", "address", "content_weights", "cosine_similarity"]
+__all__ += ["interpolate", "read", "sharpen", "shift", "uniform_shift", "write"]
 
 
 class Addressed(NamedTuple):
-    """The weights after each of the four stages, each ``(…, H, N)``; ``weights`` is the last
-    one."""
+    """The weights after each of the four stages, ``(…, H, N)``; ``weights`` is the last one."""
 
     content: Tensor  # w^c, by content
     gated: Tensor  # w^g, mixed with the weights of the step before
@@ -249,9 +237,7 @@ def address(
 
 
 def _batched(function, *tensors):
-    """Call a function that wants ``(batch, …, …)`` on tensors with any leading dimensions, the same
-    for all or broadcast.
-    """
+    """Call a function of ``(batch, …, …)`` on tensors whose leading dimensions broadcast."""
     leading = torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
     out = function(*(t.expand(*leading, -1, -1).reshape(-1, *t.shape[-2:]) for t in tensors))
     return out.view(*leading, *out.shape[-2:])

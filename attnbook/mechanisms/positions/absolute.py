@@ -56,9 +56,7 @@ def shift_matrix(shift: int, d_model: int, dtype: torch.dtype = torch.float32) -
 
 
 def wave_vectors(position: Tensor, d_model: int) -> Tensor:
-    """The sinusoidal vectors of any numbers ``(…)``, ``(…, d_model)`` in the finest dtype of their
-    device; see :func:`sinusoids`.
-    """
+    """:func:`sinusoids` of any numbers ``(…)``: ``(…, d_model)`` in the device's finest dtype."""
     finest = finest_dtype(position.device)
     return _waves(position.to(finest), frequencies(d_model, device=position.device))
 

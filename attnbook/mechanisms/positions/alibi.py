@@ -1,6 +1,4 @@
-"""ALiBi: no position vectors; a penalty that grows with the distance, in each head at a pace of its
-own.
-"""
+"""ALiBi: no position vectors, but a penalty that grows with the distance, at a head's own pace."""
 
 import math
 
@@ -135,17 +133,14 @@ class ALiBi(Score):
 
 
 def _may_be_causal(mask: Tensor | None, m: int, n: int) -> bool:
-    """Whether a mask hides the later positions of the first query, or has values that cannot be
-    read here."""
+    """Whether a mask hides what is later than the first query, or cannot be read here."""
     if mask is None or mask.dim() < 2 or mask.shape[-2] == 1 or mask.shape[-1] == 1:
         return False
     return not may_look(mask) or not mask[..., 0, n - m + 1 :].any()
 
 
 def _before_the_end(rows: Tensor) -> Tensor:
-    """How many rows come after each, negative, as ``256·coarse + fine``: ``(…, n, 2)`` for rows
-    ``(…, n, d)``.
-    """
+    """Minus how many of n rows ``(…, n, d)`` follow each, ``256·coarse + fine``: ``(…, n, 2)``."""
     n = rows.shape[-2]
     after = torch.arange(n - 1, -1, -1, device=rows.device)
     pair = -torch.stack([after // _FINE, after % _FINE], dim=-1).to(rows.dtype)

@@ -1,6 +1,4 @@
-"""Rotary position embedding (RoPE): queries and keys are turned by an angle that grows with their
-position.
-"""
+"""Rotary position embedding (RoPE): queries and keys are turned by an angle, by their position."""
 
 import torch
 from torch import Tensor, nn
@@ -139,9 +137,7 @@ class RotaryPositions(nn.Module):
         return table[1][rows], table[2][rows]
 
     def _frequencies_of(self, position: Tensor) -> Tensor:
-        """ω_k for positions ``(…, n)``, by the length up to the last of them where the scaling asks
-        for it: ``(d / 2,)`` or ``(…, 1, d / 2)``.
-        """
+        """ω_k for positions ``(…, n)``: ``(d / 2,)``; ``(…, 1, d / 2)`` if by the length."""
         if self.scaling is None or self._limit is None or not position.numel():
             return self.frequencies
         length = position.amax(-1, keepdim=True) + 1
@@ -150,9 +146,7 @@ class RotaryPositions(nn.Module):
     def _compute(
         self, position: Tensor, dtype: torch.dtype, frequencies: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The factors of each component, and those of the other of its pair: ``(cos, cos)`` and
-        ``(−sin, sin)`` where the pair is turned.
-        """
+        """Factors of a component and of its pair's other: (cos, cos), (−sin, sin) if turned."""
         finest = finest_dtype(position.device)
         frequencies = self._frequencies_of(position) if frequencies is None else frequencies
         angle = position.to(finest).unsqueeze(-1) * frequencies.to(finest).to(position.device)

@@ -29,15 +29,11 @@ class RotaryScaling:
 
     @property
     def limit(self) -> int | None:
-        """Up to how many positions a text is turned by :meth:`frequencies`; behind them by
-        :meth:`frequencies_at`. None: there is no such limit.
-        """
+        """Up to this length :meth:`frequencies` hold, then :meth:`frequencies_at`; None: always."""
         return None
 
     def frequencies_at(self, d_head: int, base: float, length: Tensor) -> Tensor:
-        """ω_k of texts of ``length (…)`` positions, ``(…, d_head / 2)``; of those within
-        :attr:`limit` they are :meth:`frequencies`.
-        """
+        """ω_k ``(…, d_head / 2)`` by ``length (…)``; :meth:`frequencies` up to the limit."""
         return self.frequencies(d_head, base).to(length.device, finest_dtype(length.device))
 
     @property

@@ -1,6 +1,4 @@
-"""Positions in a dependency tree: how deep a word stands, and how far two words are apart along the
-branches.
-"""
+"""Positions in a dependency tree: how deep a word stands, how far apart two of them are."""
 
 from functools import partial
 
@@ -21,13 +19,8 @@ from .relative import (
     relative_index,
 )
 
-__all__ = [
-    "StructuralPositions",
-    "SyntacticMultiHeadAttention",
-    "tree_depth",
-    "tree_distance",
-    "tree_offset",
-]
+__all__ = ["StructuralPositions", "SyntacticMultiHeadAttention", "tree_depth", "tree_distance"]
+__all__ += ["tree_offset"]
 
 
 def tree_depth(heads: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -102,8 +95,7 @@ def _distance(above: Tensor) -> Tensor:
 
 
 def _above(heads: Tensor, lengths: Tensor | None) -> Tensor:
-    """Which words j are word i itself or above it: boolean ``(…, n, n)``; nothing at the
-    padding."""
+    """Which words j are word i or above it: boolean ``(…, n, n)``; nothing at the padding."""
     check_whole("heads", heads)
     require(
         heads.dim() > 0 and heads.shape[-1] > 0,
@@ -231,9 +223,7 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
         is_causal: bool = False,
         need_weights: bool = True,
     ) -> Attended:
-        """Attend within sentences ``(…, n, d_model)``; offset ``(…, n, n)`` of :func:`tree_offset`,
-        masks as in the base class.
-        """
+        """Attend within sentences ``(…, n, d_model)``, ``offset (…, n, n)`` in their trees."""
         check_tensor("x", x, width=self.query_width)
         check_whole("offset", offset)
         expected = (*x.shape[:-1], x.shape[-2])

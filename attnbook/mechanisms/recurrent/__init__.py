@@ -5,14 +5,6 @@ from .mamba2 import Mamba2Mixer
 from .multi_head import LINEAR_ATTENTIONS, LinearAttention, RecurrentState
 from .short_convolution import ShortConvolution
 
-__all__ = [
-    "LINEAR_ATTENTIONS",
-    "LinearAttention",
-    "Mamba2Mixer",
-    "RecurrentOutput",
-    "RecurrentState",
-    "ShortConvolution",
-    "linear_attention",
-    "positive_features",
-    "unit_features",
-]
+__all__ = ["LINEAR_ATTENTIONS", "LinearAttention", "Mamba2Mixer", "RecurrentOutput"]
+__all__ += ["RecurrentState", "ShortConvolution", "linear_attention", "positive_features"]
+__all__ += ["unit_features"]

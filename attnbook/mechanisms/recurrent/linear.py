@@ -1,6 +1,4 @@
-"""Linear attention: attention whose past is a matrix of fixed size, with decay, gates or the delta
-rule.
-"""
+"""Linear attention: its past is a matrix of fixed size, with decay, gates or the delta rule."""
 
 import math
 from typing import Any, NamedTuple
@@ -182,9 +180,7 @@ def linear_attention(
 
 
 def _check_gate(name: str, gate: Tensor | None, *shapes: tuple[int, ...]) -> Tensor | None:
-    """Return a gate that can be broadcast to one of the shapes, with as many dimensions as a row
-    of it has, or raise a ``ValueError``.
-    """
+    """Return a gate that fits one of the shapes by broadcasting, or raise a ``ValueError``."""
     if gate is None:
         return None
     fits = (

@@ -37,8 +37,7 @@ class RecurrentState(NamedTuple):
     recent: Tensor | None
 
     def cut(self, number: int) -> RecurrentState:
-        """Raise a ``ValueError``: what was written last cannot be taken out, as a cache's last
-        positions can."""
+        """Raise a ``ValueError``: unlike a cache, a state cannot lose what was written last."""
         raise ValueError(
             f"number must be 0 with a recurrent state, which keeps no positions, got {number}"
         )
@@ -236,8 +235,7 @@ class LinearAttention(RecurrentAttention):
         return self.output_projection(context), RecurrentState(memory, recent)
 
     def _log_decay(self, x: Tensor) -> Tensor | None:
-        """``log α`` of the positions x: ``(h, 1, 1)``, ``(…, h, m, 1)``, ``(…, h, m, d_head)``, or
-        None."""
+        """``log α``: ``(h, 1, 1)``, ``(…, h, m, 1)``, ``(…, h, m, d_head)``, or None."""
         if self.decay is None:
             return None
         if self.decay == "constant":

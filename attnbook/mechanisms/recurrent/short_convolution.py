@@ -1,6 +1,4 @@
-"""What recurrent attentions read beside a position: the few before it; and which positions are
-there.
-"""
+"""What recurrent attentions read beside a position: a few before it; and which are there."""
 
 import torch
 from torch import Tensor, nn

@@ -1,6 +1,4 @@
-"""Score functions: how well a query matches a key, from dot product to additive, and their
-registry.
-"""
+"""Score functions: how well a query matches a key, from dot product to additive."""
 
 from . import additive, functions
 from .additive import *  # noqa: F403

@@ -60,9 +60,7 @@ class Score(nn.Module):
         return cls.source[-4:]
 
     def project_keys(self, key: Tensor) -> Tensor:
-        """Return what of the score depends on the keys alone, ``(…, n, width)``: computed once per
-        source.
-        """
+        """What of the score depends on the keys alone, once per source: ``(…, n, width)``."""
         return key
 
     def compare(self, query: Tensor, projected: Tensor) -> Tensor:
@@ -128,9 +126,7 @@ class Score(nn.Module):
         check_tensor("key", key, width=self.key_width)
 
     def check_projected(self, key: Tensor, projected: Tensor) -> None:
-        """Raise ``ValueError`` unless ``projected`` has a row for each key, as :meth:`project_keys`
-        gives.
-        """
+        """Raise ``ValueError`` unless ``projected`` is ``project_keys(key)`` by its shape."""
         check_tensor("projected_keys", projected)
         if projected.shape[:-1] != key.shape[:-1]:
             rows = ", ".join(map(str, key.shape[:-1]))
@@ -177,9 +173,7 @@ class ScaledDotScore(Score):
 
 
 def check_score(score: object) -> Score:
-    """Return ``score``, a :class:`Score` or a module with its methods, such as one that PyTorch has
-    compiled, or raise a ``ValueError``.
-    """
+    """Return ``score`` if it has the methods of a :class:`Score`, or raise a ``ValueError``."""
     if not isinstance(score, nn.Module):
         raise ValueError(f"score must be a Score, got {describe(score)}")
     return cast(Score, score)
