@@ -39,16 +39,13 @@ def generate(
 
     Args:
         model: with ``begin``, ``encode``, ``start`` and ``step``, such as
-            :class:`~attnbook.models.transformer.language_model.TransformerLM`, one's own or a
-            loaded one.
+            :class:`~attnbook.models.transformer.language_model.TransformerLM`, also a loaded one.
         prompts: for each text the ids it begins with, at least one, of any lengths; or a tensor
             ``(B, n)`` of ids, padded at either side, with a ``mask``.
         max_new_tokens: the largest number of tokens drawn for a text, its end among them.
-        mask: ``(B, n)``, True or 1 where ``prompts`` has a token and not padding; without it every
-            id of the tensor is a token.
+        mask: ``(B, n)``, True or 1 where ``prompts`` has a token; all are tokens when not given.
         temperature, top_k, top_p, min_p: of
-            :func:`~attnbook.decoding.sampling.token_distribution`; a temperature of 0 takes the
-            most probable token.
+            :func:`~attnbook.decoding.sampling.token_distribution`; temperature 0: the likeliest.
         repetition_penalty: θ of :func:`~attnbook.decoding.sampling.penalise`, for the tokens of a
             prompt and those drawn; 1 for none.
         end: the id or the ids that end a text; those of ``model.token_ids`` when not given, ``()``

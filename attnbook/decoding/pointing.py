@@ -19,11 +19,9 @@ __all__ = ["Candidate", "Pointed", "point_beam", "point_greedy"]
 __all__ += ["Rule", "distinct", "groups", "permutation"]
 
 Rule = Callable[[Tensor, Tensor, int], Tensor]
-"""`rule(path (B, k, t), lengths (B,), n) -> (B, k, n + 1)`: where an answer may point after t
-steps; True = may.
+"""`rule(path (B, k, t), lengths (B,), n) -> (B, k, n + 1)`: where an answer may point at step t.
 
-Column n is END. `path` may hold n where an answer has ended already; what the rule says of those
-does not matter. """
+Column n is END. `path` may hold n where an answer has ended; the rule may then say anything. """
 
 
 class Pointed(NamedTuple):
@@ -31,8 +29,7 @@ class Pointed(NamedTuple):
 
     Attributes:
         positions: the positions of each answer, without END.
-        weights: the model's distribution at each step, (steps, n + 1) on the CPU, including the
-            step of END.
+        weights: the model's distribution at each step, also that of END, (steps, n + 1) on the CPU.
         log_probs: (B,) log p(answer, END | inputs); without the END where `finished` is False.
         finished: (B,) whether the answer is complete within `max_steps`.
     """
@@ -119,8 +116,7 @@ def point_greedy(
     rule: Rule | None = None,
     max_steps: int | None = None,
 ) -> Pointed:
-    """The most probable position at each step among those that the rule allows, until the answer
-    ends.
+    """The most probable position that the rule allows, step by step, until the answer ends.
 
     C_i = argmax_j p(j | C_<i, x) over the j that `rule` and the masks of the model allow. A model
     with END stops there, one without after as many steps as the row has positions. An answer for
@@ -132,8 +128,7 @@ def point_greedy(
         inputs: (B, n, d), moved to the device of the model.
         lengths: (B,).
         rule: see `Rule`; None allows whatever the model gives a probability.
-        max_steps: the largest number of steps, including END; n + 1 when not given, which is enough
-            where nothing repeats.
+        max_steps: the largest number of steps, END included; n + 1 when not given.
     """
     inputs, lengths, steps = _check(model, inputs, lengths, max_steps)
     batch, n, _ = inputs.shape
@@ -180,8 +175,7 @@ def point_beam(
     rule: Rule | None = None,
     max_steps: int | None = None,
 ) -> list[list[Candidate]]:
-    """The most probable answers that the rule allows, found by keeping `beam_size` of each row at
-    every step.
+    """The most probable answers that the rule allows, of `beam_size` that each row keeps.
 
     score(C) = Σ_i log p(C_i | C_<i, x), without renormalisation over what the rule allows. All
     answers of all rows go through the model as one batch.
@@ -191,8 +185,7 @@ def point_beam(
         beam_size: answers kept per row.
 
     Returns:
-        The candidates of each row, most probable first, fewer than `beam_size` only where fewer are
-        allowed.
+        The candidates of each row, most probable first, fewer where fewer are allowed.
 
     Source: Vinyals et al. 2015, section 4.4: for tours, only valid ones.
     """

@@ -23,8 +23,7 @@ def keep_top_k(logits: Tensor, k: int) -> Tensor:
 
 
 def keep_top_p(logits: Tensor, p: float) -> Tensor:
-    """Keep the nucleus of each row, the fewest tokens that together have probability p or more;
-    the others become −∞.
+    """Keep the nucleus of each row, the fewest tokens of probability p together; the others: −∞.
 
     With the tokens in order, the most probable first (of equals the one with the smaller id), v is
     kept if those before it have less than p together; so the first always is.
@@ -65,15 +64,13 @@ def token_distribution(
     min_p: float = 0.0,
 ) -> Tensor:
     """The distribution that a token is drawn from: ``softmax(logits / temperature)`` over what
-    :func:`keep_top_k`, then :func:`keep_top_p`, then :func:`keep_min_p` keep, in the order of
-    Hugging Face transformers.
+    :func:`keep_top_k`, then :func:`keep_top_p`, then :func:`keep_min_p` keep.
 
     Each filter sees the probabilities that the temperature and the filters before it made.
 
     Args:
         logits: ``(…, V)``; −∞ for what is never drawn.
-        temperature: below 1 sharpens the distribution; 0 leaves the most probable token only, the
-            first of equals.
+        temperature: below 1 sharpens; 0 leaves the most probable token only, the first of equals.
         top_k: how many tokens; all when not given.
         top_p: probability of the nucleus; 1 keeps all.
         min_p: share of the largest probability; 0 keeps all.
@@ -102,8 +99,7 @@ def penalise(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
     """Logits in which the tokens that a text already holds are less probable: divided by θ where
     they are positive, multiplied by θ where they are negative.
 
-    Shapes: logits ``(rows, V)``; seen, boolean, of the same shape → the same; ``penalty`` is θ, 1
-    for none.
+    Shapes: logits and seen, boolean, ``(rows, V)`` → the same; ``penalty`` is θ, 1 for none.
 
     Source: Keskar et al. 2019, section 4.1.
     """

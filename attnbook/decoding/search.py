@@ -50,8 +50,7 @@ class Hypothesis(NamedTuple):
     Attributes:
         tokens: ids, without those that begin and end the target.
         log_prob: log p(tokens, end | source); without the end when not finished.
-        score: ``log_prob / length^length_penalty``, the length with the end; hypotheses are ordered
-            by it.
+        score: ``log_prob / length^length_penalty``, the length with the end; it orders hypotheses.
         finished: whether an end came within max_length.
     """
 
@@ -84,8 +83,7 @@ def greedy(
         max_length: the largest number of tokens produced, including the end.
         need_weights: whether the attention over the source is kept; a model's ``step`` is then
             called with ``need_weights=True``.
-        token_ids: what starts, ends and never stands in a target; ``model.token_ids`` when not
-            given.
+        token_ids: what starts, ends, never stands in a target; ``model.token_ids`` when not given.
 
     Raises:
         ValueError: for an empty batch, lengths outside 1…n, max_length < 1, NaN from the model, and
@@ -370,8 +368,7 @@ def _pick(nest: Any, rows: Tensor) -> Any:
 
 
 def _still_running(done: Tensor) -> Tensor | None:
-    """Indices of the rows that are not done, once they are half of the rows or fewer; None before
-    that.
+    """Indices of the rows that are not done, once they are half of the rows or fewer; else None.
 
     Every step costs as much as its rows: a few long targets should not pay for the whole batch.
     """

@@ -36,8 +36,7 @@ def load_decoder(
     device: str | torch.device | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> TransformerLM:
-    """The model in a folder as it is published: ``config.json``, and ``model.safetensors`` or an
-    index and several of them.
+    """The model in a folder as it is published, with ``config.json`` and safetensors files.
 
     It computes what the class of the same name in ``transformers`` computes, for Llama, Mistral,
     Qwen2, Qwen3, Phi-3, Gemma 2, Gemma 3 (its text part) and GPT-2. With a connection a small one
@@ -61,8 +60,7 @@ def load_decoder(
     Args:
         folder: the downloaded folder.
         device: where the model lands; PyTorch's default device, the CPU, when not given.
-        dtype: of the model, float32, bfloat16, float16 or float64; the numbers of the files are
-            brought to it.
+        dtype: of the model, float32, bfloat16, float16 or float64, whatever the files hold.
 
     Returns:
         The model in evaluation mode, without dropout. ``model.token_ids`` has the ids that begin,

@@ -41,8 +41,7 @@ def bigbird_mask(
     Returns:
         Boolean ``(n, n)``, True = may attend.
 
-    Source: Zaheer et al. 2020 (BigBird), section 2 and appendix D; 64, 2, 3, 3 are those of its
-    base model.
+    Source: Zaheer et al. 2020 (BigBird), section 2, appendix D; 64, 2, 3, 3 as in its base model.
     """
     check_integer("length", length)
     blocks = -(-length // check_integer("block_length", block_length))

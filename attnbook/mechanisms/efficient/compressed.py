@@ -181,8 +181,7 @@ def _convolve(layer: nn.Conv1d, heads: Tensor) -> Tensor:
 
 
 class LengthProjection(nn.Module):
-    """A matrix over positions, ``rows' = E rows``: from n ≤ ``length`` positions to k = ``rank``
-    mixtures of them.
+    """A matrix over positions, ``rows' = E rows``: n ≤ ``length`` rows to k = ``rank`` mixtures.
 
     A text shorter than ``length`` meets the first n columns of E, as if zeros filled it up. The
     entries start with variance 1 / ``length``, so that a mixture is as large as what it is a

@@ -182,11 +182,9 @@ class LatentAttention(nn.Module):
             mask: boolean, True = may attend. Broadcastable to ``(…, m, n)``, the same for all
                 heads; or, with one dimension more than that, to ``(…, h, m, n)``.
             key_mask, is_causal: as in :func:`attnbook.attend`.
-            need_weights: when False the m×n matrices are not returned, as in
-                :func:`attnbook.attend`.
+            need_weights: whether the m×n matrices are returned, as in :func:`attnbook.attend`.
             projected: ``project(…)`` of all n positions, such as a cache; of x when not given.
-            position: of the first row of x, an integer or one for each row of a batch,
-                ``(batch,)``.
+            position: of the first row of x, an integer or ``(batch,)``, one for each text.
 
         Returns:
             :class:`Attended`: context, and weights or None. A query that may attend to nothing gets

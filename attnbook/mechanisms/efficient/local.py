@@ -59,8 +59,7 @@ def window_index(position: Tensor, half_width: int) -> Tensor:
 
 
 def monotonic_position(steps: Tensor, lengths: Tensor) -> Tensor:
-    """The centre of the window of *local-m*: at the source position with the number of the target
-    position.
+    """The centre of the window of *local-m*: the source position with the number of the target's.
 
     ``p_t = min(t, S − 1)``, t counted from 0. The paper has p_t = t and says nothing of targets
     longer than their source; here the window then stays at the last position of the source, so that
@@ -79,8 +78,7 @@ def monotonic_position(steps: Tensor, lengths: Tensor) -> Tensor:
 
 
 class PredictedPosition(nn.Module):
-    """The centre of the window of *local-p*: a position between 0 and S, predicted from the decoder
-    state.
+    """The centre of the window of *local-p*: between 0 and S, predicted from the decoder state.
 
     ``p_t = S · sigmoid(v·tanh(W s_t))``, a real number: it moves the window by its rounded value
     and the Gaussian by itself, and gradient reaches v and W through the Gaussian alone. Computed in
@@ -252,8 +250,7 @@ def attend_window(
         half_width: D, at least 1.
         value: ``(…, n, d_v)``; the keys themselves when not given.
         mask, key_mask: as in :func:`attnbook.attend`.
-        sigma: σ of the Gaussian, in positions; D / 2 in the paper's *local-p*. None: no Gaussian
-            (*local-m*).
+        sigma: σ of the Gaussian, in positions; D / 2 in *local-p*; None for none, *local-m*.
         need_weights: whether to spread the weights over the n positions. Without them time and
             memory of the call do not depend on n, save for the projection of the keys, which a
             :class:`WindowedSource` makes once for any number of calls.

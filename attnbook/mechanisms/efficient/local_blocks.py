@@ -15,8 +15,7 @@ __all__ = ["LocalAttention"]
 
 
 class LocalAttention(MultiHeadAttention):
-    """Multi-head self-attention inside blocks of ``block_length`` positions; between blocks nothing
-    passes.
+    """Multi-head self-attention inside blocks of ``block_length`` positions, never across.
 
     ``head(query_t) = attend(query_t, {(k_j, v_j) : ⌊j / L⌋ = ⌊t / L⌋})``, with positions counted
     from 0 and L = ``block_length``

@@ -31,8 +31,7 @@ class ConditionalBatchNorm(nn.Module):
     """Bring every channel to mean 0 and variance 1 over the batch, then scale and shift it as the
     class of the picture says.
 
-    ``y_bc = g_{l_b,c} (x_bc − μ_c) / √(σ²_c + ε) + b_{l_b,c}``, μ_c and σ²_c over all positions of
-    all pictures of the batch
+    ``y_bc = g_{l_b,c} (x_bc − μ_c) / √(σ²_c + ε) + b_{l_b,c}``, μ_c and σ²_c over all of the batch
 
     The statistics are those of all classes together; only gain and shift know the class. In
     evaluation the running means of the training, as in ``torch.nn.BatchNorm2d``.
@@ -43,8 +42,7 @@ class ConditionalBatchNorm(nn.Module):
 
     Shapes: x ``(batch, C, height, width)``, labels ``(batch,)`` → as x.
 
-    Source: Dumoulin, Shlens and Kudlur 2017 (for styles); Miyato and Koyama 2018 (for classes of a
-    GAN).
+    Source: Dumoulin, Shlens and Kudlur 2017 (styles); Miyato and Koyama 2018 (classes of a GAN).
     """
 
     def __init__(self, channels: int, num_classes: int) -> None:

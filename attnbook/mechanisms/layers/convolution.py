@@ -157,14 +157,12 @@ class LightweightConvolution(nn.Module):
 
 
 class DynamicConvolution(LightweightConvolution):
-    """A :class:`LightweightConvolution` whose kernel is computed from the position itself:
-    ``w_t = W_k v_t``.
+    """A :class:`LightweightConvolution` by a kernel of the position itself: ``w_t = W_k v_t``.
 
     ``z_t,c = Σ_k softmax(W_k,h v_t)_k v_{t + k − left, c}``. The kernel follows the content of its
     own position and not, as in attention, that of the positions it reads.
 
-    Source: Wu et al. 2019, section 4; as in the authors' code the kernel is made from the gated
-    value.
+    Source: Wu et al. 2019, section 4; the kernel from the gated value, as in the authors' code.
     """
 
     def _make_kernel(self) -> None:

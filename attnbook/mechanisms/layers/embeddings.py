@@ -36,8 +36,7 @@ class ScaledEmbedding(nn.Embedding):
     """Token embeddings times ``√d_model``.
 
     They start with variance 1/d_model, so that what is added to the positions has variance 1, and
-    so that the same matrix can serve before the softmax. The paper gives the factor and is silent
-    on the start.
+    so that the same matrix can serve before the softmax; the paper is silent on the start.
 
     Shapes: ids ``(batch, n)`` → ``(batch, n, d_model)``. Source: Vaswani et al. 2017, section 3.4.
     """
@@ -56,8 +55,7 @@ class ScaledEmbedding(nn.Embedding):
 
 
 class FactorisedEmbedding(nn.Module):
-    """Embeddings through a narrow space: ``√d W e_token`` with ``e (size, d_narrow)`` and
-    ``W (d_model, d_narrow)``.
+    """Embeddings by a narrow space: ``√d W e_token``, ``e (size, d_narrow)``, ``W (d, d_narrow)``.
 
     Shapes: ids ``(…)`` → ``(…, d_model)``. Source: Lan et al. 2020, section 3.1.
     """
@@ -80,8 +78,7 @@ class FactorisedEmbedding(nn.Module):
 
 
 class FactorisedOutput(nn.Module):
-    """Logits through a narrow space: ``E Wᵀ x`` with ``W (d_model, d_narrow)`` and
-    ``E (size, d_narrow)``.
+    """Logits through a narrow space: ``E Wᵀ x``, ``W (d_model, d_narrow)``, ``E (size, d_narrow)``.
 
     Shapes: ``(…, d_model)`` → ``(…, size)``. Source: Lan et al. 2020, section 3.1.
     """
@@ -169,8 +166,7 @@ class AdaptiveOutput(nn.Module):
     ``log p(w) = log p(band) + log p(w | band)``.
 
     The frequent words and one entry a band share the first softmax; a rarer band has a softmax of
-    its own behind a projection to ``d_model / factor^b``. With ``factor=1`` the projections do not
-    narrow.
+    its own behind a projection to ``d_model / factor^b``, which ``factor=1`` makes as wide.
 
     All log-probabilities are returned, so that it stands where a linear layer to logits stands;
     normalising them once more changes nothing. (PyTorch's layer, which does the work here, can also
@@ -212,8 +208,7 @@ class MixtureOfSoftmaxes(nn.Module):
         size: number of words.
         components: ``K``.
 
-    ``weight`` is E, so that it can be tied to an embedding. Shapes: ``(…, d_model)`` →
-    ``(…, size)``.
+    ``weight`` is E, which can be tied to an embedding. Shapes: ``(…, d_model)`` → ``(…, size)``.
 
     Source: Yang et al. 2018, section 2.3.
     """

@@ -27,9 +27,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "sigmoid": torch.sigmoid,
     "softplus": F.softplus,
 }
-"""Activations of the feed-forward sublayer by the names of Narang et al. 2021;
-swish(x) = x·sigmoid(x).
-"""
+"""Activations by the names of Narang et al. 2021; swish(x) = x·sigmoid(x)."""
 
 GATES: dict[str, Activation] = {
     "glu": torch.sigmoid,
@@ -38,9 +36,7 @@ GATES: dict[str, Activation] = {
     "swiglu": F.silu,
     "liglu": _identity,
 }
-"""What the gate of a :class:`GatedFeedForward` goes through, by the names of Shazeer 2020 and
-Narang et al. 2021.
-"""
+"""Activations of a :class:`GatedFeedForward`, named as by Shazeer 2020, Narang et al. 2021."""
 
 
 class FeedForward(nn.Module):
@@ -82,8 +78,7 @@ class FeedForward(nn.Module):
 
 
 class GatedFeedForward(nn.Module):
-    """A feed-forward sublayer whose hidden layer is a product of two linear maps, one of them
-    through an activation.
+    """A feed-forward sublayer whose hidden layer is a product of two maps, one of them activated.
 
     ``FFN(x) = W_2 (f(W x) ⊙ V x)``, without biases as in the paper: GLU has f = sigmoid, GeGLU
     gelu, ReGLU relu, SwiGLU swish, and LiGLU, the bilinear one, no activation.

@@ -13,8 +13,7 @@ __all__ = ["Fixup", "fixup_start"]
 class Fixup(ResidualConnection):
     """No norm: ``x + s · dropout(sublayer(x + b)) + b'`` with learned numbers b = 0, s = 1, b' = 0.
 
-    It works with :func:`fixup_start`, which makes every sublayer begin as zero. The norm that it is
-    given is not used.
+    It works with :func:`fixup_start`, by which a sublayer begins as zero. The norm is not used.
 
     Source: Zhang, Dauphin and Ma 2019, section 3, rule 3, made shorter: the paper has a shift
     before every linear layer and every activation of a branch, here there is one before the
@@ -36,8 +35,7 @@ class Fixup(ResidualConnection):
 
 @torch.no_grad()
 def fixup_start(model: nn.Module) -> nn.Module:
-    """Start the residual branches of a model made with :class:`Fixup` as its authors derive it, in
-    place; returns the model.
+    """Start the branches of a model made with :class:`Fixup` as derived, in place; return it.
 
     With L residual branches of m weight layers each, the last layer of a branch is set to zero and
     the others are multiplied by ``L^{−1/(2m − 2)}``: then an update of the whole network is of the

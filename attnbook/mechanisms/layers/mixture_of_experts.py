@@ -16,8 +16,7 @@ Make = Callable[[], nn.Module]
 
 
 class _Experts(nn.Module):
-    """Experts, and what is left of the last forward pass: its balance and how many positions each
-    expert got.
+    """Experts, and what is left of the last forward pass.
 
     Attributes:
         balance: the auxiliary loss of the last forward pass in training, a number to add to the
@@ -64,8 +63,7 @@ def _routes(chosen: Tensor, counts: Tensor) -> Sequence[Tensor]:
 
 
 class MixtureOfExperts(_Experts):
-    """A feed-forward sublayer of many networks, of which noisy gates choose the best k for every
-    position.
+    """A feed-forward sublayer of many networks: noisy gates choose the best k for every position.
 
     ``y = Σ_i G(x)_i E_i(x)``,  ``G(x) = softmax(top_k(H(x)))``,
     ``H(x)_i = x·w_i + ε_i softplus(x·u_i)``,  ε_i ~ N(0, 1)
@@ -89,8 +87,7 @@ class MixtureOfExperts(_Experts):
         importance_weight, load_weight: a and b; both 0.1 in the paper's language models.
 
     Attributes:
-        balance, counts: of the last forward pass, see :func:`balance_loss`. Padding counts as the
-            positions do.
+        balance, counts: of the last pass, padding counts too; see :func:`balance_loss`.
 
     Shapes: ``(…, n, d_model)`` → the same.
 
@@ -173,11 +170,9 @@ class Switch(_Experts):
         balance_weight: 0.01 in the paper.
 
     Attributes:
-        balance, counts: of the last forward pass, see :func:`balance_loss`. Padding counts as the
-            positions do.
+        balance, counts: of the last pass, padding counts too; see :func:`balance_loss`.
 
-    Shapes: ``(…, n, d_model)`` → the same. p is computed in float32 also under autocast, as in the
-    paper.
+    Shapes: ``(…, n, d_model)`` → the same. p is in float32 under autocast, too, as in the paper.
 
     Source: Fedus, Zoph and Shazeer 2022, equations 1 to 6.
     """

@@ -23,14 +23,12 @@ class _Norm(nn.Module):
 
 
 class LayerNorm(_Norm):
-    """Bring the features of every position to mean 0 and variance 1, then scale and shift each
-    feature.
+    """Bring the features of every position to mean 0 and variance 1, then scale and shift them.
 
     ``y = g ⊙ (x − μ) / √(σ² + ε) + b``,  ``μ = Σ_i x_i / d``,  ``σ² = Σ_i (x_i − μ)² / d``
 
     The variance is the biased one (divided by d, not d − 1), and ε stands inside the root. No
-    position knows of another one, nor of the other rows of the batch. Computed in float32 under
-    autocast.
+    position knows of another one, nor of the rest of the batch. Under autocast in float32.
 
     Args:
         d_model: d, the width of x.
@@ -86,11 +84,9 @@ class RMSNorm(_Norm):
 
 
 class BatchNorm(_Norm):
-    """Bring every feature to mean 0 and variance 1 over all positions of the batch, then scale and
-    shift it.
+    """Bring every feature to mean 0 and variance 1 over the batch, then scale and shift it.
 
-    ``y = g ⊙ (x − μ) / √(σ² + ε) + b``,  μ_i and σ²_i the mean and the biased variance of feature i
-    over all counted positions
+    ``y = g ⊙ (x − μ) / √(σ² + ε) + b``,  mean μ_i, biased variance σ²_i over all counted positions
 
     So what one sentence becomes depends on the others beside it. In evaluation μ and σ² are running
     means over the batches of the training, ``m ← (1 − momentum) m + momentum · new``, with the

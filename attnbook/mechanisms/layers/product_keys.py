@@ -13,13 +13,11 @@ __all__ = ["ProductKeyMemory"]
 class ProductKeyMemory(nn.Module):
     """A look-up among K² slots at the cost of two look-ups among K.
 
-    The query of a head is cut in two halves, each compared with K sub-keys of its own; slot (i, j)
-    has the score of both:
+    The halves of a head's query are compared with K sub-keys each; slot (i, j) scores by both:
 
     ``s_ij = q_1·c_i + q_2·c'_j``,  ``y = Σ_heads Σ_{(i, j) in the best k} softmax(s)_ij V_ij``
 
-    The best k of all K² slots are among the k × k pairs of the best k of either half, so no more
-    than these are compared.
+    The best k of all slots are among the k × k pairs of either half's best k: no others are tried.
 
     Args:
         d_model: width of x and of the result.

@@ -15,8 +15,7 @@ __all__ = ["NoResidual", "PostNorm", "PreNorm", "ReZero", "ResidualConnection", 
 class ResidualConnection(nn.Module):
     """Base class: ``combine(x, sublayer(sublayer_input(x)))``.
 
-    Subclasses define :meth:`combine` and, where the sublayer does not read x itself,
-    :meth:`sublayer_input`.
+    Subclasses define :meth:`combine` and, unless the sublayer reads x, :meth:`sublayer_input`.
 
     Args:
         norm: a normalisation of the width of x.
@@ -24,9 +23,7 @@ class ResidualConnection(nn.Module):
     """
 
     needs_final_norm = False
-    """True where the output of a block is a sum that no norm has seen: a stack of blocks then ends
-    with a norm.
-    """
+    """True where a block's output is a sum that no norm has seen: a stack then ends with a norm."""
 
     def __init__(self, norm: nn.Module, dropout: nn.Module) -> None:
         super().__init__()

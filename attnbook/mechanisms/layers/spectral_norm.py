@@ -17,8 +17,7 @@ def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Mod
     """Divide the weight of every convolution, linear layer and embedding in ``module`` by its
     largest singular value; return it.
 
-    ``W ← W / σ(W)``,  ``σ(W) = max_v ‖W v‖ / ‖v‖``, of the weight as a matrix of (outputs,
-    everything else)
+    ``W ← W / σ(W)``,  ``σ(W) = max_v ‖W v‖ / ‖v‖``, as a matrix of (outputs, everything else)
 
     σ is not computed but followed: ``u ← W v / ‖W v‖``, ``v ← Wᵀu / ‖Wᵀu‖``, ``σ ≈ uᵀ W v``, so
     many times whenever the weight is used in training mode. In evaluation mode u and v stay. The
@@ -27,16 +26,13 @@ def add_spectral_norm(module: nn.Module, *, power_iterations: int = 1) -> nn.Mod
     matrices and stay as they are.
 
     Args:
-        module: changed in place; each weight is found under ``parametrizations.weight.original``
-            from then on.
+        module: changed in place; its weights move to ``parametrizations.weight.original``.
         power_iterations: how many steps of the power method at each use.
 
     Raises:
-        ValueError: if a weight in it has a spectral norm already, or is 0 everywhere: it cannot be
-            divided by its norm.
+        ValueError: if a weight in it has a spectral norm already, or is 0 everywhere.
 
-    Source: Miyato et al. 2018, algorithm 1; on both networks and on attention as well: Zhang et al.
-    2019, section 3.
+    Source: Miyato et al. 2018, algorithm 1; both networks, attention: Zhang et al. 2019, section 3.
     """
     check_integer("power_iterations", power_iterations)
     layers = [

@@ -31,8 +31,7 @@ class PastKeys(NamedTuple):
 
 
 def blocks_for(length: int) -> int:
-    """``⌈log2 T⌉``: how many convolutions of kernel 2 with dilations 1, 2, 4, … let the last of T
-    positions see the first.
+    """``⌈log2 T⌉``: how many kernels of 2, dilations 1, 2, 4, …, let the last of T see the first.
 
     Source: Mishra et al. 2018, section 3.
     """
@@ -40,8 +39,7 @@ def blocks_for(length: int) -> int:
 
 
 class CausalConvolution(nn.Module):
-    """A convolution that reads no later position, with steps of R between the positions that it
-    reads.
+    """A convolution that reads no later position, with steps of R between those that it reads.
 
     ``y_t = Σ_k W_k x_{t − (K − 1 − k) R} + b``, k = 0 … K − 1; for K = 2:
     ``y_t = W_0 x_{t−R} + W_1 x_t + b``
@@ -53,8 +51,7 @@ class CausalConvolution(nn.Module):
         dilation: ``R``.
         kernel_size: ``K``.
 
-    Shapes: x ``(…, m, d_in)`` → y ``(…, m, d_out)``; past ``(…, (K − 1) R, d_in)``: the positions
-    right before x.
+    Shapes: x ``(…, m, d_in)``, past, right before it, ``(…, (K − 1) R, d_in)`` → ``(…, m, d_out)``.
 
     Source: van den Oord et al. 2016, section 2.1; kernel 2: Mishra et al. 2018, section 3.
     """
@@ -102,11 +99,9 @@ class DenseBlock(nn.Module):
         filters: D, the width of a.
         dilation: ``R``.
 
-    Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + D)``; past ``(…, R, d_in)``, see
-    :class:`CausalConvolution`.
+    Shapes: x ``(…, m, d_in)``, past ``(…, R, d_in)`` → output ``(…, m, d_in + D)``.
 
-    Source: Mishra et al. 2018, section 3 (DenseBlock); the gate: van den Oord et al. 2016, equation
-    2.
+    Source: Mishra et al. 2018, section 3; the gate: van den Oord et al. 2016, equation 2.
     """
 
     def __init__(self, d_in: int, filters: int, dilation: int) -> None:
@@ -125,8 +120,7 @@ class DenseBlock(nn.Module):
 
 
 class TCBlock(nn.Module):
-    """Temporal convolutions over T positions: ``⌈log2 T⌉`` dense blocks, the dilation doubles from
-    one to the next.
+    """Temporal convolutions over T positions: ``⌈log2 T⌉`` dense blocks of doubling dilations.
 
     Dilations ``first, 2 first, 4 first, …``. With first = 1 the last position sees every one of the
     T. The listing in the paper runs over 2^i from i = 1, which is first = 2: then no output depends
@@ -138,8 +132,7 @@ class TCBlock(nn.Module):
         filters: D, what each dense block adds to the width.
         first: the dilation of the first dense block.
 
-    Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + D ⌈log2 T⌉)``; the past is one tensor per
-    dense block.
+    Shapes: x ``(…, m, d_in)`` → output ``(…, m, d_in + D ⌈log2 T⌉)``; a past for each dense block.
 
     Source: Mishra et al. 2018, section 3 (TCBlock).
     """
@@ -169,8 +162,7 @@ class AttentionBlock(nn.Module):
     ``α_tj = softmax_{j ≤ t}(W_q x_t · W_k x_j / √d_key)``,  ``read_t = Σ_j α_tj W_v x_j``,
     ``output_t = [x_t; read_t]``
 
-    The three products have biases. The softmax runs over the keys j that the causal mask leaves,
-    its own position included.
+    The products have biases. The softmax runs over the keys j ≤ t, its own position included.
 
     Args:
         d_in: width of x.

@@ -61,8 +61,7 @@ def write(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor
     Args:
         memory: ``(…, N, M)``; it is not changed.
         weights: ``(…, H, N)``.
-        erase: e, ``(…, H, M)``, entries in [0, 1]: 1 wipes that column of the slot where w is 1, 0
-            keeps it.
+        erase: e, ``(…, H, M)`` in [0, 1]: 1 wipes that column of a slot where w is 1, 0 keeps it.
         add: a, ``(…, H, M)``.
 
     Returns:

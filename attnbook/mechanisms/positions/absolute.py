@@ -91,8 +91,7 @@ def _check_offset(x: Tensor, offset: int | Tensor, d_model: int) -> None:
 
 
 class SinusoidalPositions(nn.Module):
-    """Add sinusoidal position vectors: ``x + PE``, see :func:`sinusoids`. No parameters, no longest
-    length.
+    """Add sinusoidal position vectors: ``x + PE``, see :func:`sinusoids`. No longest length.
 
     Args:
         d_model: width of x.
@@ -145,8 +144,7 @@ class LearnedPositions(nn.Module):
     one number, or ``(batch,)`` for x ``(batch, n, d_model)``. Positions beyond ``max_length`` are
     refused, with an offset for each row on a CPU alone.
 
-    Source: Gehring et al. 2017, section 3.1; beside the sinusoids in Vaswani et al. 2017, table 3,
-    row E.
+    Source: Gehring et al. 2017, section 3.1; Vaswani et al. 2017, table 3, row E.
     """
 
     def __init__(self, max_length: int, d_model: int) -> None:

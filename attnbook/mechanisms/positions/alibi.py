@@ -56,8 +56,7 @@ class ALiBi(Score):
 
     Args:
         num_heads: H, the dimension of queries and keys before the last two.
-        causal: whether no query may attend to a later position, as in the paper; the mask is yet to
-            be given.
+        causal: whether no query attends to a later position, which the mask has yet to say.
 
     Shapes: query ``(…, H, m, d)``, key ``(…, H, n, d)``, m ≤ n. No parameters.
 

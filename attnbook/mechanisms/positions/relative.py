@@ -99,14 +99,12 @@ def attend_with_relations(
     dropout: nn.Module | None,
     need_weights: bool,
 ) -> Attended:
-    """Attend where every pair has vectors of its relation, looked up in tables of R rows, without a
-    vector for each pair.
+    """Attend where every pair has vectors of its relation, looked up in tables of R rows.
 
     Args:
         query: ``(…, h, m, d_head)``, scaled.
         relations: of each kind the index of every pair, broadcastable to ``(…, h, m, n)``, and the
-            tables for keys ``(R, d_head)`` and for values ``(R, d_head_value)``. Several kinds add
-            up.
+            tables for keys ``(R, d_head)`` and values ``(R, d_head_value)``. Several add up.
     """
     scores = wide_product(query, source.key.mT)  # (…, h, m, n)
     # sums over many pairs are kept in it: a GPU rounds them after each addition

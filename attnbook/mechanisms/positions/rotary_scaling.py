@@ -3,8 +3,7 @@ base, fixed and dynamic, YaRN, LongRoPE, and those of Llama 3.
 
 A model that was trained at length L and rotated by ``p · ω_k`` meets angles behind L that it never
 saw. Each class here makes other frequencies ω_k of the old ones, for a length of s·L, and says by
-what queries and keys are multiplied. Field names are those of ``rope_scaling`` in the published
-configuration files.
+what queries and keys are multiplied. Names of fields are those of ``rope_scaling``.
 """
 
 import math
@@ -46,8 +45,7 @@ class RotaryScaling:
 class Interpolation(RotaryScaling):
     """Position interpolation: ``ω_k / s``, so that s·L positions share the angles of L.
 
-    Every pair turns s times slower, the fastest too: neighbours come closer together than they
-    were in the training.
+    Every pair turns s times slower, the fastest too: neighbours come closer than in the training.
 
     Attributes:
         factor: s, at least 1.

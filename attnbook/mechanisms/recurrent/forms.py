@@ -22,8 +22,7 @@ def by_steps(
     strength: Tensor | None,
     state: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """The recurrence as it is written, position after position: the context ``(…, n, d_v)`` and the
-    last state ``(…, d_k, d_v)``.
+    """The recurrence as written: context ``(…, n, d_v)``, last state ``(…, d_k, d_v)``.
 
     Shapes: query, key ``(…, n, d_k)``, value ``(…, n, d_v)``, decay ``(…, n, 1)`` or
     ``(…, n, d_k)`` or None for ones, strength β ``(…, n, 1)`` or None for no delta rule.
@@ -115,8 +114,7 @@ def decayed_products(
 
     Args:
         key: ``(…, n, d_k)``.
-        decay: α in [0, 1], ``(…, n, 1)`` for all features or ``(…, n, d_k)``, n a power of 2; or
-            None for ones.
+        decay: α in [0, 1], ``(…, n, 1)`` or ``(…, n, d_k)``, n a power of 2; or None for ones.
         queries: each ``(…, n, d_k)``.
 
     Returns:

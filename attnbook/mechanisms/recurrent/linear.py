@@ -47,8 +47,7 @@ def positive_features(x: Tensor) -> Tensor:
 
 
 def unit_features(x: Tensor) -> Tensor:
-    """``φ(x) = y / ‖y‖`` with ``y = SiLU(x)``: vectors of length 1, as the delta rule needs them to
-    erase what it read.
+    """``φ(x) = y / ‖y‖`` with ``y = SiLU(x)``: of length 1, as the delta rule needs them.
 
     The length is ``√(Σ y² + 10⁻⁶)``, so that a vector of zeros stays one.
 
@@ -106,8 +105,7 @@ def linear_attention(
         chunk_length: of the form "chunks".
 
     Returns:
-        :class:`RecurrentOutput`: the context ``(…, n, d_v)`` in the dtype of the values, and the
-        state, in float32 at least.
+        :class:`RecurrentOutput`: context ``(…, n, d_v)`` as values, state in float32 at least.
 
     Source: Katharopoulos et al. 2020, equations 9, 18–20; Sun et al. 2023, equations 5–7; Yang et
     al. 2024 (gated linear attention), equations 3–5; Dao and Gu 2024, section 6; Schlag et al.

@@ -33,8 +33,7 @@ class Score(nn.Module):
     :meth:`compare` (or :meth:`inner_product`, from which it follows) and, where keys are
     transformed before they meet a query, :meth:`project_keys`. Defining a subclass with a name
     registers it. Where a subclass, or one object, replaces :meth:`compare`, the faster ways of its
-    parent, :meth:`inner_product`, :meth:`block_kernel` and :meth:`fused_attention`, are not used:
-    they give the parent's scores.
+    parent, :meth:`inner_product`, :meth:`block_kernel` and :meth:`fused_attention`, are not used.
 
     A subclass whose :meth:`project_keys` depends on where a key stands, or on the other keys, sets
     ``counts_positions``: keys that are projected one by one are then no part of a longer source,

@@ -132,8 +132,7 @@ class GeneralScore(Score):
 
 
 class DotScore(ScaledDotScore):
-    """The inner product of query and key: ``score(s, h) = sᵀ h``. No parameters; one width for
-    both.
+    """The inner product of query and key: ``score(s, h) = sᵀ h``. One width for both.
 
     Source: Luong, Pham and Manning 2015, section 3.1.
     """
@@ -147,8 +146,7 @@ class DotScore(ScaledDotScore):
 
 
 class ReducedRankScore(Score):
-    """A bilinear form of rank at most k: ``score(s, h) = (U s)ᵀ (V h)``, that is W = Uᵀ V of shape
-    (d_query, d_key).
+    """A bilinear form of rank at most k: ``score(s, h) = (U s)ᵀ (V h)``, that is W = Uᵀ V.
 
     With k below both widths it has k·(d_query + d_key) parameters instead of d_query·d_key.
 

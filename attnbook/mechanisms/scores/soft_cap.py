@@ -21,8 +21,7 @@ class SoftCappedScore(Score):
     """A score that is kept between −c and c: ``c · tanh(score(s, h) / c)``.
 
     No weight then grows beyond exp(2c) times another, however long queries and keys become. It is
-    no inner product, so that weights that nobody asks for are computed in blocks and not by
-    PyTorch's fused kernel.
+    no inner product: weights that nobody asks for are computed in blocks, not by a fused kernel.
 
     Args:
         score: the score that is capped, such as :class:`~attnbook.ScaledDotScore`.

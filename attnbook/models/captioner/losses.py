@@ -37,8 +37,7 @@ def reinforce_loss(
     pushes every α_t towards even weights, as in the paper; it is not the gradient of the entropy of
     the whole sequence of choices, to which an early choice also counts through the later entropies.
 
-    Shapes: log_p, log_choice (summed over the steps) and entropy ``(batch,)``, baseline a number →
-    ``(batch,)``.
+    Shapes: log_p, log_choice (a sum over steps), entropy ``(batch,)``, a number → ``(batch,)``.
     Source: Xu et al. 2015, equation 12 and the lines after it; Williams 1992.
     """
     advantage = (log_p - baseline).detach()
@@ -54,8 +53,7 @@ def caption_loss(
     entropy_weight: float = 0.003,
     expected_share: float = 0.5,
 ) -> tuple[Tensor, Tensor]:
-    """The training loss of a captioner for :func:`attnbook.training.fit`: summed over captions, and
-    the number of tokens.
+    """The loss of a captioner for :func:`attnbook.training.fit`: its sum, and the number of tokens.
 
     ``Σ_b [−log p(y_b) + λ Σ_i (1 − Σ_t α_ti)²]``, λ = ``coverage``; for hard attention in training
     mode :func:`reinforce_loss` replaces −log p, with the moving baseline

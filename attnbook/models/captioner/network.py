@@ -39,12 +39,10 @@ class Captions(NamedTuple):
 
 
 class PictureEncoder(nn.Module):
-    """Pictures to feature vectors on a grid: three stages of convolution and ReLU, each halves
-    height and width.
+    """Pictures to feature vectors on a grid: three convolutions that halve the sides, with ReLU.
 
     ``a_i = ReLU(W ReLU(z_i + P [x_i; y_i]))`` with z the H × W × D features of the convolutions and
-    (x_i, y_i) the place of region i, from −1 to 1, without which equal regions in two places would
-    be equal vectors.
+    (x_i, y_i) the place of region i, from −1 to 1, which tells equal regions apart.
 
     Args:
         grid: rows and columns of regions; a picture is 8 times as high and wide, in pixels.
@@ -55,8 +53,7 @@ class PictureEncoder(nn.Module):
     Shapes: uint8 ``(batch, 3, 8·rows, 8·columns)``, or floats in [0, 1], →
     ``(batch, rows·columns, D)``, row by row.
 
-    Source: the place of the VGG network of Xu et al. 2015; here it is small and trained with the
-    decoder.
+    Source: takes the place of the VGG network of Xu et al. 2015; small, trained with the decoder.
     """
 
     def __init__(self, grid: tuple[int, int], d_feature: int = 64, overlap: bool = False) -> None:
@@ -125,8 +122,7 @@ class SoftAttention(nn.Module):
 
 
 class HardAttention(SoftAttention):
-    """The context is one region: drawn from α_t while training, the most probable one in
-    evaluation.
+    """The context is one region: drawn from α_t in training, the most probable in evaluation.
 
     ``s_t ~ Categorical(α_t)``, context ``a_{s_t}``; no gradient passes through the draw, see
     :func:`~attnbook.models.captioner.losses.reinforce_loss`.
@@ -177,13 +173,11 @@ class Captioner(nn.Module):
         encoder: pictures to ``(batch, L, D)``, a :class:`PictureEncoder`.
         attention: "soft", "hard" or "none".
         d_feature: D, as the encoder gives it.
-        d_embed, hidden_size, d_attention: widths of the word vectors, of the LSTM and of the
-            score's hidden layer.
+        d_embed, hidden_size, d_attention: widths of word vectors, LSTM and score's hidden layer.
         token_ids: the ids that are no words, for decoding; as a rule ``vocabulary.token_ids``.
             Without it every id is a word.
 
-    Source: Xu et al. 2015, section 3.1 and equations 1–7; "none" is the captioner with one constant
-    context.
+    Source: Xu et al. 2015, section 3.1 and equations 1–7; "none" has one constant context.
     """
 
     baseline: Tensor

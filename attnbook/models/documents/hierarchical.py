@@ -37,14 +37,12 @@ class AttentionPooling(nn.Module):
 
     ``k_t = tanh(W h_t + b)``, ``α = softmax_t(k_t·u)``, ``pooled = Σ_t α_t h_t``
 
-    This is :func:`attnbook.attend` with the dot score, keys k_t, values h_t, and one learned query
-    u.
+    This is :func:`attnbook.attend` with the dot score, keys k_t, values h_t, one learned query u.
 
     Args:
         d_value: width of h_t.
         d_attention: width of k_t and u.
-        pooling: ``"attention"``, or ``"mean"``: equal weights for all real positions (the query is
-            0).
+        pooling: ``"attention"``, or ``"mean"``: equal weights for real positions, by a query of 0.
 
     Shapes: value ``(…, n, d_value)``, key_mask ``(…, n)``, True = real → :class:`Attended`, context
     ``(…, d_value)`` and weights ``(…, n)``.
@@ -87,8 +85,7 @@ class HierarchicalAttention(nn.Module):
     ``v = Σ_i α_i h_i``, ``p = softmax(W_c v + b_c)``.
 
     A sentence without words is skipped: the sentence reader goes on as if it were absent, and its
-    weight is exactly 0. So the result depends neither on padding nor on the other documents of the
-    batch.
+    weight is 0. So the result depends neither on padding nor on the rest of the batch.
 
     Args:
         vocabulary_size: number of words.

@@ -23,12 +23,10 @@ def position_encoding(
 ) -> Tensor:
     """Weights that tell the first word of a sentence from the last when its words are added up.
 
-    ``l_rj = (1 − j/J) − (r/d)(1 − 2j/J)`` for word j = 1 … J and component r = 1 … d, and 0 for j >
-    J.
+    ``l_rj = (1 − j/J) − (r/d)(1 − 2j/J)`` for word j = 1 … J, component r = 1 … d; 0 for j > J.
 
     Args:
-        lengths: J, whole numbers ``(…)``: the real words of each sentence, not the padded ones; 0
-            gives zeros.
+        lengths: J, whole numbers ``(…)``: the real words of each sentence; 0 gives zeros.
         words: the padded length.
         width: ``d``.
         dtype: of the result.
@@ -72,8 +70,7 @@ class MemoryNetwork(nn.Module):
     Shapes: story ``(batch, n, words)`` and question ``(batch, words)`` of ids; words stand in front
     of the padding. A sentence of padding alone has weight exactly 0 and no place in time.
 
-    Source: Sukhbaatar et al. 2015, sections 2, 2.2 and 4.1; without the paper's linear start and
-    its noise in time.
+    Source: Sukhbaatar et al. 2015, sections 2, 2.2, 4.1; without linear start and noise in time.
     """
 
     def __init__(

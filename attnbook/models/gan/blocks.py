@@ -44,8 +44,7 @@ class ResidualUp(nn.Module):
 
 
 class ConvolutionUp(nn.Module):
-    """Double the side with one transposed convolution, as in DCGAN: ``y = convᵀ(relu(norm(x)))``,
-    4×4 with stride 2.
+    """Double the side by a transposed convolution, as in DCGAN: ``y = convᵀ(relu(norm(x)))``, 4×4.
 
     Shapes: as :class:`ResidualUp`. Source: Radford, Metz and Chintala 2016, section 3.
     """
@@ -66,8 +65,7 @@ class ResidualDown(nn.Module):
     Args:
         channels, out: of x and of y.
         halve: whether the side is halved; else it stays.
-        activate: whether the first relu is there; it is not before the first block, which sees the
-            picture itself.
+        activate: whether the first relu is there; the first block sees the picture itself.
         norm: what stands before each relu; nothing when not given.
 
     Shapes: x ``(batch, channels, s, s)`` → ``(batch, out, s/2, s/2)``. Source: Miyato et al. 2018,

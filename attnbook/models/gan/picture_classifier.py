@@ -13,8 +13,7 @@ class PictureClassifier(nn.Module):
 
     ``z = three times relu(conv 4×4, stride 2)``,  ``f = relu(W z + b)``,  ``logits = V f + c``
 
-    The features f see where things are: z is not averaged over the positions. Dropout of half of f
-    while training.
+    The features f see where things are: z is no mean over positions. Dropout of half of f.
 
     Args:
         size: side of the pictures, a multiple of 8.

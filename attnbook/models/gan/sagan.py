@@ -107,8 +107,7 @@ class PictureGenerator(nn.Module):
 
 
 class PictureDiscriminator(nn.Module):
-    """A picture becomes a score, high for what looks real: blocks that halve the side, a sum over
-    the positions, one number.
+    """A picture becomes a score, high for what looks real: blocks halve the side, then a sum.
 
     ``x ← insert(block(x))`` for the sides size/2 … last_side;  ``h = Σ_positions act(block(x))``;
     ``score = w·h + b + e_label·h``
@@ -255,8 +254,7 @@ def sagan_pair(
 
 
 def dcgan_pair(size: int = 32, **options) -> PicturePair:
-    """The baseline: :func:`sagan_pair` with plain convolutions, no attention and no spectral norm,
-    batch norm in both networks.
+    """The baseline: :func:`sagan_pair` with plain convolutions and batch norm alone.
 
     Options as in :func:`sagan_pair`. From the paper's network it differs in three places: the first
     layer of the generator is followed by batch norm like all others; the last one is a 3×3

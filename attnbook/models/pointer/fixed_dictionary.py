@@ -25,8 +25,7 @@ class DictionaryMemory(NamedTuple):
 
 
 class FixedDictionary(PointerNetwork):
-    """LSTM encoder and decoder that name positions by the words "0" … "most − 1" (and END) of a
-    dictionary.
+    """LSTM encoder and decoder that name positions by words, "0" … "most − 1" (and END).
 
     ``d_i = LSTM(name_{C_{i−1}}, d_{i−1})``; ``p(C_i | C_1 … C_{i−1}, x) = softmax(W_o d_i + b)``,
     or, with ``attention``, ``softmax(W_o [d_i ; d'_i] + b)`` with ``d'_i = Σ_j a_ij e_j``,

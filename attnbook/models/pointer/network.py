@@ -39,15 +39,13 @@ class Answers(NamedTuple):
 
 
 class PointerNetwork(nn.Module):
-    """Encoder and decoder whose attention weights are the answer: a distribution over the positions
-    of the input.
+    """Encoder and decoder whose attention weights are the answer: a distribution over the inputs.
 
     ``e_1 … e_n = LSTM(E x_1 … E x_n)``; ``d_i = LSTM(E x_{C_{i−1}}, d_{i−1})``, d_0 the encoder's
     last state and the first input learned; ``u_ij = v·tanh(W_1 e_j + W_2 d_i)``,
     ``p(C_i = j | C_1 … C_{i−1}, x) = softmax_j(u_i)``.
 
-    Positions of padding and, unless ``repeats``, those that the answer has pointed at are masked:
-    −∞ before the softmax.
+    Positions of padding and, unless ``repeats``, those pointed at before are −∞ in the softmax.
 
     Args:
         d_input: width of an input, 2 for a point of the plane.
@@ -56,8 +54,7 @@ class PointerNetwork(nn.Module):
             thing to point at, in column n, behind the last position of the padded batch. Else an
             answer has as many positions as its row.
         repeats: whether an answer may point at a position twice.
-        d_embed: width of the learned linear embedding E; the paper feeds x itself, which learns
-            more slowly.
+        d_embed: width of the learned linear map E; the paper feeds x itself, which learns slower.
         d_attention: width of the hidden layer of the pointer; ``hidden_size`` when not given.
 
     Shapes: inputs ``(batch, n, d_input)``, zeros as padding; lengths ``(batch,)``; targets
@@ -66,8 +63,7 @@ class PointerNetwork(nn.Module):
     nothing is left to point at, behind the last position of an answer without END, logits are not
     masked and weights are 0.
 
-    Source: Vinyals, Fortunato and Jaitly 2015, section 2.3, equation 3; e_END, E and the mask of
-    used positions are ours.
+    Source: Vinyals, Fortunato and Jaitly 2015, equation 3; e_END, E and masking used ones are ours.
     """
 
     def __init__(
@@ -144,8 +140,7 @@ class PointerNetwork(nn.Module):
         )
 
     def step(self, pointed: Tensor, state: Answers, memory: PointerMemory) -> Step:
-        """Read what k answers of each row pointed at last, ``(batch, k)``, and score where each
-        points next.
+        """Read what k answers a row pointed at last, ``(batch, k)``, and score where they go next.
 
         Args:
             pointed: positions, or −1 at the start; an answer that has ended (n) gives nothing that

@@ -26,8 +26,7 @@ class LSTMLanguageModel(nn.Module):
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)``, all n when not given → logits
     ``(batch, n, vocabulary_size)``, weights None. Logits at the padding are those of a zero state.
 
-    Source: the LSTM of Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000, as
-    in PyTorch.
+    Source: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
     """
 
     def __init__(

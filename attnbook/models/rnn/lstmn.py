@@ -77,12 +77,10 @@ class LSTMNLayer(nn.Module):
         """Read one input ``(batch, input_size)`` and write one row.
 
         Args:
-            key_mask: boolean, broadcastable to ``(batch, t − 1)``; True = may attend to that row of
-                the tapes.
+            key_mask: boolean, broadcastable to ``(batch, t − 1)``; True = may attend to that row.
 
         Returns:
-            The longer tapes, and the weights over the rows that were there before,
-            ``(batch, t − 1)``.
+            The longer tapes, and the weights over the rows before, ``(batch, t − 1)``.
         """
         axes = "(batch, rows of the tapes)"
         check_mask(key_mask, tapes.keys.shape[:2], name="key_mask", axes=axes)
@@ -118,13 +116,11 @@ class LSTMNLayer(nn.Module):
         return Tapes(states, keys, summary), weights
 
     def forward(self, inputs: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False):
-        """Read sequences ``(batch, n, input_size)`` of true ``lengths (batch,)``; all n long when
-        not given.
+        """Read sequences ``(batch, n, input_size)`` of ``lengths (batch,)``; n when not given.
 
         Returns:
             The hidden tape ``(batch, n, hidden)``, zeros at the padding, and the weights
-            ``(batch, n, n)`` or None: row t holds s_t, exactly 0 from column t on. Rows of padding
-            are 0.
+            ``(batch, n, n)`` or None: row t holds s_t, exactly 0 from column t on and at padding.
         """
         check_tensor("inputs", inputs, width=self.input_size)
         require(
@@ -152,8 +148,7 @@ class LSTMNLayer(nn.Module):
 
 
 class LSTMN(nn.Module):
-    """A language model that reads each word with attention to all words before it:
-    ``p(w_{t+1} | w_1 … w_t)``.
+    """A language model, each word read with attention to all before: ``p(w_{t+1} | w_1 … w_t)``.
 
     ``x_t = E w_t``, ``h = LSTMNLayer(x)``, ``p(w_{t+1} | w_{≤t}) = softmax(W_o h_t + b_o)``
 

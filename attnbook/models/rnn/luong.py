@@ -22,9 +22,7 @@ from .common import Translator, as_tuple, make_recurrent, of_unit, run_from, run
 __all__ = ["ATTENTIONS", "DecoderState", "Luong", "Source"]
 
 ATTENTIONS = ("global", "local-m", "local-p")
-"""Which source positions a step may read: all, a window that moves with t, a window around a
-predicted position.
-"""
+"""What a step reads: the whole source, a window that moves with t, or one that is predicted."""
 
 _CELLS = {"LSTM": torch.lstm_cell, "GRU": torch.gru_cell, "RNN": torch.rnn_tanh_cell}
 
@@ -69,8 +67,7 @@ class Luong(Translator):
         score: a name in :data:`attnbook.SCORES`; ``"additive"`` is what the paper calls concat.
         half_width: D, the window has 2D + 1 positions (D = 10 in the paper).
         max_source: longest source of ``"location"``.
-        input_feeding: whether a step reads h̃ of the step before, zeros at the first (which the
-            paper does not say).
+        input_feeding: whether a step reads h̃ of the step before; at the first, zeros (our choice).
         dropout: on embeddings, between layers, and before the output.
 
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
@@ -217,11 +214,9 @@ class Luong(Translator):
         return Decoded(self.output(self.dropout(vectors)), weights if need_weights else None)
 
     def _feed(self, embedded: Tensor, state: DecoderState, memory: Source, keep: bool):
-        """Input feeding under teacher forcing: h̃ of all steps, and the weights where they are
-        kept.
+        """Input feeding under teacher forcing: h̃ of all steps, and the weights where kept.
 
-        The steps call the cell of each layer: a call of the recurrent module for a single step
-        costs twice as much.
+        The steps call the cells: a call of the module for a single step costs twice as much.
         """
         cell, layers = _CELLS[self.decoder.mode.split("_")[0]], self.decoder.all_weights
         between = self.decoder.dropout if self.training else 0.0

@@ -41,8 +41,7 @@ class Seq2Seq(Translator):
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
     ``(batch, m, target_size)``.
 
-    Sources: Sutskever, Vinyals and Le 2014 (start state, reversal); Cho et al. 2014 (context at
-    every step).
+    Sources: Sutskever et al. 2014 (start state, reversal); Cho et al. 2014 (context at every step).
     """
 
     def __init__(

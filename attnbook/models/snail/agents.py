@@ -38,8 +38,7 @@ class _Heads(nn.Module):
 
 
 class LSTMAgent(nn.Module):
-    """An LSTM that reads last action, last reward and state, step by step, and chooses the next
-    action.
+    """An LSTM that reads last action, last reward and state, and chooses the next action.
 
     ``h_t = LSTM(x_t, h_{t−1})``,  ``π_t = softmax(W_π h_t)``,  ``V_t = c · w_v h_t``
 
@@ -87,8 +86,7 @@ class LSTMAgent(nn.Module):
 
 
 class SNAILAgent(nn.Module):
-    """A :class:`~attnbook.models.snail.network.SNAIL` over all steps so far, which chooses the next
-    action.
+    """A :class:`~attnbook.models.snail.network.SNAIL` over all steps, choosing the next action.
 
     ``h_{≤t} = max(0, SNAIL(W x_{≤t}))``,  ``π_t = softmax(W_π h_t)``,  ``V_t = c · w_v h_t``
 

@@ -20,8 +20,7 @@ class Answers(NamedTuple):
 
 
 class PictureEmbedding(nn.Module):
-    """Grey pictures to vectors: four times convolution 3 × 3, batch norm, max pool of 2 and ReLU;
-    then a linear layer.
+    """Grey pictures to vectors: four times conv 3 × 3, batch norm, max pool 2, ReLU; then linear.
 
     The maximum is taken before the ReLU: the result is the same, as both keep the order of numbers,
     and the ReLU has a quarter of the work. In evaluation mode the batch norms use running
@@ -33,8 +32,7 @@ class PictureEmbedding(nn.Module):
         d_output: width of the vectors.
         stages: how many times.
 
-    Shapes: ``(…, size, size)``, uint8 or numbers in [0, 1] → ``(…, d_output)``. The leading
-    dimensions are one batch.
+    Shapes: ``(…, size, size)``, uint8 or numbers in [0, 1] → ``(…, d_output)``, as one batch.
 
     Source: Vinyals et al. 2016, section 4.1; as used by Mishra et al. 2018 for Omniglot.
     """
@@ -101,8 +99,7 @@ def _check_episode(support: Tensor, labels: Tensor, query: Tensor, ways: int) ->
 
 
 class FewShotSNAIL(nn.Module):
-    """A :class:`~attnbook.models.snail.network.SNAIL` that reads S pictures with their labels, then
-    a picture without one.
+    """A :class:`~attnbook.models.snail.network.SNAIL` that reads S labelled pictures, then a query.
 
     Position i ≤ S holds ``[embed(picture_i); one-hot(label_i)]``, the last one
     ``[embed(query); 0]``; the output at the last position is the answer. The label of a query is no
@@ -113,8 +110,7 @@ class FewShotSNAIL(nn.Module):
         embedding: pictures to vectors, a :class:`PictureEmbedding`.
         ways: how many classes an episode has.
         shots: most examples a class; with ``ways`` it fixes T = ways · shots + 1 of the network.
-        parts: of the :class:`~attnbook.models.snail.network.SNAIL`; those of the paper when not
-            given.
+        parts: of the :class:`~attnbook.models.snail.network.SNAIL`; the paper's when not given.
 
     Source: Mishra et al. 2018, section 4.1 (their figure 2, left).
     """
@@ -185,8 +181,7 @@ class Prototypes(nn.Module):
 
 
 def few_shot_loss(model: nn.Module, batch) -> tuple[Tensor, Tensor]:
-    """Cross-entropy of the queries' classes, summed over all of them, and their number, as ``fit``
-    expects.
+    """Cross-entropy of the queries' classes, its sum and their number, as ``fit`` expects.
 
     ``batch`` holds support, labels, query and answers ``(batch, Q)``, as
     :class:`attnbook.tasks.images.few_shot_episodes.EpisodeBatch`."""

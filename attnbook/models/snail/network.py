@@ -67,8 +67,7 @@ class Experience(NamedTuple):
 
 
 class SNAIL(nn.Module):
-    """Temporal convolutions, which aggregate the recent past, and attention, which selects from all
-    of it, in turn.
+    """Temporal convolutions, for the recent past, and attention, which selects from all, in turn.
 
     Each part puts its result beside its input, so the width grows from part to part;
     ``output_t = W [x_t; …] + b`` from all of it. Output t depends on inputs 1 … t only.
@@ -76,8 +75,7 @@ class SNAIL(nn.Module):
     Args:
         d_input: width of x.
         d_output: width of the output.
-        length: T, how far back a TC block looks. Sequences may be longer: then only attention sees
-            what lies farther back.
+        length: T, how far back a TC block looks. In longer sequences only attention sees more.
         parts: what it is made of, in order: :data:`PAPER_PARTS`, :data:`TC_ONLY`,
             :data:`ATTENTION_ONLY`, or a sequence of :class:`AttentionPart` and :class:`TCPart` (or
             anything else with ``build(d_in, length)``).

@@ -137,8 +137,7 @@ def gemma_parts(
 
     Args:
         d_model, num_heads, d_feed_forward: as for :func:`decoder_parts`.
-        num_kv_heads, d_head, rotary, bias, eps: as there; the whole blocks of Gemma 3 have a rotary
-            base of their own.
+        num_kv_heads, d_head, rotary, bias, eps: as there; Gemma 3 has two rotary bases.
         normalise: as there; Gemma 3 has norms of heads, Gemma 2 has not.
         window: as there, in every second block of Gemma 2 and in five of six of Gemma 3.
         scale: of the scores, instead of 1 / √d_head.

@@ -60,8 +60,7 @@ class Transformer(nn.Module):
     Shapes: source ``(batch, n)``, lengths ``(batch,)``, target_in ``(batch, m)`` → logits
     ``(batch, m, target_size)``, weights :class:`HeadWeights` or None; padding has weight exactly 0.
 
-    Padding of a target needs no mask of its own: it stands at the end, where no real position
-    looks.
+    Padding of a target needs no mask: it stands at the end, where no real position looks.
 
     Source: Vaswani et al. 2017.
     """

@@ -28,8 +28,7 @@ class SequenceConvolution(nn.Module):
 
     Args:
         d_in, d_out: widths.
-        kernel_size: K; the K positions end at the position itself if ``causal``, else it stands in
-            their middle.
+        kernel_size: K positions that end at the position itself if ``causal``, else lie around it.
         separable, causal: see above.
 
     Shapes: ``(batch, n, d_in)`` → ``(batch, n, d_out)``. Positions outside count as zeros.
@@ -73,8 +72,7 @@ class EvolvedEncoderLayer(nn.Module):
     ``sepconv_9(norm(relu(W h) + relu(conv_3(h))))`` with branches of width 4d and d/2 and a result
     of width d/2; self-attention; feed-forward network.
 
-    Takes what :class:`~attnbook.models.transformer.layers.EncoderLayer` takes. The convolutions do
-    not read padding.
+    Takes what :class:`~attnbook.models.transformer.layers.EncoderLayer` takes; reads no padding.
 
     Source: So, Liang and Le 2019, figure 3, encoder.
     """
@@ -253,8 +251,7 @@ def _recent(x: Tensor, m: int, kernel_size: int) -> Tensor:
 
 
 def evolved(parts: Parts, num_heads: int, d_feed_forward: int) -> Parts:
-    """Parts with the blocks of the Evolved Transformer; the decoder's network has swish as its
-    activation, as in the paper.
+    """Parts with the blocks of the Evolved Transformer; its decoder's activation is swish.
 
     Args:
         parts: what else the model is built of.

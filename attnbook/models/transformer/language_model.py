@@ -70,8 +70,7 @@ class TransformerLM(_OneStack):
 
     Shapes: tokens ``(batch, n)``, lengths ``(batch,)`` → logits ``(batch, n, vocabulary_size)``,
     weights a tuple with one ``(batch, h, n, n)`` per block, or None. Padding stands at the end,
-    where no token attends, so the lengths are only checked; what is computed at the padding means
-    nothing.
+    where no token attends, so lengths are only checked; results at the padding mean nothing.
 
     Source: Liu et al. 2018, section 4.2.3; Radford et al. 2018.
     """
@@ -85,8 +84,7 @@ class TransformerLM(_OneStack):
         return Decoded(self.output(stacked.x), stacked.weights)
 
     def encode(self, source: Tensor, lengths: Tensor) -> TextState:
-        """Read the beginning of a text, ``(batch, n)`` of true ``lengths (batch,)``, 0 for a text
-        that has none.
+        """Read the beginning of a text, ``(batch, n)`` of ``lengths (batch,)``, 0 where none is.
 
         Shorter beginnings are moved to the right, so that in the cache their padding stands in
         front of them, masked, and every distance between tokens is what it is without padding.
@@ -166,8 +164,7 @@ class TransformerLM(_OneStack):
 
 
 class TransformerEncoderModel(_OneStack):
-    """An encoder-only Transformer: a distribution over words at every position, from the words on
-    both sides.
+    """An encoder-only Transformer: a distribution over words at a position, from both sides.
 
     Trained to tell the words behind a mask token, it is the masked language model; which positions
     are masked and counted is the task's business.

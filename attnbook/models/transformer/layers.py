@@ -71,8 +71,7 @@ class EncoderLayer(nn.Module):
     Under a causal mask this is the block of a decoder-only Transformer.
 
     Args:
-        attention, feed_forward: modules, see above; without the second, None, the block is the
-            attention alone.
+        attention, feed_forward: modules, see above; the second may be None: attention alone.
         residual: a function that makes a residual connection; called for each.
 
     Shapes: x ``(batch, m, d)``, mask broadcastable to ``(batch, m, n)`` → :class:`LayerOutput`; n
@@ -111,8 +110,7 @@ class EncoderLayer(nn.Module):
             is_causal: whether no position of x attends to a later one; needs no mask.
             cache: what the block returned for the positions before, or None where there are none.
             need_weights: whether the weights are returned; if not, no m×n matrix is stored.
-            position: of the first of x, an integer or one for each text, ``(batch,)``; for an
-                attention that asks for it.
+            position: of the first of x, an integer or ``(batch,)``, for an attention that asks.
         """
         given = {"need_weights": need_weights, "position": position}
         h = self.around_attention.sublayer_input(x)  # with pre-norm: norm(x)
@@ -127,8 +125,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention over the target so far, attention over the source, a feed-forward network,
-    each in a residual connection.
+    """Self-attention over the target, attention over the source, a feed-forward network, in turn.
 
     ``x ← residual(x, self-attention)``, ``x ← residual(x, attention over the source)``,
     ``x ← residual(x, FFN)``
@@ -177,8 +174,7 @@ class DecoderLayer(nn.Module):
 
         Args:
             source: ``project(memory)``.
-            mask, source_mask: boolean, True = may attend, over the target (cache first) and over
-                the source.
+            mask, source_mask: boolean, True = may attend, over target (cache first) and source.
             is_causal, cache, need_weights, position: as in :class:`EncoderLayer`.
         """
         given = {"need_weights": need_weights, "position": position}

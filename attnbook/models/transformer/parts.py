@@ -162,10 +162,8 @@ def paper_parts(
     """The parts of the paper's Transformer; without arguments those of its base model.
 
     Args:
-        d_model, num_heads, d_feed_forward: 512, 8, 2048 in the base model, 1024, 16, 4096 in the
-            big one.
-        dropout: on the result of each sublayer, before the residual sum, and on the sum of
-            embeddings and positions.
+        d_model, num_heads, d_feed_forward: of the base model; the big one has 1024, 16, 4096.
+        dropout: on the result of each sublayer, and on the sum of embeddings and positions.
         residual: ``PostNorm`` as in the paper, or another
             :class:`~attnbook.mechanisms.layers.residual.ResidualConnection`.
         norm: from the width to a norm.

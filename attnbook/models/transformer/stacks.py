@@ -48,8 +48,7 @@ class TimeStep(nn.Module):
 
 
 def universal(d_model: int) -> Callable[[Make, int], list[nn.Module]]:
-    """The stack of a Universal Transformer: one block used at every depth, with the depth as input.
-    For ``Parts.stack``.
+    """One block used at every depth, with the depth as input, for ``Parts.stack``.
 
     The number of steps is fixed, as in the paper's experiments on translation; its halting by
     position is left out, and the positions are added once and not at every step.
@@ -79,8 +78,7 @@ class TransparentEncoder(Encoder):
 class TransparentDecoder(Decoder):
     """A decoder in which each block reads a mixture of its own of the encoder's blocks.
 
-    ``memory_j = Σ_i softmax_i(W_·j)_i h_i`` over the N + 1 levels of a :class:`TransparentEncoder`;
-    W begins at zero, the mean.
+    ``memory_j = Σ_i softmax_i(W_·j)_i h_i`` over N + 1 levels, W = 0 at the start.
 
     The encoder has as many blocks as the decoder.
 
@@ -102,8 +100,7 @@ class TransparentDecoder(Decoder):
 
 
 class FunnelEncoder(Encoder):
-    """An encoder whose sequence grows shorter: between groups of blocks, the mean of every two
-    positions.
+    """An encoder whose sequence shrinks: between groups of blocks, the mean of every two positions.
 
     At the seam the shortened sequence asks and the long one answers: queries, residual and
     feed-forward have half the length, keys and values the full one, so that what the mean loses can

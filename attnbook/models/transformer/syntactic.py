@@ -21,8 +21,7 @@ __all__ = ["SyntacticEncoderLayer", "SyntacticEncoderModel"]
 
 
 class SyntacticEncoderLayer(EncoderLayer):
-    """A block whose attention is also given the offsets in the tree: :class:`EncoderLayer`
-    otherwise.
+    """An :class:`EncoderLayer` whose attention is also given the offsets in the tree.
 
     Shapes: x ``(batch, n, d)``, offset ``(batch, n, n)``, mask broadcastable to ``(batch, n, n)`` →
     :class:`LayerOutput`.
@@ -41,8 +40,7 @@ class SyntacticEncoderLayer(EncoderLayer):
 
 
 class SyntacticEncoderModel(nn.Module):
-    """A distribution over words at every position, from the words on both sides and the tree over
-    them.
+    """A distribution over words everywhere, from the words on both sides and the tree over them.
 
     The depth in the tree is mixed into the absolute positions, the offset in the tree stands beside
     the relative ones; either can be left out.
@@ -52,8 +50,7 @@ class SyntacticEncoderModel(nn.Module):
         parts: what it is built of; when not given, the parts of the paper's base model. Of its
             attention the numbers of heads and widths are taken.
         num_layers: number of blocks.
-        depth: whether depths are given, :class:`StructuralPositions`; else the parts' own
-            positions.
+        depth: whether depths are given, :class:`StructuralPositions`; else positions of the parts.
         max_distance, max_tree_distance: where distances in the sentence and in the tree are
             clipped, :class:`SyntacticMultiHeadAttention`; with None as the second there are no
             offsets, and the attention is that of the parts.

@@ -15,8 +15,7 @@ __all__ = ["Branches", "WeightedDecoderLayer", "WeightedEncoderLayer"]
 class Branches(nn.Module):
     """What joins the heads of an attention: a branch a head, each through the feed-forward network.
 
-    ``Σ_i α_i FFN(κ_i head_i W_o,i)``;  κ and α are learned, positive, and sum to 1 each (a softmax;
-    equal at the start).
+    ``Σ_i α_i FFN(κ_i head_i W_o,i)``;  κ and α are learned softmaxes, equal at the start.
 
     One network serves all branches. Since it is asked h times, it costs h times as much.
 
@@ -90,8 +89,7 @@ class WeightedEncoderLayer(EncoderLayer):
 
 
 class WeightedDecoderLayer(DecoderLayer):
-    """A block of self-attention as it was, and attention over the source whose heads are joined by
-    :class:`Branches`.
+    """Self-attention as it was, and attention over the source with its heads in :class:`Branches`.
 
     Takes what :class:`~attnbook.models.transformer.layers.DecoderLayer` takes. The paper leaves
     open which of the two attentions of a decoder is cut into branches; here it is the one that the

@@ -75,8 +75,7 @@ class Perceiver(nn.Module):
     Shapes: x ``(batch, n, d_input)``, key_mask ``(batch, n)``, True = may be read, or None → logits
     ``(batch, K)``; :meth:`read` gives :class:`Latents`.
 
-    Source: Jaegle et al. 2021, section 3; all readings share their weights, as do all stacks, which
-    the paper has as an option.
+    Source: Jaegle et al. 2021, section 3; readings share weights, as do stacks, the paper's option.
     """
 
     def __init__(
