@@ -19,7 +19,7 @@ __all__ = ["Candidate", "Pointed", "point_beam", "point_greedy"]
 __all__ += ["Rule", "distinct", "groups", "permutation"]
 
 Rule = Callable[[Tensor, Tensor, int], Tensor]
-"""`rule(path (B, k, t), lengths (B,), n) -> (B, k, n + 1)`: where an answer may point at step t.
+"""`rule(path (B, k, t), lengths (B,), n) -> (B, k, n + 1)`: True where an answer may point.
 
 Column n is END. `path` may hold n where an answer has ended; the rule may then say anything. """
 
@@ -175,7 +175,7 @@ def point_beam(
     rule: Rule | None = None,
     max_steps: int | None = None,
 ) -> list[list[Candidate]]:
-    """The most probable answers that the rule allows, of `beam_size` that each row keeps.
+    """The most probable answers that the rule allows, found by keeping `beam_size` of each row.
 
     score(C) = Σ_i log p(C_i | C_<i, x), without renormalisation over what the rule allows. All
     answers of all rows go through the model as one batch.

@@ -104,8 +104,6 @@ def penalise(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
     Source: Keskar et al. 2019, section 4.1.
     """
     check_number("repetition_penalty", penalty, above=0)
-    if penalty == 1:
-        return logits
     return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 

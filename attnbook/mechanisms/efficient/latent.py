@@ -191,12 +191,11 @@ class LatentAttention(nn.Module):
             a row of zeros, with gradient zero.
         """
         check_tensor("x", x, width=self.d_model)
-        if projected is not None:
-            if not isinstance(projected, LatentSource):
-                raise ValueError(
-                    f"projected must be a LatentSource, as `project` makes it, got "
-                    f"{describe(projected)}"
-                )
+        if projected is not None and not isinstance(projected, LatentSource):
+            raise ValueError(
+                "projected must be a LatentSource, as `project` makes it, got "
+                f"{describe(projected)}"
+            )
         compressed = x if projected is None else projected.compressed
         leading, n = compressed.shape[:-2], compressed.shape[-2]
         visible = check_reading(x, leading, n, mask, key_mask, is_causal, self.num_heads)

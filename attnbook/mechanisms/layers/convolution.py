@@ -157,7 +157,7 @@ class LightweightConvolution(nn.Module):
 
 
 class DynamicConvolution(LightweightConvolution):
-    """A :class:`LightweightConvolution` by a kernel of the position itself: ``w_t = W_k v_t``.
+    """A :class:`LightweightConvolution` whose kernel each position makes: ``w_t = W_k v_t``.
 
     ``z_t,c = Σ_k softmax(W_k,h v_t)_k v_{t + k − left, c}``. The kernel follows the content of its
     own position and not, as in attention, that of the positions it reads.

@@ -121,9 +121,8 @@ class ALiBi(Score):
         size = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2]).numel() * m * n
         if not self.causal or not has_fused_kernel(value) or m == 1 or size <= STORED_WEIGHTS:
             return None
-        if visible.reach is None and not _may_be_causal(
-            visible.mask, m, n
-        ):  # then the distance would need its absolute value
+        # else the distance would need its absolute value
+        if visible.reach is None and not _may_be_causal(visible.mask, m, n):
             return None
         self._check_heads(query, n)
         root = math.sqrt(query.shape[-1])

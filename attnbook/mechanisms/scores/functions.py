@@ -98,9 +98,7 @@ class LocationScore(Score):
         # there.
         self._check_length(key)
         n = key.shape[-2]
-        return self.rows.weight[:n].expand(
-            *key.shape[:-2], n, self.rows.in_features
-        )  # (…, n, d_query)
+        return self.rows.weight[:n].expand(*key.shape[:-2], -1, -1)  # (…, n, d_query)
 
     def inner_product(self, query: Tensor) -> tuple[Tensor, float]:
         return query, 1.0

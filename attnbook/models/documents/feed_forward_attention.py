@@ -77,9 +77,8 @@ class FeedForwardAttention(nn.Module):
         h = F.leaky_relu_(self.embed(inputs))  # (batch, n, D); in place: the largest tensor here
         key = self.attention(h).tanh()  # e_t: (batch, n, 1)
         query = key.new_full((1, 1), 1.0 if self.pooling == "attention" else 0.0)
-        context, weights = attend(
-            self.score, query, key, h, mask=mask
-        )  # (batch, 1, D), (batch, 1, n)
+        # (batch, 1, D), (batch, 1, n)
+        context, weights = attend(self.score, query, key, h, mask=mask)
         assert weights is not None
         s = F.leaky_relu(self.hidden(context[:, 0]))  # (batch, D)
         return Regressed(F.leaky_relu(self.readout(s))[:, 0], weights[:, 0])

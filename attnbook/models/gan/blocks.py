@@ -113,14 +113,10 @@ class ConvolutionDown(nn.Module):
     ) -> None:
         super().__init__()
         norm = _no_norm if norm is None else norm
-        self.before = (
-            nn.Sequential(norm(channels), nn.LeakyReLU(0.2)) if activate else nn.Identity()
-        )
-        self.convolution = (
-            nn.Conv2d(channels, out, 4, stride=2, padding=1)
-            if halve
-            else nn.Conv2d(channels, out, 3, padding=1)
-        )
+        leaky = nn.LeakyReLU(0.2)
+        self.before = nn.Sequential(norm(channels), leaky) if activate else nn.Identity()
+        kernel, stride = (4, 2) if halve else (3, 1)
+        self.convolution = nn.Conv2d(channels, out, kernel, stride, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.convolution(self.before(x))
@@ -131,27 +127,21 @@ class ResidualInstead(nn.Module):
     ``y = x + conv(relu(conv(relu(x))))``, 3×3 each.
 
     The hidden width is the smallest with which the block has at least as many parameters as
-    ``PictureAttention(channels)``, or as many as ``parameters`` says: the comparison is never to
-    the disadvantage of the block. As attention has none, there are no biases.
+    ``PictureAttention(channels)``: the comparison is never to the disadvantage of the block. As
+    attention has none, there are no biases.
 
     Args:
         channels: C, of x and of y.
-        parameters: how many to reach; those of
-            :class:`~attnbook.mechanisms.attention.picture_attention.PictureAttention` when not
-            given.
         scaled: multiply what is added with one learned number γ that starts at 0, as attention has
             it. Then both start as the identity.
 
     Shapes: x ``(batch, C, s, s)`` → the same. Source: the comparison in Zhang et al. 2019, table 1.
     """
 
-    def __init__(
-        self, channels: int, parameters: int | None = None, *, scaled: bool = False
-    ) -> None:
+    def __init__(self, channels: int, *, scaled: bool = False) -> None:
         super().__init__()
-        if parameters is None:
-            parameters = sum(p.numel() for p in PictureAttention(channels).parameters())
-        hidden = math.ceil(check_integer("parameters", parameters) / (18 * channels))
+        parameters = sum(p.numel() for p in PictureAttention(channels).parameters())
+        hidden = math.ceil(parameters / (18 * channels))
         self.first = nn.Conv2d(channels, hidden, 3, padding=1, bias=False)
         self.second = nn.Conv2d(hidden, channels, 3, padding=1, bias=False)
         self.gamma = nn.Parameter(torch.zeros(())) if scaled else None

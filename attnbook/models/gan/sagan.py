@@ -78,11 +78,9 @@ class PictureGenerator(nn.Module):
         self.d_noise = check_integer("d_noise", d_noise)
         self.num_classes = num_classes
         widths = widths_at(sides, size, channels, max_channels)
-        norm = (
-            UnconditionalBatchNorm
-            if num_classes is None
-            else partial(ConditionalBatchNorm, num_classes=num_classes)
-        )
+        norm: Callable[[int], nn.Module] = UnconditionalBatchNorm
+        if num_classes is not None:
+            norm = partial(ConditionalBatchNorm, num_classes=num_classes)
         inserts = check_inserts(inserts, sides)
         self.first = nn.Linear(d_noise, widths[0] * SMALLEST**2)
         self.stages = nn.ModuleList([_Stage(_Reshape(), inserts, SMALLEST, widths[0])])
@@ -161,12 +159,9 @@ class PictureDiscriminator(nn.Module):
             self.stages.append(_Stage(stage, inserts, side, width))
         self.last_block, self.final = block(widths[-1], widths[-1], norm, halve=False), final()
         self.output = nn.Linear(widths[-1], 1)  # w, b
-        # e
-        self.classes = (
-            None
-            if num_classes is None
-            else nn.Embedding(check_integer("num_classes", num_classes), widths[-1])
-        )
+        self.classes = None
+        if num_classes is not None:  # e
+            self.classes = nn.Embedding(check_integer("num_classes", num_classes), widths[-1])
         glorot(self)
 
     def features(self, pictures: Tensor) -> Tensor:

@@ -191,11 +191,8 @@ class LSTMN(nn.Module):
     def step(self, token: Tensor, tapes: Tapes) -> tuple[Tensor, Tapes, Tensor]:
         """Read one token ``(batch,)``: logits ``(batch, vocabulary)``, the tapes, the weights."""
         tapes, weights = self.layer.step(self.dropout(self.embedding(token)), tapes)
-        return (
-            self.output(self.dropout(tapes.states[:, -1, : self.layer.hidden_size])),
-            tapes,
-            weights,
-        )
+        hidden = tapes.states[:, -1, : self.layer.hidden_size]
+        return self.output(self.dropout(hidden)), tapes, weights
 
     def forward(
         self, tokens: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False

@@ -71,16 +71,13 @@ class PictureEmbedding(nn.Module):
         )
         if not pictures.is_floating_point():
             pictures = pictures.to(self.output.weight.dtype) / 255
-        features = self.stages(
-            pictures.reshape(-1, 1, self.size, self.size).contiguous(
-                memory_format=torch.channels_last
-            )
-        )
+        flat = pictures.reshape(-1, 1, self.size, self.size)
+        features = self.stages(flat.contiguous(memory_format=torch.channels_last))
         return self.output(features.flatten(1)).view(*pictures.shape[:-2], self.d_output)
 
 
-def _check_episode(support: Tensor, labels: Tensor, query: Tensor, ways: int) -> Tensor:
-    """The labels as int64, or a ``ValueError``; the values are checked on the CPU only."""
+def _embed_episode(model, support: Tensor, labels: Tensor, query: Tensor) -> tuple[Tensor, ...]:
+    """Examples ``(batch, S, d)``, queries ``(batch, Q, d)``, one-hot ``(batch, S, ways)``."""
     check_whole("labels", labels)
     require(
         all(isinstance(part, Tensor) and part.dim() == 4 for part in (support, query))
@@ -94,8 +91,10 @@ def _check_episode(support: Tensor, labels: Tensor, query: Tensor, ways: int) ->
         f"labels must be {tuple(support.shape[:2])}, one per support picture, got "
         f"{tuple(labels.shape)}",
     )
-    check_values("labels", labels, 0, ways - 1)
-    return labels.long()
+    check_values("labels", labels, 0, model.ways - 1)
+    embedded = model.embedding(torch.cat([support, query], dim=1))  # (batch, S + Q, d)
+    one_hot = F.one_hot(labels.long(), model.ways).to(embedded.dtype)
+    return embedded[:, : labels.shape[1]], embedded[:, labels.shape[1] :], one_hot
 
 
 class FewShotSNAIL(nn.Module):
@@ -130,15 +129,13 @@ class FewShotSNAIL(nn.Module):
         self, support: Tensor, labels: Tensor, query: Tensor, *, need_weights: bool = False
     ) -> Answers:
         """Answer ``query (batch, Q, …)`` from ``support (batch, S, …)``, ``labels (batch, S)``."""
-        labels = _check_episode(support, labels, query, self.ways)
-        examples, count = support.shape[1], query.shape[1]
-        embedded = self.embedding(torch.cat([support, query], dim=1))  # (batch, S + Q, d)
-        one_hot = F.one_hot(labels, self.ways).to(embedded.dtype)  # (batch, S, ways)
-        past = self.snail(torch.cat([embedded[:, :examples], one_hot], dim=-1)).past
-        queries = F.pad(embedded[:, examples:], (0, self.ways)).unsqueeze(
-            -2
-        )  # (batch, Q, 1, d + ways)
-        answered = self.snail(queries, SNAIL.branch(past, count), need_weights=need_weights)
+        examples, queries, one_hot = _embed_episode(self, support, labels, query)
+        past = self.snail(torch.cat([examples, one_hot], dim=-1)).past
+        # (batch, Q, 1, d + ways)
+        queries = F.pad(queries, (0, self.ways)).unsqueeze(-2)
+        answered = self.snail(
+            queries, SNAIL.branch(past, query.shape[1]), need_weights=need_weights
+        )
         weights = tuple(None if w is None else w.squeeze(-2) for w in answered.weights)
         return Answers(answered.output.squeeze(-2), weights)
 
@@ -163,10 +160,7 @@ class Prototypes(nn.Module):
         self, support: Tensor, labels: Tensor, query: Tensor, *, need_weights: bool = False
     ) -> Answers:
         """Answer for ``query`` as :class:`FewShotSNAIL` does; there are no weights."""
-        labels = _check_episode(support, labels, query, self.ways)
-        examples = support.shape[1]
-        embedded = self.embedding(torch.cat([support, query], dim=1))
-        one_hot = F.one_hot(labels, self.ways).to(embedded.dtype)
+        examples, queries, one_hot = _embed_episode(self, support, labels, query)
         if may_look(labels):
             missing = (one_hot.sum(1) == 0).nonzero().tolist()
             require(
@@ -174,10 +168,8 @@ class Prototypes(nn.Module):
                 f"labels must hold every class from 0 to {self.ways - 1}, missing in (episode, "
                 f"class) {missing}",
             )
-        means = (
-            one_hot.mT @ embedded[:, :examples] / one_hot.sum(1).unsqueeze(-1)
-        )  # (batch, ways, d)
-        return Answers(-(embedded[:, examples:, None] - means[:, None]).square().sum(-1))
+        means = one_hot.mT @ examples / one_hot.sum(1).unsqueeze(-1)  # (batch, ways, d)
+        return Answers(-(queries[:, :, None] - means[:, None]).square().sum(-1))
 
 
 def few_shot_loss(model: nn.Module, batch) -> tuple[Tensor, Tensor]:

@@ -262,12 +262,7 @@ def evolved(parts: Parts, num_heads: int, d_feed_forward: int) -> Parts:
     """
     d = parts.d_model
 
-    def decoder_layer(
-        attention: Attention,
-        cross_attention: Attention,
-        feed_forward: nn.Module,
-        residual: Callable[[], ResidualConnection],
-    ) -> nn.Module:
+    def decoder_layer(attention, cross_attention, feed_forward, residual) -> nn.Module:
         return EvolvedDecoderLayer(
             attention,
             cross_attention,

@@ -192,9 +192,7 @@ class TransformerEncoderModel(_OneStack):
 
     def _stacked(self, tokens, lengths, need_weights):
         check_text(tokens, lengths, self.vocabulary_size)
-        mask = (
-            None
-            if lengths is None
-            else padding_mask(lengths.to(tokens.device), tokens.shape[1])[:, None]
-        )
+        mask = None
+        if lengths is not None:
+            mask = padding_mask(lengths.to(tokens.device), tokens.shape[1])[:, None]
         return self.stack(self._embed(tokens), mask=mask, need_weights=need_weights)

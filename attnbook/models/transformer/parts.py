@@ -14,7 +14,7 @@ from ...mechanisms.layers.norms import LayerNorm
 from ...mechanisms.layers.residual import PostNorm, ResidualConnection
 from ...mechanisms.positions.absolute import SinusoidalPositions
 from ...validate import check_integer, check_maker, check_number, describe, require
-from .layers import Attention, Decoder, DecoderLayer, Encoder, EncoderLayer
+from .layers import Decoder, DecoderLayer, Encoder, EncoderLayer
 
 __all__ = ["Parts", "alternating", "attention_only", "check_parts", "paper_parts", "tie_weights"]
 
@@ -137,9 +137,7 @@ def attention_only(parts: Parts) -> Parts:
     Source: Elhage et al. 2021, "A mathematical framework for Transformer circuits".
     """
 
-    def layer(
-        attention: Attention, feed_forward: nn.Module, residual: Callable[[], ResidualConnection]
-    ) -> EncoderLayer:
+    def layer(attention, feed_forward, residual) -> EncoderLayer:
         return EncoderLayer(attention, None, residual)
 
     return replace(parts, encoder_layer=layer, feed_forward=nn.Identity)

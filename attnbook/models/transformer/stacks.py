@@ -170,11 +170,8 @@ class FunnelEncoder(Encoder):
     @staticmethod
     def _shorten(layer: EncoderLayer, x: Tensor, mask: Tensor | None, need_weights: bool) -> tuple:
         n, short = x.shape[-2], (x.shape[-2] + 1) // 2
-        present = (
-            x.new_ones(*x.shape[:-2], n, 1)
-            if mask is None
-            else mask.mT.to(x.dtype).expand(*x.shape[:-2], n, 1)
-        )
+        present = x.new_ones(1, 1) if mask is None else mask.mT.to(x.dtype)
+        present = present.expand(*x.shape[:-2], n, 1)
         pairs, count = (
             nn.functional.pad(t, (0, 0, 0, 2 * short - n)).unflatten(-2, (short, 2)).sum(-2)
             for t in (x * present, present)

@@ -125,11 +125,9 @@ class SyntacticEncoderModel(nn.Module):
         x = self.dropout(
             self.positions(x, tree_depth(heads, lengths)) if self.depth else self.positions(x)
         )
-        mask = (
-            None
-            if lengths is None
-            else padding_mask(lengths.to(tokens.device), tokens.shape[1])[:, None]
-        )
+        mask = None
+        if lengths is not None:
+            mask = padding_mask(lengths.to(tokens.device), tokens.shape[1])[:, None]
         given = (tree_offset(heads, lengths).to(tokens.device),) if self.offsets else ()
         weights = []
         for layer in self.layers:

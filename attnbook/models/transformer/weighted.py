@@ -63,13 +63,10 @@ def branched(attention: Attention, feed_forward: nn.Module) -> MultiHeadAttentio
 
 
 def _read_old_names(module, state, prefix, *_):
+    old = ("feed_forward", "heads_in", "branches_out")
     for name in list(state):
         part = name.removeprefix(prefix)
-        if name.startswith(prefix) and part.split(".")[0] in (
-            "feed_forward",
-            "heads_in",
-            "branches_out",
-        ):
+        if name.startswith(prefix) and part.split(".")[0] in old:
             state[f"{prefix}output_projection.{part}"] = state.pop(name)
 
 

@@ -70,7 +70,6 @@ class Perceiver(nn.Module):
             embedding, positions and output are not used.
         num_layers: ``L``.
         repeats: ``R``.
-        num_heads: of the readings; one, as in the paper.
 
     Shapes: x ``(batch, n, d_input)``, key_mask ``(batch, n)``, True = may be read, or None → logits
     ``(batch, K)``; :meth:`read` gives :class:`Latents`.
@@ -87,7 +86,6 @@ class Perceiver(nn.Module):
         *,
         num_layers: int = 6,
         repeats: int = 1,
-        num_heads: int = 1,
     ) -> None:
         super().__init__()
         parts = check_parts(pre_norm_parts(512, 8, 512) if parts is None else parts)
@@ -97,7 +95,7 @@ class Perceiver(nn.Module):
             torch.randn(check_integer("num_latents", num_latents), d_model) * 0.02
         )
         self.input_norm = LayerNorm(check_integer("d_input", d_input))
-        self.reading = MultiHeadAttention(d_model, num_heads, d_key=d_input)
+        self.reading = MultiHeadAttention(d_model, 1, d_key=d_input)  # one head, as in the paper
         self.around_reading = parts.residual()
         self.feed_forward = parts.feed_forward()
         self.around_feed_forward = parts.residual()
@@ -111,10 +109,8 @@ class Perceiver(nn.Module):
         """The latents after the last reading and its blocks."""
         check_tensor("x", x, least=3)
         check_mask(key_mask, x.shape[:-1], name="key_mask", axes="(batch, n)", true="may be read")
-        if key_mask is not None:
-            x = x.where(
-                key_mask.unsqueeze(-1), 0.0
-            )  # not even a NaN of what is hidden has influence
+        if key_mask is not None:  # not even a NaN of what is hidden has influence
+            x = x.where(key_mask.unsqueeze(-1), 0.0)
         projected = self.reading.project(self.input_norm(x))
         z, weights = self.latents.expand(len(x), -1, -1), []
         for _ in range(self.repeats):

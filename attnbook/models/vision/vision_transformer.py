@@ -40,9 +40,8 @@ def patches_of(pictures: Tensor, side: int) -> Tensor:
         f"pictures must be (…, colors, height, width) with sides that divide by {side}, got "
         f"{describe(pictures)}",
     )
-    cut = pictures.unflatten(-1, (-1, side)).unflatten(
-        -3, (-1, side)
-    )  # (…, C, rows, P, columns, P)
+    # (…, C, rows, P, columns, P)
+    cut = pictures.unflatten(-1, (-1, side)).unflatten(-3, (-1, side))
     return cut.movedim((-4, -2), (-5, -4)).flatten(-3).flatten(-3, -2)
 
 
