@@ -134,17 +134,9 @@ def sample(
     """:func:`generate`, called like greedy: ``(B, n)`` ids, ``lengths (B,)``, most new tokens."""
     prompts, lengths = check_inputs(model, prompts, lengths, max_length, "prompts")
     position = torch.arange(prompts.shape[1], device=prompts.device)
-    return generate(
-        model,
-        prompts,
-        max_new_tokens=max_length,
-        mask=position < lengths[:, None],
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        generator=generator,
-    )
+    given = {"max_new_tokens": max_length, "mask": position < lengths[:, None]}
+    options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+    return generate(model, prompts, generator=generator, **given, **options)
 
 
 class _Text:

@@ -53,9 +53,8 @@ class Candidate(NamedTuple):
 
 def permutation(path: Tensor, lengths: Tensor, n: int) -> Tensor:
     """Every position exactly once, then END: a sorted order, a tour that visits every city."""
-    free = (
-        ~_used(path, n)[..., :n] & (torch.arange(n, device=path.device) < lengths[:, None])[:, None]
-    )
+    real = torch.arange(n, device=path.device) < lengths[:, None]
+    free = ~_used(path, n)[..., :n] & real[:, None]
     return torch.cat([free, ~free.any(-1, keepdim=True)], dim=-1)
 
 
@@ -84,9 +83,8 @@ def groups(size: int) -> Rule:
         begun = path[..., steps - steps % size :]
         position = torch.arange(n + 1, device=path.device)
         # Enough larger positions have to be left for the rest of the group.
-        allowed = (position < (lengths - (size - 1 - steps % size))[:, None])[:, None].expand(
-            *path.shape[:-1], n + 1
-        )
+        before = (lengths - (size - 1 - steps % size))[:, None]
+        allowed = (position < before)[:, None].expand(*path.shape[:-1], n + 1)
         if steps % size:
             allowed = allowed & (position > begun[..., -1:])
         else:
@@ -136,9 +134,8 @@ def point_greedy(
         memory = model.encode(inputs, lengths)
         state = model.start(memory)
         pointed, path = lengths.new_full((batch, 1), -1), lengths.new_empty(batch, 1, 0)
-        running, finished = (
-            lengths.new_full((batch,), value, dtype=torch.bool) for value in (True, False)
-        )
+        finished = torch.zeros_like(lengths, dtype=torch.bool)
+        running = ~finished
         log_probs, weights, counts = None, [], torch.zeros_like(lengths)
         for t in range(steps):
             step = model.step(pointed, state, memory)

@@ -108,11 +108,8 @@ def greedy(
             running = ~finished[active]
             log_probs = log_probs.index_add(0, active, torch.where(running, best, 0.0))
             ended = is_end(token, ids)
-            tokens.append(
-                active.new_full((batch,), NOTHING).index_copy(
-                    0, active, token.masked_fill(~running | ended, NOTHING)
-                )
-            )
+            written = token.masked_fill(~running | ended, NOTHING)
+            tokens.append(active.new_full((batch,), NOTHING).index_copy(0, active, written))
             # A model that reads its source shortened has weights over something else than the
             # positions of the source.
             if need_weights and step.weights is not None and step.weights.shape[-1] == width:
@@ -221,9 +218,8 @@ class _Beams:
             total = total.masked_fill(ends[:, :, None], -math.inf)
             total[:, :, 0] = torch.where(ends, log_prob, total[:, :, 0])
             candidate_length = torch.where(ends, length, step)
-            index = (
-                self.score(total, candidate_length[:, :, None]).flatten(1).topk(k, dim=1).indices
-            )
+            scores = self.score(total, candidate_length[:, :, None]).flatten(1)
+            index = scores.topk(k, dim=1).indices
             parent, chosen = index // logp.shape[-1], index % logp.shape[-1]
             log_prob = total.flatten(1).gather(1, index)
             length = candidate_length.gather(1, parent)
@@ -237,11 +233,8 @@ class _Beams:
             if keep is not None:
                 if len(keep) == 0:
                     break
-                active = active[keep]
-                log_prob = log_prob[keep]
-                length = length[keep]
-                ends = ends[keep]
-                chosen, parent = chosen[keep], parent[keep]
+                active, log_prob, length = active[keep], log_prob[keep], length[keep]
+                ends, chosen, parent = ends[keep], chosen[keep], parent[keep]
                 memory = _pick(memory, (keep[:, None] * k + beams).flatten())
             token = chosen.flatten()
             # Rows of one sentence share its memory, so only the state has to follow the beams.

@@ -143,8 +143,7 @@ def save_decoder(
     )
     tied = model.output.weight is model.embedding.weight
     ids = model.token_ids
-    kind = published.config["model_type"]
-    architecture = ARCHITECTURES[kind]
+    architecture = ARCHITECTURES[published.config["model_type"]]
     config = {k: v for k, v in published.config.items() if k != "torch_dtype"} | {
         "architectures": [architecture.name],
         "dtype": dtypes[0],
@@ -152,10 +151,7 @@ def save_decoder(
     }
     config |= {k: v for k, v in token_id_fields(ids).items() if k != "suppress_tokens"}
     _check_form(model, config)
-    state = dict(model.named_parameters())
-    if tied:
-        state.pop("output.weight", None)
-    tensors = to_published(architecture, state)
+    tensors = to_published(architecture, dict(model.named_parameters()))  # what is tied comes once
     generation = (published.generation_config or {}) | token_id_fields(ids)
     generation = {k: v for k, v in generation.items() if v is not None}
     folder = Path(folder)

@@ -87,10 +87,9 @@ def read_rotary(
         0 < part <= 1,
         f"partial_rotary_factor in {rope.name} must be above 0 and at most 1, got {part:g}",
     )
-    d_rotary = None if part == 1 else int(d_head * part)
     return RotaryPositions(
         d_head,
         base=rope.number("rope_theta"),
-        d_rotary=d_rotary,
+        d_rotary=None if part == 1 else int(d_head * part),
         scaling=None if kind == "default" else scaling,
     )

@@ -6,6 +6,7 @@ of the file before a tensor is made.
 """
 
 import json
+import math
 import os
 import reprlib
 from collections.abc import Mapping
@@ -81,9 +82,7 @@ def _read_file(path: Path) -> dict[str, Tensor]:
         with safe_open(os.fspath(path), framework="pt") as file:
             for name in file.keys():
                 shape = file.get_slice(name).get_shape()
-                count = 1
-                for width in shape:
-                    count *= max(1, width)
+                count = math.prod(max(1, width) for width in shape)
                 require(
                     len(shape) <= 64 and count < _WIDEST,
                     f"{path} must hold tensors of a shape, got {reprlib.repr(shape)} of {name}",
@@ -111,16 +110,11 @@ def write_tensors(
         shards[-1][name] = tensor
         size, total = size + tensor.nbytes, total + tensor.nbytes
     number = len(shards)
-    if number == 1:
-        files = [SINGLE]
-    else:
-        files = [f"model-{k:05}-of-{number:05}.safetensors" for k in range(1, number + 1)]
+    several = [f"model-{k:05}-of-{number:05}.safetensors" for k in range(1, number + 1)]
+    files = [SINGLE] if number == 1 else several
     for file, shard in zip(files, shards, strict=True):
         # copies of their own: the package refuses tensors that share memory
-        stored = {
-            name: tensor.detach().to("cpu", copy=True).contiguous()
-            for name, tensor in shard.items()
-        }
+        stored = {name: t.detach().to("cpu", copy=True).contiguous() for name, t in shard.items()}
         save_file(stored, folder / file, metadata={"format": "pt"})
     if number == 1:
         return files

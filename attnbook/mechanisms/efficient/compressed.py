@@ -64,11 +64,8 @@ class CompressedSource(NamedTuple):
             torch.cat([done, _convolve(layer, waiting)], dim=-2)
             for done, layer, waiting in zip(self[:2], layers, self.waiting)
         )
-        return self._replace(
-            key=key,
-            value=value,
-            waiting=tuple(t[..., count * self.layer.stride :, :] for t in self.waiting),
-        )
+        waiting = tuple(t[..., count * self.layer.stride :, :] for t in self.waiting)
+        return self._replace(key=key, value=value, waiting=waiting)
 
 
 class MemoryCompressedAttention(MultiHeadAttention):

@@ -113,9 +113,8 @@ class LatentAttention(nn.Module):
         self.num_heads = h = check_integer("num_heads", num_heads)
         self.d_latent = check_integer("d_latent", d_latent)
         self.d_head = check_integer("d_head", d_head)
-        self.d_head_value = check_integer(
-            "d_head_value", d_head if d_head_value is None else d_head_value
-        )
+        d_head_value = d_head if d_head_value is None else d_head_value
+        self.d_head_value = check_integer("d_head_value", d_head_value)
         require(
             hasattr(rotary, "d_head"), f"rotary must be RotaryPositions, got {describe(rotary)}"
         )

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize
 
 from ...kernels.precision import without_autocast
+from ...modules import temporary_mode
 from ...validate import check_integer, require
 
 __all__ = ["add_spectral_norm", "largest_singular_values", "weight_matrix"]
@@ -78,14 +79,9 @@ def weight_matrix(layer: Weighted) -> Tensor:
 @torch.no_grad()
 def largest_singular_values(module: nn.Module) -> dict[str, float]:
     """σ of every weight in ``module`` as used, by SVD: near 1 under a spectral norm."""
-    before = [(part, part.training) for part in module.modules()]
-    module.eval()  # a look must not move the power method
-    try:
+    with temporary_mode(module, False):  # a look must not move the power method
         return {
             name: float(torch.linalg.matrix_norm(weight_matrix(layer).double(), 2))
             for name, layer in module.named_modules()
             if isinstance(layer, Weighted)
         }
-    finally:
-        for part, training in before:
-            part.training = training

@@ -68,9 +68,8 @@ class Mamba2Mixer(RecurrentAttention):
         )
         shared = num_groups * check_integer("d_state", d_state)
         self.widths = (self.width, shared, shared)  # of x, B and C
-        self.input_projection = Linear(
-            d_model, 2 * self.width + 2 * shared + self.num_heads, bias=False
-        )
+        rows = 2 * self.width + 2 * shared + self.num_heads
+        self.input_projection = Linear(d_model, rows, bias=False)
         self.convolution = ShortConvolution(sum(self.widths), kernel_size, bias=True)
         self.head_decay = HeadDecay(self.num_heads)
         self.skip = nn.Parameter(torch.ones(self.num_heads))  # D

@@ -178,9 +178,8 @@ class LinearAttention(RecurrentAttention):
             f"another number",
         )
         self.d_head = check_integer("d_head", d_model // num_heads if d_head is None else d_head)
-        self.d_head_value = check_integer(
-            "d_head_value", self.d_head if d_head_value is None else d_head_value
-        )
+        d_head_value = self.d_head if d_head_value is None else d_head_value
+        self.d_head_value = check_integer("d_head_value", d_head_value)
         require(not (normalise and delta), "normalise must be False with delta")
         self.feature_map, self.normalise = feature_map, normalise
         self.decay, self.delta = check_choice("decay", decay, DECAYS), delta

@@ -56,9 +56,8 @@ class ShortConvolution(nn.Module):
         if key_mask is None:
             last = padded[..., m:, :]
         else:  # as many positions as there are up to the last one that is there
-            first = (
-                torch.arange(1, m + 1, device=x.device).where(key_mask, 0).amax(-1, keepdim=True)
-            )
+            numbers = torch.arange(1, m + 1, device=x.device)
+            first = numbers.where(key_mask, 0).amax(-1, keepdim=True)
             places = first + torch.arange(reach, device=x.device)
             last = padded.gather(-2, places.unsqueeze(-1).expand(shape))
         return F.silu(y if self.bias is None else y + self.bias), last

@@ -50,10 +50,8 @@ class FeedForwardAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.pooling = check_choice("pooling", pooling, ("attention", "mean"))
-        # W_xh
-        self.embed = nn.Linear(
-            check_integer("d_input", d_input), check_integer("hidden_size", hidden_size)
-        )
+        check_integer("hidden_size", hidden_size)
+        self.embed = nn.Linear(check_integer("d_input", d_input), hidden_size)  # W_xh
         self.attention = nn.Linear(hidden_size, 1)  # w_hc
         self.hidden = nn.Linear(hidden_size, hidden_size)  # W_cs
         self.readout = nn.Linear(hidden_size, 1)  # w_sy

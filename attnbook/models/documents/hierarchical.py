@@ -53,10 +53,8 @@ class AttentionPooling(nn.Module):
     def __init__(self, d_value: int, d_attention: int, *, pooling: str = "attention") -> None:
         super().__init__()
         check_choice("pooling", pooling, ("attention", "mean"))
-        # W, b
-        self.key = nn.Linear(
-            check_integer("d_value", d_value), check_integer("d_attention", d_attention)
-        )
+        check_integer("d_attention", d_attention)
+        self.key = nn.Linear(check_integer("d_value", d_value), d_attention)  # W, b
         self.query = None
         if pooling == "attention":  # u, small, so that the first weights are nearly equal
             self.query = nn.Parameter(0.1 * torch.randn(d_attention))
@@ -162,11 +160,9 @@ class HierarchicalAttention(nn.Module):
         pooled, weights = self.sentence_pooling(annotations, key_mask=in_front.to(device))  # v
         weights = weights.flatten().index_select(0, front)
         sentence_weights = weights.new_zeros(batch * n).index_copy(0, place, weights)
-        return Classified(
-            self.output(self.dropout(pooled)),
-            word_weights.view(batch, n, words),
-            sentence_weights.view(batch, n),
-        )
+        logits = self.output(self.dropout(pooled))
+        word_weights = word_weights.view(batch, n, words)
+        return Classified(logits, word_weights, sentence_weights.view(batch, n))
 
     def _check(self, documents: Tensor, lengths: Tensor) -> None:
         check_ids("documents", documents, self.vocabulary_size, "(batch, sentences, words)")

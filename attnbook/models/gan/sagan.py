@@ -225,13 +225,8 @@ def sagan_pair(
         f"spectral_norm must be True, False or 'discriminator', got {spectral_norm!r}",
     )
     inserts = {} if attention_at is None else {attention_at: insert}
-    common: dict[str, Any] = dict(
-        channels=channels,
-        colors=colors,
-        num_classes=num_classes,
-        inserts=inserts,
-        max_channels=max_channels,
-    )
+    common: dict[str, Any] = {"channels": channels, "colors": colors, "num_classes": num_classes}
+    common |= {"inserts": inserts, "max_channels": max_channels}
     generator = PictureGenerator(size, d_noise=d_noise, block=blocks.up, **common)
     discriminator = PictureDiscriminator(
         size,

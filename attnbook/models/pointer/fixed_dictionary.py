@@ -73,16 +73,9 @@ class FixedDictionary(PointerNetwork):
             f"inputs must have at most {self.most} positions, as many as the dictionary names, "
             f"got {n}",
         )
-        read = torch.cat([self.names.weight[:n], self.start_input[None]]).expand(
-            len(states), -1, -1
-        )
-        return DictionaryMemory(
-            read,
-            None if self.score is None else self.score.project_keys(states),
-            mask,
-            last,
-            states,
-        )
+        read = torch.cat([self.names.weight[:n], self.start_input[None]])
+        keys = None if self.score is None else self.score.project_keys(states)
+        return DictionaryMemory(read.expand(len(states), -1, -1), keys, mask, last, states)
 
     def _scores(self, states: Tensor, memory: DictionaryMemory) -> Tensor:
         n = memory.states.shape[1]

@@ -84,9 +84,8 @@ class PointerNetwork(nn.Module):
         self.start_input = nn.Parameter(torch.empty(d_embed).uniform_(-1, 1) / math.sqrt(d_embed))
         self.encoder = make_recurrent("lstm", d_embed, hidden_size)
         self.decoder = make_recurrent("lstm", d_embed, hidden_size)
-        d_attention = check_integer(
-            "d_attention", hidden_size if d_attention is None else d_attention
-        )
+        d_attention = hidden_size if d_attention is None else d_attention
+        check_integer("d_attention", d_attention)
         # v, W_2 of queries, W_1 of keys
         self.score = AdditiveScore(hidden_size, hidden_size, d_attention)
         self.end_state = (
@@ -135,9 +134,8 @@ class PointerNetwork(nn.Module):
         mask = memory.mask[:, None] if self.repeats else memory.mask[:, None] & ~used
         # A row of nothing but −∞ has no softmax. It stands behind an answer that is complete, and
         # no loss looks at it.
-        return logits.masked_fill(~mask & mask.any(-1, keepdim=True), -math.inf), mask.expand(
-            logits.shape
-        )
+        logits = logits.masked_fill(~mask & mask.any(-1, keepdim=True), -math.inf)
+        return logits, mask.expand(logits.shape)
 
     def step(self, pointed: Tensor, state: Answers, memory: PointerMemory) -> Step:
         """Read what k answers a row pointed at last, ``(batch, k)``, and score where they go next.
@@ -158,11 +156,8 @@ class PointerNetwork(nn.Module):
         out, (h, c) = self.decoder(read, before)
         used = state.used.scatter(2, column[..., None], (column < n)[..., None])
         logits, mask = self._point(out.view(batch, k, -1), memory, used)
-        return Step(
-            logits,
-            Answers(h.view(batch, k, -1), c.view(batch, k, -1), used),
-            masked_softmax(logits, mask),
-        )
+        answers = Answers(h.view(batch, k, -1), c.view(batch, k, -1), used)
+        return Step(logits, answers, masked_softmax(logits, mask))
 
     def forward(
         self, inputs: Tensor, lengths: Tensor, targets: Tensor, *, need_weights: bool = False

@@ -59,9 +59,8 @@ class Bahdanau(Translator):
         super().__init__(source_size, target_size, d_embed, dropout, token_ids)
         self.encoder = make_recurrent(unit, d_embed, hidden_size, bidirectional=True)
         self.bridge = nn.Linear(hidden_size, hidden_size)  # W_0
-        d_attention = check_integer(
-            "d_attention", hidden_size if d_attention is None else d_attention
-        )
+        d_attention = hidden_size if d_attention is None else d_attention
+        check_integer("d_attention", d_attention)
         self.score = make_score(score, hidden_size, 2 * hidden_size, d_hidden=d_attention)
         self.cell = make_cell(unit, d_embed + 2 * hidden_size, hidden_size)
         self.readout = _Maxout(3 * hidden_size + d_embed, hidden_size, target_size)

@@ -51,10 +51,9 @@ class LSTMNLayer(nn.Module):
         super().__init__()
         self.input_size = check_integer("input_size", input_size)
         self.hidden_size = check_integer("hidden_size", hidden_size)
+        d_attention = hidden_size if d_attention is None else d_attention
+        check_integer("d_attention", d_attention)
         # The query is [x_t; h̃_{t−1}], so that the query projection is [W_x, W_h̃].
-        d_attention = check_integer(
-            "d_attention", hidden_size if d_attention is None else d_attention
-        )
         self.score = AdditiveScore(input_size + hidden_size, hidden_size, d_attention)
         # i, f, o, ĉ: the columns of W that meet x_t, and b
         self.input_gates = nn.Linear(input_size, 4 * hidden_size)

@@ -117,13 +117,8 @@ class Luong(Translator):
         embedded = self.dropout(self.source_embedding(source))  # (batch, n, d_embed)
         states, last = run_packed(self.encoder, embedded, lengths)  # (batch, n, hidden)
         lengths = lengths.to(source.device)
-        return Source(
-            states,
-            self.score.project_keys(states),
-            padding_mask(lengths, source.shape[1])[:, None],
-            lengths,
-            last,
-        )
+        mask = padding_mask(lengths, source.shape[1])[:, None]
+        return Source(states, self.score.project_keys(states), mask, lengths, last)
 
     def start(self, memory: Source) -> DecoderState:
         """The encoder's last state, nothing fed in yet, target position 0."""
@@ -191,9 +186,8 @@ class Luong(Translator):
         context, weights = self.attend(s, memory, state.t[:, None], need_weights=need_weights)
         vector = self._attention_vector(s, context)[:, 0]  # (batch, hidden)
         moved = DecoderState(recurrent, vector if self.input_feeding else None, state.t + 1)
-        return Step(
-            self.output(self.dropout(vector)), moved, None if weights is None else weights[:, 0]
-        )
+        weights = None if weights is None else weights[:, 0]
+        return Step(self.output(self.dropout(vector)), moved, weights)
 
     def forward(
         self, source: Tensor, lengths: Tensor, target_in: Tensor, *, need_weights: bool = False

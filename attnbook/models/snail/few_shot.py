@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ...modules import full_precision
 from ...validate import check_integer, check_values, check_whole, describe, may_look, require
 from .network import SNAIL
 
@@ -181,7 +182,5 @@ def few_shot_loss(model: nn.Module, batch) -> tuple[Tensor, Tensor]:
     support, labels, query, answers = (part.to(device) for part in batch)
     logits = model(support, labels, query).logits.flatten(0, 1)
     # autocast would sum in half precision
-    wide = logits if logits.dtype == torch.float64 else logits.float()
-    return F.cross_entropy(wide, answers.flatten(), reduction="sum"), torch.tensor(
-        answers.numel(), device=device
-    )
+    loss = F.cross_entropy(full_precision(logits), answers.flatten(), reduction="sum")
+    return loss, torch.tensor(answers.numel(), device=device)

@@ -227,11 +227,8 @@ class EvolvedDecoderLayer(nn.Module):
         )
         x = self.around_cross_attention.combine(x, context)
         x = self.around_feed_forward(x, self.feed_forward)
-        return LayerOutput(
-            x,
-            EvolvedCache(wide, narrow, outer, inner),
-            (target_weights, source_weights) if need_weights else None,
-        )
+        weights = (target_weights, source_weights) if need_weights else None
+        return LayerOutput(x, EvolvedCache(wide, narrow, outer, inner), weights)
 
     def _convolutions(
         self, x: Tensor, outer: Tensor | None, inner: Tensor | None

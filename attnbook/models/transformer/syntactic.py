@@ -121,10 +121,8 @@ class SyntacticEncoderModel(nn.Module):
             f"heads must be {tuple(tokens.shape)}, as tokens, got "
             f"{tuple(getattr(heads, 'shape', ()))}",
         )
-        x = self.embedding(tokens)  # (batch, n, d_model)
-        x = self.dropout(
-            self.positions(x, tree_depth(heads, lengths)) if self.depth else self.positions(x)
-        )
+        depth = (tree_depth(heads, lengths),) if self.depth else ()
+        x = self.dropout(self.positions(self.embedding(tokens), *depth))  # (batch, n, d_model)
         mask = None
         if lengths is not None:
             mask = padding_mask(lengths.to(tokens.device), tokens.shape[1])[:, None]
