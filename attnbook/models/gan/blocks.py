@@ -127,21 +127,25 @@ class ResidualInstead(nn.Module):
     ``y = x + conv(relu(conv(relu(x))))``, 3×3 each.
 
     The hidden width is the smallest with which the block has at least as many parameters as
-    ``PictureAttention(channels)``: the comparison is never to the disadvantage of the block. As
-    attention has none, there are no biases.
+    ``PictureAttention(channels)``, or as many as ``parameters`` says: the comparison is never to
+    the disadvantage of the block. As attention has none, there are no biases.
 
     Args:
         channels: C, of x and of y.
+        parameters: how many to reach; those of :class:`PictureAttention` when not given.
         scaled: multiply what is added with one learned number γ that starts at 0, as attention has
             it. Then both start as the identity.
 
     Shapes: x ``(batch, C, s, s)`` → the same. Source: the comparison in Zhang et al. 2019, table 1.
     """
 
-    def __init__(self, channels: int, *, scaled: bool = False) -> None:
+    def __init__(
+        self, channels: int, parameters: int | None = None, *, scaled: bool = False
+    ) -> None:
         super().__init__()
-        parameters = sum(p.numel() for p in PictureAttention(channels).parameters())
-        hidden = math.ceil(parameters / (18 * channels))
+        if parameters is None:
+            parameters = sum(p.numel() for p in PictureAttention(channels).parameters())
+        hidden = math.ceil(check_integer("parameters", parameters) / (18 * channels))
         self.first = nn.Conv2d(channels, hidden, 3, padding=1, bias=False)
         self.second = nn.Conv2d(hidden, channels, 3, padding=1, bias=False)
         self.gamma = nn.Parameter(torch.zeros(())) if scaled else None
