@@ -286,8 +286,8 @@ def check_mask(
             f"{name} must be broadcastable to {axes} = {tuple(shape)}, got shape "
             f"{tuple(mask.shape)}"
             + (
-                "; a padding mask (batch, keys) needs a dimension for the queries: mask[:, None, :], or "
-                "is given as key_mask"
+                "; a padding mask (batch, keys) needs a dimension for the queries: "
+                "mask[:, None, :], or is given as key_mask"
                 if mask.dim() == 2 and len(shape) == 3 and "queries" in axes
                 else ""
             )
