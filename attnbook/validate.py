@@ -286,7 +286,8 @@ def check_mask(
             f"{name} must be broadcastable to {axes} = {tuple(shape)}, got shape "
             f"{tuple(mask.shape)}"
             + (
-                "; a padding mask (batch, keys) needs a dimension for the queries: mask[:, None, :]"
+                "; a padding mask (batch, keys) needs a dimension for the queries: "
+                "mask[:, None, :], or is given as key_mask"
                 if mask.dim() == 2 and len(shape) == 3 and "queries" in axes
                 else ""
             )
@@ -303,13 +304,16 @@ def common_shape(*shapes: torch.Size) -> torch.Size:
     return shapes[0]
 
 
+_PLAIN = Tensor, torch.nn.Parameter
+
+
 def may_look(tensor: Tensor) -> bool:
     """Whether a check may read values: on a GPU that would synchronise, and neither a compiler nor
     a tracer nor the transforms of ``torch.func`` have any.
     """
     return (
         tensor.device.type == "cpu"
-        and type(tensor) in (Tensor, torch.nn.Parameter)  # those of a tracer are others
+        and type(tensor) in _PLAIN  # those of a tracer are others
         and not torch.compiler.is_compiling()
         and tensor.numel() > 0
         and not torch._C._are_functorch_transforms_active()

@@ -20,11 +20,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from attnbook import LayerNorm, Transformer, paper_parts, sinusoids
-from attnbook.decoding import greedy
+from attnbook.decoding import TokenIds, greedy
 from attnbook.training import smoothed_cross_entropy
 
 D, HEADS, HIDDEN, LAYERS, BATCH, LENGTH, SIZE, SMOOTHING = 256, 4, 1024, 3, 64, 32, 8000, 0.1
-EOS = 2
 PARTS = ("training", "decoding")
 
 
@@ -212,21 +211,11 @@ def training(dropout: float, blocks: int, device: str) -> dict:
     return summary(alternate(sides, blocks, repeats=10 if device == "cuda" else 1), "attnbook")
 
 
-class Endless(Transformer):
-    """A model that never says that it is done, so that every side decodes the same number of
-    tokens.
-    """
-
-    def step(self, token, state, memory):
-        out = super().step(token, state, memory)
-        out.logits[:, EOS] = -math.inf
-        return out
-
-
 def decoding(batch: int, tokens: int, blocks: int) -> dict:
     """Greedy decoding: with the cache, and the ways without it."""
     torch.manual_seed(0)
-    model = Endless(SIZE, SIZE, paper_parts(D, HEADS, HIDDEN), num_layers=LAYERS, tie="none").eval()
+    parts, ids = paper_parts(D, HEADS, HIDDEN), TokenIds(start=1, forbidden=(0, 1, 2))  # no end
+    model = Transformer(SIZE, SIZE, parts, num_layers=LAYERS, tie="none", token_ids=ids).eval()
     source, lengths = torch.randint(4, SIZE, (batch, LENGTH)), torch.full((batch,), LENGTH)
 
     def pick(logits):
@@ -247,11 +236,8 @@ def decoding(batch: int, tokens: int, blocks: int) -> dict:
     def encoded_once():
         memory, prefix = model.encode(source, lengths), torch.ones(batch, 1, dtype=torch.long)
         for _ in range(tokens):
-            n = prefix.shape[1]
             x = model.target_positions(model.target_embedding(prefix))
-            decoded = model.decoder(
-                x, memory.projected, torch.ones(n, n, dtype=torch.bool).tril(), memory.mask
-            )
+            decoded = model.decoder(x, memory.projected, source_mask=memory.mask, is_causal=True)
             prefix = torch.cat([prefix, pick(model.output(decoded.x[:, -1]))], 1)
         return prefix[:, 1:]
 

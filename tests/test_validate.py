@@ -129,7 +129,8 @@ from attnbook.validate import (
         (
             lambda: check_mask(torch.ones(4, 7).bool(), (4, 3, 7)),
             "mask must be broadcastable to (…, queries, keys) = (4, 3, 7), got shape (4, 7); a "
-            "padding mask (batch, keys) needs a dimension for the queries: mask[:, None, :]",
+            "padding mask (batch, keys) needs a dimension for the queries: mask[:, None, :], or is "
+            "given as key_mask",
         ),
         (lambda: check_mask(torch.ones(3, 3).bool(), (2, 3)), "mask must be broadcastable to"),
     ],

@@ -164,13 +164,15 @@ def _by_kernel(
             mask = _four(mask, batch if written_out or len(batch) < 3 else (), expand=written_out)
     context = F.scaled_dot_product_attention(
         *ready, attn_mask=mask, is_causal=is_causal, scale=scale
-    )[..., :d_value]
+    )
+    if width > d_value:
+        context = context[..., :d_value]
     if context.requires_grad and not (torch.compiler.is_compiling() or is_transforming()):
-        context.register_hook(_differentiated_once)
-    return context.reshape(*batch, m, d_value)
+        context.grad_fn.register_prehook(_differentiated_once)
+    return context if len(batch) == 2 else context.reshape(*batch, m, d_value)
 
 
-def _differentiated_once(_: Tensor) -> None:
+def _differentiated_once(_: tuple[Tensor, ...]) -> None:
     check_once("attention with need_weights=False")
 
 

@@ -152,8 +152,9 @@ def is_finite(tensor: Tensor) -> bool:
     version = None if tensor.grad_fn is None else tensor._version
     if version is not None and getattr(tensor, "_finite_version", None) == version:
         return True
-    wide = torch.promote_types(tensor.dtype, torch.float32)  # half precision overflows
-    finite = math.isfinite(tensor.detach().sum(dtype=wide).item())
+    plain = tensor.detach() if tensor.requires_grad else tensor
+    wide = torch.float32 if tensor.dtype.itemsize < 4 else None  # half precision overflows
+    finite = math.isfinite(plain.sum(dtype=wide).item())
     if finite and version is not None:
         tensor._finite_version = version  # type: ignore[attr-defined]
     return finite

@@ -84,7 +84,7 @@ def test_attention_is_the_formula(shapes, masked, calls):
     if masked:
         mask = torch.rand(*expected_shape, shapes[0][-2], shapes[1][-2]) > 0.4
         mask[..., 0, :] = False  # may attend to nothing
-    result = attend(score, *inputs, mask, need_weights=False).context
+    result = attend(score, *inputs, mask=mask, need_weights=False).context
     expected = formula(score, *inputs, mask)
     torch.testing.assert_close(result, expected, rtol=0, atol=1e-10)
     wanted = [*inputs, *score.parameters()]
@@ -100,7 +100,7 @@ def test_a_mask_that_broadcasts_is_not_written_out(shape):
     inputs = tensors((2, 19, 7), (2, 37, 7), (2, 37, 4))
     score = AdditiveScore(7, 7).double()
     mask = torch.rand(shape) > 0.3
-    result = attend(score, *inputs, mask, need_weights=False).context
+    result = attend(score, *inputs, mask=mask, need_weights=False).context
     expected = formula(score, *inputs, mask)
     torch.testing.assert_close(result, expected, rtol=0, atol=1e-10)
     for a, b in zip(gradients(result, inputs), gradients(expected, inputs), strict=True):
@@ -113,10 +113,10 @@ def test_the_backward_pass_in_parts_is_the_backward_pass(monkeypatch):
     inputs = tensors((3, 19, 7), (3, 9, 7), (3, 9, 4))
     score, mask = AdditiveScore(7, 7).double(), torch.rand(3, 1, 9) > 0.3
     wanted = [*inputs, *score.parameters()]
-    expected = gradients(attend(score, *inputs, mask, need_weights=False).context, wanted)
+    expected = gradients(attend(score, *inputs, mask=mask, need_weights=False).context, wanted)
     for buffer in (9, 50, 200):
         monkeypatch.setattr(additive_triton, "BUFFER", buffer)
-        found = gradients(attend(score, *inputs, mask, need_weights=False).context, wanted)
+        found = gradients(attend(score, *inputs, mask=mask, need_weights=False).context, wanted)
         for a, b in zip(found, expected, strict=True):
             torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
 

@@ -46,6 +46,7 @@ def masks_by_name(*names: str, **renamed: str) -> Callable[[Callable[P, T]], Cal
         kinds = [p.kind for p in inspect.signature(function).parameters.values()]
         places = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
         named: Any = function
+        level = 4 if function.__name__ == "forward" else 2  # nn.Module calls it in two functions
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> T:
@@ -58,7 +59,7 @@ def masks_by_name(*names: str, **renamed: str) -> Callable[[Callable[P, T]], Cal
                     f"{function.__qualname__}: give {' and '.join(given)} by name; the next "
                     "version refuses the old form",
                     FutureWarning,
-                    stacklevel=2,
+                    stacklevel=level,
                 )
             return named(*args[:places], *args[places + len(names) :], **given, **kwargs)
 

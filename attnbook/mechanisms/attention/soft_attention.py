@@ -139,19 +139,17 @@ def attend_unchecked(
         if context is not None:
             return Attended(context, None)
     if plain and query.shape[-2] != 1:
-        batch = common_shape(query.shape[:-2], projected_keys.shape[:-2], value.shape[:-2])
-        large = batch.numel() * query.shape[-2] * projected_keys.shape[-2] > STORED_WEIGHTS
         product = score.shortcut("inner_product")(query) if has_fused_kernel(value) else None
         # The kernel wants one width for all; where it would be fed zeros, a small problem is
         # quicker with its weights.
         fits = sink is None and product is not None and product[0].shape[-1] == value.shape[-1]
-        if product is not None and (large or fits):
+        if fits or _are_many(query, projected_keys, value):
+            if product is None:
+                context = stream_attention(score, query, projected_keys, value, visible, sink=sink)
+                return Attended(context, None)
             transformed, scale = product
             check_projected_width(transformed.shape[-1], projected_keys)
             context = fused_attention(transformed, projected_keys, value, visible, scale, sink)
-            return Attended(context, None)
-        if large:
-            context = stream_attention(score, query, projected_keys, value, visible, sink=sink)
             return Attended(context, None)
     # scores of half precision are kept in float32
     scores = score.compare(query, projected_keys)
@@ -159,6 +157,12 @@ def attend_unchecked(
     weights = softmax_over_allowed(scores, mask, sink).to(value.dtype)
     context = (weights if dropout is None else dropout(weights)) @ value
     return Attended(context, weights if need_weights else None)
+
+
+def _are_many(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether the weights are more than :data:`STORED_WEIGHTS`."""
+    batch = common_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    return batch.numel() * query.shape[-2] * key.shape[-2] > STORED_WEIGHTS
 
 
 def attend_in_groups(

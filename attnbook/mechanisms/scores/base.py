@@ -80,8 +80,12 @@ class Score(nn.Module):
         :meth:`fused_attention`, or the one of :class:`Score` where :meth:`compare` was replaced
         after it.
         """
+        if "compare" in vars(self):
+            return getattr(Score, name).__get__(self)
+        if type(self).compare is Score.compare:
+            return getattr(self, name)
         for owner in type(self).__mro__:  # up to Score, which has both
-            if name in vars(owner) and "compare" not in vars(self):
+            if name in vars(owner):
                 return getattr(self, name)
             if "compare" in vars(owner):
                 break

@@ -59,8 +59,9 @@ def test_the_old_form_works_with_a_warning(name):
     places = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values()) - 1  # no self
     before = [None] * (places - len(catalogue.make(name).inputs))
     wanted = tensors(call(**options))
-    with pytest.warns(FutureWarning, match=f"give {kind} by name"):
+    with pytest.warns(FutureWarning, match=f"give {kind} by name") as warned:
         assert all(map(torch.equal, tensors(call(*before, mask)), wanted))
+    assert warned[0].filename == __file__  # where it was called, not in PyTorch
     if "mask" not in parameters:
         with pytest.warns(FutureWarning, match="give key_mask by name"):
             assert all(map(torch.equal, tensors(call(mask=mask)), wanted))
