@@ -167,8 +167,9 @@ def _by_kernel(
     )
     if width > d_value:
         context = context[..., :d_value]
-    if context.requires_grad and not (torch.compiler.is_compiling() or is_transforming()):
-        context.grad_fn.register_prehook(_differentiated_once)
+    step = context.grad_fn
+    if step is not None and not (torch.compiler.is_compiling() or is_transforming()):
+        step.register_prehook(_differentiated_once)
     return context if len(batch) == 2 else context.reshape(*batch, m, d_value)
 
 
