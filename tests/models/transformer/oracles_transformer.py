@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 B, M, N, D, H, FF = 3, 4, 5, 8, 2, 12
-EXACT = {"atol": 1e-10, "rtol": 0}
 
 
 def randomised(module, seed=0):
