@@ -28,9 +28,7 @@ def slope(n):
 
 
 class Tilt(torch.nn.Module):
-    """Weights times 1, 2, 3, … over the places; at the next call times the squares of that, and
-    so on.
-    """
+    """Weights times 1, 2, 3, … over the places; at the next call times their squares, and so on."""
 
     def __init__(self):
         super().__init__()
