@@ -109,9 +109,7 @@ def test_a_slip_in_our_own_imports_is_no_missing_extra():
 
 
 def test_a_plain_import_takes_pytorch_along_and_nothing_else():
-    """It takes 0.1 s more than PyTorch: what costs more (tqdm, safetensors, the tasks, the
-    training loop) is imported by what uses it.
-    """
+    """It takes 0.1 s more than PyTorch: what costs more is imported by what uses it."""
     code = (
         "import sys, torch; before = set(sys.modules); import attnbook; "
         "print(*{'.'.join(name.split('.')[:2]) for name in set(sys.modules) - before})"

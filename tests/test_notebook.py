@@ -82,10 +82,8 @@ print("faults", resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def page_faults(*arguments):
-    run = subprocess.run(
-        [sys.executable, "-c", REUSED, *arguments], capture_output=True, text=True, check=True
-    )
-    return int(run.stdout.split()[-1])
+    command = [sys.executable, "-c", REUSED, *arguments]
+    return int(subprocess.check_output(command, text=True).split()[-1])
 
 
 @pytest.mark.skipif(
@@ -96,9 +94,7 @@ def test_setup_lets_large_buffers_be_reused():
 
 
 def test_in_a_notebook_the_figures_are_sharp_and_carry_no_stamp(monkeypatch):
-    """IPython 7.34 and 9 alike: the shell of a kernel has `kernel`, and the inline backend is
-    one object a process.
-    """
+    """IPython 7.34 and 9 alike: a kernel's shell has `kernel`; one inline backend a process."""
     import IPython
     from matplotlib_inline.config import InlineBackend
     from traitlets.config import Configurable

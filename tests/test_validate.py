@@ -23,6 +23,8 @@ from attnbook.validate import (
     check_whole,
 )
 
+MAKER = "norm must be a function or a class that makes modules"
+
 
 @pytest.mark.parametrize(
     ("call", "message"),
@@ -33,8 +35,8 @@ from attnbook.validate import (
         (lambda: check_integer("size", -1, 0), "size must be an integer >= 0, got -1"),
         (lambda: check_integer("arm", 4, 0, 3), "arm must be an integer from 0 to 3, got 4"),
         (
-            lambda: check_number("rate", 1.0, least=0, below=1),
-            "rate must be a finite number >= 0 and < 1",
+            lambda: check_number("p", 1.0, least=0, below=1),
+            "p must be a finite number >= 0 and < 1",
         ),
         (lambda: check_number("rate", 0, above=0), "rate must be a finite number > 0, got 0"),
         (lambda: check_number("rate", 2, most=1), "rate must be a finite number <= 1, got 2"),
@@ -51,14 +53,8 @@ from attnbook.validate import (
         (lambda: check_integer("heads", 2j), "heads must be an integer >= 1, got 2j"),
         (lambda: check_range("n", (np.int64(4), 3)), "n must be an integer >= 1, or (low, high)"),
         (lambda: check_range("n", np.arange(2, 4)), "n must be an integer >= 1, or (low, high)"),
-        (
-            lambda: check_maker("norm", torch.nn.Identity()),
-            "norm must be a function or a class that makes modules, got the module Identity",
-        ),
-        (
-            lambda: check_maker("norm", "layer"),
-            "norm must be a function or a class that makes modules, got str",
-        ),
+        (lambda: check_maker("norm", torch.nn.Identity()), f"{MAKER}, got the module Identity"),
+        (lambda: check_maker("norm", "layer"), f"{MAKER}, got str"),
         (lambda: check_range("n", 2, 3), "n must be an integer >= 3, or (low, high) of such with"),
         (lambda: check_range("n", (4, 3)), "n must be an integer >= 1, or (low, high)"),
         (lambda: check_range("n", (1, 2, 3)), "n must be an integer"),
@@ -71,10 +67,7 @@ from attnbook.validate import (
         (lambda: check_tensor("key", torch.ones(2, 3), width=4), "key must have width 4"),
         (lambda: check_whole("heads", [1]), "heads must be a tensor of whole numbers, got list"),
         (lambda: check_whole("heads", torch.ones(2)), "heads must be a tensor of whole numbers"),
-        (
-            lambda: check_whole("heads", torch.ones(2) > 0),
-            "heads must be a tensor of whole numbers",
-        ),
+        (lambda: check_whole("ids", torch.ones(2) > 0), "ids must be a tensor of whole numbers"),
         (
             lambda: check_lengths(torch.tensor([1, 2]), 3, "source"),
             "lengths must be a vector of 3 whole numbers, one per row of source, got shape (2,) of",
@@ -97,14 +90,8 @@ from attnbook.validate import (
             lambda: check_ids("source", torch.ones(2, 0).long(), 8),
             "source must be token ids (batch",
         ),
-        (
-            lambda: check_ids("source", torch.ones(2, 3), 8),
-            "source must be token ids (batch, length)",
-        ),
-        (
-            lambda: check_ids("source", [[1]], 8),
-            "source must be token ids (batch, length), at least",
-        ),
+        (lambda: check_ids("text", torch.ones(2, 3), 8), "text must be token ids (batch, length)"),
+        (lambda: check_ids("text", [[1]], 8), "text must be token ids (batch, length), at least"),
         (
             lambda: check_values("gate", torch.tensor([0.5, 1.25]), 0, 1),
             "gate must be between 0 and 1, got numbers from 0.5 to 1.25",
@@ -158,12 +145,9 @@ def test_what_is_right_comes_back():
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, np.intp])
 def test_an_integer_of_numpy_is_an_integer_and_comes_back_as_pythons(kind):
     """So that a size goes into JSON, into a checkpoint and into a message as any other."""
-    for got in (
-        check_integer("n", kind(3)),
-        *check_range("n", kind(3)),
-        *check_range("n", [kind(3), 3]),
-        check_number("n", kind(3), least=1),
-    ):
+    given = kind(3)
+    ranges = *check_range("n", given), *check_range("n", [given, 3])
+    for got in (check_integer("n", given), *ranges, check_number("n", given, least=1)):
         assert got == 3 and type(got) is int
 
 

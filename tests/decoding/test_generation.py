@@ -86,10 +86,8 @@ def test_an_end_that_is_given_takes_the_place_of_the_models_own():
         ends = end if isinstance(end, tuple) else (end,)
         wanted = by_hand(model, prompt[0], 9, ends=ends, never=(4,))
         assert generate(model, prompt, max_new_tokens=9, temperature=0, end=end) == [wanted]
-    # one that was forbidden may come
-    assert generate(model, prompt, max_new_tokens=9, temperature=0, end=4) == [
-        by_hand(model, prompt[0], 9, ends=(4,))
-    ]
+    wanted = by_hand(model, prompt[0], 9, ends=(4,))  # one that was forbidden may come
+    assert generate(model, prompt, max_new_tokens=9, temperature=0, end=4) == [wanted]
 
 
 def test_a_penalty_makes_what_was_said_less_likely():
@@ -202,6 +200,9 @@ def test_it_works_under_another_default_device():
         assert generate(model, PROMPTS, **options) == wanted
 
 
+GAP = torch.tensor([[1, 0, 1]])
+
+
 @pytest.mark.parametrize(
     "change, words",
     [
@@ -217,10 +218,7 @@ def test_it_works_under_another_default_device():
         ({"mask": torch.ones(1, 2)}, "mask must come"),
         ({"prompts": torch.tensor([[1, 2]]), "mask": torch.ones(1, 3).long()}, "mask"),
         ({"prompts": torch.tensor([[1, 2]]), "mask": torch.tensor([[0, 0]])}, "mask must leave"),
-        (
-            {"prompts": torch.tensor([[1, 2, 3]]), "mask": torch.tensor([[1, 0, 1]])},
-            "mask must be without",
-        ),
+        ({"prompts": GAP, "mask": GAP > 0}, "mask must be without"),
         ({"max_new_tokens": 0}, "max_new_tokens"),
         ({"temperature": -1.0}, "temperature"),
         ({"top_k": 0}, "top_k"),
@@ -257,9 +255,8 @@ def test_token_ids_outside_the_vocabulary(change, words):
 def test_nothing_is_assumed_of_a_model_that_says_nothing():
     """Ids 0, 1 and 2 are words: they are drawn, and none of them ends a text."""
     model = build(3)
-    drawn = generate(
-        model, [[4]] * 50, max_new_tokens=8, generator=torch.Generator().manual_seed(0)
-    )
+    options = {"max_new_tokens": 8, "generator": torch.Generator().manual_seed(0)}
+    drawn = generate(model, [[4]] * 50, **options)
     assert {0, 1, 2} <= {token for text in drawn for token in text}
     assert {len(text) for text in drawn} == {8}
     model(torch.tensor([[0, 1, 2]])).logits.sum().backward()
@@ -294,9 +291,8 @@ def test_a_beam_that_holds_everything_is_exhaustive_search_whatever_the_ids(ends
         score = sum(log_p[text[:2]][k, token].item() for k, token in enumerate(read))
         said = read if first is None else read[:-1]
         wanted[read] = (list(said), score, first is not None)
-    found = beam_search(
-        model, torch.tensor([prompt]), torch.tensor([2]), beam_size=300, max_length=3
-    )[0]
+    given = torch.tensor([prompt]), torch.tensor([2])
+    (found,) = beam_search(model, *given, beam_size=300, max_length=3)
     assert len(found) == len(wanted)
     expected = sorted(wanted.values(), key=lambda one: -one[1])
     for one, (tokens, log_prob, finished) in zip(found, expected):

@@ -1,6 +1,4 @@
-"""Beam search against exhaustive search and a plain one with lists, and the known faults of
-decoding.
-"""
+"""Beam search against exhaustive search and a plain one with lists, and the known faults."""
 
 import math
 from functools import partial
@@ -53,16 +51,9 @@ def test_a_beam_as_wide_as_all_sequences_is_exhaustive_search(alpha):
             log_prob = step_by_step(model, row, n, sequence)
             expected.append((log_prob / len(sequence) ** alpha, log_prob, list(sequence)))
         expected.sort(reverse=True)
-        assert [produced(h) for h in hypotheses] == [sequence for *_, sequence in expected]
-        assert [h.score for h in hypotheses] == pytest.approx(
-            [score for score, *_ in expected], abs=1e-10
-        )
-        assert [h.log_prob for h in hypotheses] == pytest.approx(
-            [value for _, value, _ in expected], abs=1e-10
-        )
-        assert [h.finished for h in hypotheses] == [
-            sequence[-1] == EOS for *_, sequence in expected
-        ]
+        for h, (score, log_prob, sequence) in zip(hypotheses, expected, strict=True):
+            assert produced(h) == sequence and h.finished == (sequence[-1] == EOS)
+            assert (h.score, h.log_prob) == pytest.approx((score, log_prob), abs=1e-10)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
@@ -71,34 +62,25 @@ def test_equals_a_plain_search_with_lists(beam_size, alpha):
     """The same rule, one sentence and one hypothesis at a time."""
     max_length = 6
     model, (source, lengths) = sharp(3), sources(6)
-    found = beam_search(
-        model, source, lengths, beam_size=beam_size, max_length=max_length, length_penalty=alpha
-    )
+    options = {"beam_size": beam_size, "max_length": max_length, "length_penalty": alpha}
+    found = beam_search(model, source, lengths, **options)
     for row, n, hypotheses in zip(source, lengths.tolist(), found, strict=True):
+        score = lambda c: step_by_step(model, row, n, c) / len(c) ** alpha  # noqa: E731
         beams = [()]
         for _ in range(max_length):
             candidates = []
             for beam in beams:
                 ends = beam[-1:] == (EOS,)
                 candidates += [beam] if ends else [(*beam, v) for v in range(EOS, TARGETS)]
-            candidates.sort(
-                key=lambda c: step_by_step(model, row, n, c) / len(c) ** alpha, reverse=True
-            )
-            beams = candidates[:beam_size]
+            beams = sorted(candidates, key=score, reverse=True)[:beam_size]
         assert [tuple(produced(h)) for h in hypotheses] == beams
-        for hypothesis, beam in zip(hypotheses, beams, strict=True):
-            assert hypothesis.log_prob == pytest.approx(
-                step_by_step(model, row, n, beam), abs=1e-10
-            )
-            assert hypothesis.score == pytest.approx(
-                hypothesis.log_prob / len(beam) ** alpha, abs=1e-10
-            )
+        for h, beam in zip(hypotheses, beams, strict=True):
+            assert h.log_prob == pytest.approx(step_by_step(model, row, n, beam), abs=1e-10)
+            assert h.score == pytest.approx(h.log_prob / len(beam) ** alpha, abs=1e-10)
 
 
 def test_sentences_that_are_done_leave_the_batch():
-    """Rows that the model sees at each step: all at first, fewer once half of the sentences have
-    ended.
-    """
+    """Rows that the model sees: all at first, fewer once half of the sentences have ended."""
 
     class Watched(TinyAttention):
         rows = ()
@@ -120,10 +102,8 @@ def test_sentences_that_are_done_leave_the_batch():
 
 
 def test_no_hypothesis_comes_twice_and_scores_fall():
-    model, (source, lengths) = sharp(), sources(20)
-    for hypotheses in beam_search(
-        model, source, lengths, beam_size=8, max_length=6, length_penalty=0.5
-    ):
+    options = {"beam_size": 8, "max_length": 6, "length_penalty": 0.5}
+    for hypotheses in beam_search(sharp(), *sources(20), **options):
         assert len({(tuple(h.tokens), h.finished) for h in hypotheses}) == len(hypotheses) == 8
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
         assert any(h.finished for h in hypotheses)
@@ -141,10 +121,8 @@ def score_of(hypotheses, source, lengths, model):
     rows = [produced(h) for h in hypotheses]
     width = max(map(len, rows))
     out = torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
-    return score_targets(
-        model,
-        Batch(source, lengths, torch.cat([torch.full((len(rows), 1), BOS), out[:, :-1]], 1), out),
-    )
+    target_in = torch.cat([torch.full((len(rows), 1), BOS), out[:, :-1]], 1)
+    return score_targets(model, Batch(source, lengths, target_in, out))
 
 
 def test_log_probs_are_those_of_teacher_forcing():
@@ -163,9 +141,8 @@ def test_score_targets_is_the_sum_over_steps():
     assert model.training and not scores.requires_grad
     for i, target in enumerate(batch.target_out.tolist()):
         tokens = [token for token in target if token != PAD]
-        assert scores[i].item() == pytest.approx(
-            step_by_step(model, batch.source[i], int(batch.lengths[i]), tokens), abs=1e-10
-        )
+        total = step_by_step(model, batch.source[i], int(batch.lengths[i]), tokens)
+        assert scores[i].item() == pytest.approx(total, abs=1e-10)
 
 
 # Known faults: each changes the result, so that the tests above would see it
@@ -177,27 +154,19 @@ def assert_fails_when(monkeypatch, name, broken, test, *arguments):
         test(*arguments)
 
 
-def test_a_state_that_does_not_follow_its_beam_is_noticed(monkeypatch):
+@pytest.mark.parametrize(
+    "stays", [lambda moved, nest: nest, lambda moved, nest: (moved[0], nest[1])]
+)
+def test_a_state_that_does_not_follow_its_beam_as_a_whole_is_noticed(stays, monkeypatch):
     real, calls = module._pick, []
 
     def first_two_only(nest, rows):
         calls.append(None)
-        return real(nest, rows) if len(calls) <= 2 else nest
-
-    assert_fails_when(
-        monkeypatch, "_pick", first_two_only, test_log_probs_are_those_of_teacher_forcing
-    )
-
-
-def test_a_nested_part_of_the_state_that_does_not_follow_is_noticed(monkeypatch):
-    real, calls = module._pick, []
-
-    def outer_only(nest, rows):
-        calls.append(None)
         moved = real(nest, rows)
-        return moved if len(calls) <= 2 else (moved[0], nest[1])
+        return moved if len(calls) <= 2 else stays(moved, nest)
 
-    assert_fails_when(monkeypatch, "_pick", outer_only, test_log_probs_are_those_of_teacher_forcing)
+    test = test_log_probs_are_those_of_teacher_forcing
+    assert_fails_when(monkeypatch, "_pick", first_two_only, test)
 
 
 def test_a_penalty_on_the_wrong_length_is_noticed(monkeypatch):
@@ -205,41 +174,32 @@ def test_a_penalty_on_the_wrong_length_is_noticed(monkeypatch):
         def score(self, log_prob, length):
             return super().score(log_prob, (length - 1).clamp(min=1))
 
-    assert_fails_when(
-        monkeypatch, "_Beams", Wrong, test_a_beam_as_wide_as_all_sequences_is_exhaustive_search, 1.0
-    )
+    exhaustive = test_a_beam_as_wide_as_all_sequences_is_exhaustive_search
+    assert_fails_when(monkeypatch, "_Beams", Wrong, exhaustive, 1.0)
     assert_fails_when(monkeypatch, "_Beams", Wrong, test_equals_a_plain_search_with_lists, 3, 1.0)
 
 
 def test_all_beams_alive_at_the_start_are_noticed(monkeypatch):
-    monkeypatch.setattr(torch.Tensor, "masked_fill", _without_dead(torch.Tensor.masked_fill))
-    with pytest.raises(AssertionError):
-        test_no_hypothesis_comes_twice_and_scores_fall()
-
-
-def _without_dead(real):
-    def masked_fill(self, mask, value):
+    def masked_fill(self, mask, value, real=torch.Tensor.masked_fill):
         alive = self.dim() == 2 and value == -math.inf and not self.any()
         return self if alive else real(self, mask, value)
 
-    return masked_fill
+    monkeypatch.setattr(torch.Tensor, "masked_fill", masked_fill)
+    with pytest.raises(AssertionError):
+        test_no_hypothesis_comes_twice_and_scores_fall()
 
 
 def test_ids_of_32_bits_are_ids():
     source, lengths = sources()
     for decode in (greedy, partial(beam_search, beam_size=2)):
-        wide, narrow = (
-            decode(sharp(), ids, lengths, max_length=4) for ids in (source, source.int())
-        )
+        wide, narrow = (decode(sharp(), t, lengths, max_length=4) for t in (source, source.int()))
         assert str(wide) == str(narrow)
 
 
 # Bad input
 
 
-@pytest.mark.parametrize(
-    "decode", [lambda *a, **k: greedy(*a, **k), lambda *a, **k: beam_search(*a, beam_size=2, **k)]
-)
+@pytest.mark.parametrize("decode", [greedy, partial(beam_search, beam_size=2)])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -276,10 +236,8 @@ def test_nan_from_the_model():
     model = sharp()
     with torch.no_grad():
         model.readout.bias[3] = math.nan
-    assert_refused("model must give finite", lambda: greedy(model, *sources(), 4))
-    assert_refused(
-        "model must give finite", lambda: beam_search(model, *sources(), beam_size=2, max_length=4)
-    )
+    for decode in (greedy, partial(beam_search, beam_size=2)):
+        assert_refused("model must give finite", decode, model, *sources(), max_length=4)
 
 
 def test_nests_of_every_kind_are_picked():
@@ -310,10 +268,9 @@ def test_a_batch_takes_hardly_more_operations_than_one_sentence():
     batch = CopyBatches(64, tokens=8).batch(0)
 
     def operations(sentences):
+        given = batch.source[sentences], batch.lengths[sentences]
         with Operations() as counter:
-            beam_search(
-                model, batch.source[sentences], batch.lengths[sentences], beam_size=5, max_length=12
-            )
+            beam_search(model, *given, beam_size=5, max_length=12)
         return counter.count
 
     assert operations(slice(0, 64)) < 1.5 * operations(slice(0, 1))

@@ -1,6 +1,4 @@
-"""Speculative decoding: the texts have the distribution of the large model, counted against all
-texts of a tiny vocabulary, and known mistakes do not.
-"""
+"""Speculative decoding: texts have the distribution of the large model, known mistakes do not."""
 
 import math
 from dataclasses import replace
@@ -30,10 +28,8 @@ class Reader(torch.nn.Module):
     def __init__(self, seed, strength=1.0):
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
-        self.table = torch.nn.Parameter(
-            strength * torch.randn(7, SIZE, generator=generator, dtype=torch.float64)
-        )
-        self.calls = 0
+        table = torch.randn(7, SIZE, generator=generator, dtype=torch.float64)
+        self.table, self.calls = torch.nn.Parameter(strength * table), 0
 
     def logits(self, tokens):
         return self.table[sum((k + 1) * t for k, t in enumerate(tokens)) % 7]
@@ -55,9 +51,8 @@ class Reader(torch.nn.Module):
         self.calls += 1
         both = torch.cat([state, tokens], 1)[0].tolist()
         ends = range(state.shape[1] + 1, len(both) + 1)
-        return Step(
-            torch.stack([self.logits(both[:n]) for n in ends])[None], torch.tensor([both]), None
-        )
+        logits = torch.stack([self.logits(both[:n]) for n in ends])
+        return Step(logits[None], torch.tensor([both]), None)
 
     def cut(self, state, number):
         return state[:, : state.shape[1] - number]
@@ -158,9 +153,7 @@ def test_the_rule_gives_p_exactly():
     p, q = torch.rand(2, 6, generator=generator, dtype=torch.float64).softmax(-1)
     q[5] = 0
     q /= q.sum()
-    number = 2000
-    counts = np.zeros(6)
-    kept_of = 0
+    number, counts, kept_of = 2000, np.zeros(6), 0
     for _ in range(number):
         x = draw(q[None], generator)
         kept, following = keep_or_replace(torch.stack([p, p]), q[None], x, generator)
@@ -184,11 +177,10 @@ def test_tokens_for_each_call_are_those_of_the_formula():
             return self.row
 
     alpha = float(torch.minimum(p, q).sum())
-    model, generator = Constant(p), torch.Generator().manual_seed(0)
+    given = Constant(p), Constant(q), torch.tensor([BOS]), 300
+    generator = torch.Generator().manual_seed(0)
     for num_draft in (1, 4):
-        result = speculative_sample(
-            model, Constant(q), torch.tensor([BOS]), 300, num_draft=num_draft, generator=generator
-        )
+        result = speculative_sample(*given, num_draft=num_draft, generator=generator)
         wanted = (1 - alpha ** (num_draft + 1)) / (1 - alpha)
         assert expected_tokens(alpha, num_draft) == pytest.approx(wanted)
         assert len(result.tokens) == 300 == result.accepted + result.calls
@@ -219,9 +211,8 @@ def counted(model, draft, prompt, text, num_draft):
 
 def transformer(seed, layers=2):
     torch.manual_seed(seed)
-    return TransformerLM(
-        9, paper_parts(8, 2, 16, dropout=0.0), num_layers=layers, token_ids=TOKEN_IDS
-    ).double()
+    parts = paper_parts(8, 2, 16, dropout=0.0)
+    return TransformerLM(9, parts, num_layers=layers, token_ids=TOKEN_IDS).double()
 
 
 @pytest.mark.parametrize("num_draft", [1, 4])
@@ -232,10 +223,9 @@ def test_greedy_texts_are_those_of_the_large_model_alone(num_draft):
         draft.load_state_dict(model.state_dict(), strict=False)  # it agrees now and then
         for prompt in ([1], [1, 5, 3]):
             (wanted,) = generate(model, [prompt], max_new_tokens=12, temperature=0)
+            options = {"num_draft": num_draft, "temperature": 0}
             got, twin = (
-                speculative_sample(
-                    model, small, torch.tensor(prompt), 12, num_draft=num_draft, temperature=0
-                )
+                speculative_sample(model, small, torch.tensor(prompt), 12, **options)
                 for small in (draft, model)
             )
             assert got.tokens == wanted
@@ -249,9 +239,8 @@ def test_greedy_texts_are_those_of_the_large_model_alone(num_draft):
 
 def test_it_calls_the_large_model_as_often_as_it_says_and_leaves_the_modes():
     model, draft = Reader(0).train(), Reader(1).train()
-    result = speculative_sample(
-        model, draft, torch.tensor(PROMPT), 4, generator=torch.Generator().manual_seed(1)
-    )
+    generator = torch.Generator().manual_seed(1)
+    result = speculative_sample(model, draft, torch.tensor(PROMPT), 4, generator=generator)
     assert model.calls == result.calls and model.training and draft.training
 
 
@@ -272,10 +261,8 @@ def test_wrong_arguments_are_named(change, words):
 
 
 def test_a_large_model_that_takes_nothing_back_is_refused_whatever_is_drawn():
-    recurrent = replace(
-        paper_parts(8, 2, 16, dropout=0.0),
-        attention=partial(LinearAttention, 8, 2, decay="constant"),
-    )
+    attention = partial(LinearAttention, 8, 2, decay="constant")
+    recurrent = replace(paper_parts(8, 2, 16, dropout=0.0), attention=attention)
     model = TransformerLM(9, recurrent, num_layers=1, token_ids=TOKEN_IDS)
     prompt = torch.tensor(PROMPT)
     assert_refused("model", speculative_sample, model, model, prompt, 4)  # every guess would stay

@@ -1,6 +1,4 @@
-"""Temperature, top-k, top-p and min-p against sums over a tiny vocabulary, against the processors
-of the package transformers, and as a distribution that samples have.
-"""
+"""Temperature, top-k, top-p and min-p against sums, transformers, and counts of samples."""
 
 import math
 
@@ -60,8 +58,7 @@ def logits(rows=40, size=9, seed=0):
 @pytest.mark.parametrize("options", OPTIONS)
 def test_it_is_what_sums_over_the_vocabulary_give(options):
     given = logits()
-    wanted = [by_hand(row, **options) for row in given.tolist()]
-    wanted = torch.tensor(wanted, dtype=torch.float64)
+    wanted = torch.tensor([by_hand(row, **options) for row in given.tolist()], dtype=torch.float64)
     assert_exact(token_distribution(given, **options), wanted)
 
 
@@ -133,14 +130,9 @@ def test_texts_have_the_probability_that_enumeration_gives(options):
             p = next_to[BOS, first] * (1 if second is None else next_to[first, second])
             text = tuple(t for t in (first, second) if t not in (None, EOS))
             expected[text] = expected.get(text, 0.0) + p
-    drawn = sample(
-        Table(rows),
-        torch.full((number, 1), BOS),
-        torch.ones(number, dtype=torch.long),
-        length,
-        generator=torch.Generator().manual_seed(0),
-        **options,
-    )
+    prompts = torch.full((number, 1), BOS), torch.ones(number, dtype=torch.long)
+    generator = torch.Generator().manual_seed(0)
+    drawn = sample(Table(rows), *prompts, length, generator=generator, **options)
     texts = [text for text, p in expected.items() if p > 0]
     counts = [sum(tuple(row) == text for row in drawn) for text in texts]
     assert sum(counts) == number  # nothing else is ever drawn

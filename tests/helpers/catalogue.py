@@ -69,8 +69,17 @@ def _parts(**options) -> attnbook.Parts:
     return attnbook.paper_parts(D, 2, 2 * D, **options)
 
 
+def _key_mask() -> torch.Tensor:
+    return _mask()[:, 0]
+
+
+def _rows(make, **masks) -> Callable[[], Entry]:
+    """What reads rows ``(B, N, D)``, with its masks."""
+    return lambda: Entry(make(), (floats(B, N, D),), {name: mask() for name, mask in masks.items()})
+
+
 def _layer(kind, **options) -> Callable[[], Entry]:
-    return lambda: Entry(kind(D, 2, **options), (floats(B, N, D),), {"mask": _mask()})
+    return _rows(lambda: kind(D, 2, **options), mask=_mask)
 
 
 def _score(name: str) -> Callable[[], Entry]:
@@ -160,12 +169,11 @@ MAKE: dict[str, Callable[[], Entry]] = {
         (floats(B, 3, D), floats(B, N, D)),
     ),
     "ALiBi": lambda: Entry(attnbook.ALiBi(3), (floats(B, 3, 4, D), floats(B, 3, N, D))),
-    "LatentAttention": lambda: Entry(
-        attnbook.LatentAttention(
+    "LatentAttention": _rows(
+        lambda: attnbook.LatentAttention(
             D, 2, d_latent=6, d_head=4, rotary=attnbook.RotaryPositions(2), d_query_latent=5
         ),
-        (floats(B, N, D),),
-        {"mask": _mask()},
+        mask=_mask,
     ),
     "MultiHeadAttention": _layer(attnbook.MultiHeadAttention),
     "RelativeMultiHeadAttention": _layer(attnbook.RelativeMultiHeadAttention, max_distance=2),
@@ -173,21 +181,16 @@ MAKE: dict[str, Callable[[], Entry]] = {
     "MemoryCompressedAttention": _layer(attnbook.MemoryCompressedAttention),
     "LinformerAttention": _layer(attnbook.LinformerAttention, length=6, rank=3),
     "SyntacticMultiHeadAttention": _syntactic_heads,
-    "LinearAttention": lambda: Entry(
-        attnbook.LinearAttention(
+    "LinearAttention": _rows(
+        lambda: attnbook.LinearAttention(
             D, 2, **{**attnbook.LINEAR_ATTENTIONS["gated_delta"], "decay": "vector"}
         ),
-        (floats(B, N, D),),
-        {"mask": _mask()},
+        mask=_mask,
     ),
-    "Mamba2Mixer": lambda: Entry(
-        attnbook.Mamba2Mixer(D, d_state=3, d_head=4, num_groups=2),
-        (floats(B, N, D),),
-        {"mask": _mask()},
+    "Mamba2Mixer": _rows(
+        lambda: attnbook.Mamba2Mixer(D, d_state=3, d_head=4, num_groups=2), mask=_mask
     ),
-    "ShortConvolution": lambda: Entry(
-        attnbook.ShortConvolution(D, 3), (floats(B, N, D),), {"key_mask": _mask()[:, 0]}
-    ),
+    "ShortConvolution": _rows(lambda: attnbook.ShortConvolution(D, 3), key_mask=_key_mask),
     "LengthProjection": lambda: Entry(attnbook.LengthProjection(6, 3), (floats(B, 2, N, D),)),
     "PredictedPosition": lambda: Entry(
         attnbook.PredictedPosition(D), (floats(B, 3, D), _lengths())
@@ -196,34 +199,30 @@ MAKE: dict[str, Callable[[], Entry]] = {
     "PooledPictureAttention": lambda: Entry(
         attnbook.PooledPictureAttention(16), (floats(B, 16, 4, 4),)
     ),
-    "AttentionBlock": lambda: Entry(attnbook.AttentionBlock(D, 4, 4), (floats(B, N, D),)),
-    "DenseBlock": lambda: Entry(attnbook.DenseBlock(D, 4, 2), (floats(B, N, D),)),
-    "TCBlock": lambda: Entry(attnbook.TCBlock(D, N, 4), (floats(B, N, D),)),
-    "CausalConvolution": lambda: Entry(attnbook.CausalConvolution(D, 4, 2), (floats(B, N, D),)),
-    "BatchNorm": lambda: Entry(
-        attnbook.BatchNorm(D), (floats(B, N, D),), {"key_mask": _mask()[:, 0]}
-    ),
+    "AttentionBlock": _rows(lambda: attnbook.AttentionBlock(D, 4, 4)),
+    "DenseBlock": _rows(lambda: attnbook.DenseBlock(D, 4, 2)),
+    "TCBlock": _rows(lambda: attnbook.TCBlock(D, N, 4)),
+    "CausalConvolution": _rows(lambda: attnbook.CausalConvolution(D, 4, 2)),
+    "BatchNorm": _rows(lambda: attnbook.BatchNorm(D), key_mask=_key_mask),
     "ConditionalBatchNorm": lambda: Entry(
         attnbook.ConditionalBatchNorm(D, 3), (floats(B, D, 4, 4), torch.tensor([0, 2]))
     ),
-    "LayerNorm": lambda: Entry(attnbook.LayerNorm(D), (floats(B, N, D),)),
-    "RMSNorm": lambda: Entry(attnbook.RMSNorm(D), (floats(B, N, D),)),
-    "Dropout": lambda: Entry(attnbook.Dropout(0.5), (floats(B, N, D),)),
-    "FeedForward": lambda: Entry(attnbook.FeedForward(D, 2 * D, "gelu"), (floats(B, N, D),)),
-    "GatedFeedForward": lambda: Entry(attnbook.GatedFeedForward(D, 2 * D), (floats(B, N, D),)),
-    "MixtureOfExperts": lambda: Entry(
-        attnbook.MixtureOfExperts(D, 3, lambda: nn.Linear(D, D)), (floats(B, N, D),)
-    ),
-    "Switch": lambda: Entry(attnbook.Switch(D, 3, lambda: nn.Linear(D, D)), (floats(B, N, D),)),
+    "LayerNorm": _rows(lambda: attnbook.LayerNorm(D)),
+    "RMSNorm": _rows(lambda: attnbook.RMSNorm(D)),
+    "Dropout": _rows(lambda: attnbook.Dropout(0.5)),
+    "FeedForward": _rows(lambda: attnbook.FeedForward(D, 2 * D, "gelu")),
+    "GatedFeedForward": _rows(lambda: attnbook.GatedFeedForward(D, 2 * D)),
+    "MixtureOfExperts": _rows(lambda: attnbook.MixtureOfExperts(D, 3, lambda: nn.Linear(D, D))),
+    "Switch": _rows(lambda: attnbook.Switch(D, 3, lambda: nn.Linear(D, D))),
     "NoResidual": _residual(attnbook.NoResidual),
     "PostNorm": _residual(attnbook.PostNorm),
     "PreNorm": _residual(attnbook.PreNorm),
     "ReZero": _residual(attnbook.ReZero),
     "SandwichNorm": _residual(attnbook.SandwichNorm, attnbook.LayerNorm),
-    "LearnedPositions": lambda: Entry(attnbook.LearnedPositions(N, D), (floats(B, N, D),)),
-    "NoPositions": lambda: Entry(attnbook.NoPositions(), (floats(B, N, D),)),
-    "RotaryPositions": lambda: Entry(attnbook.RotaryPositions(D), (floats(B, N, D),)),
-    "SinusoidalPositions": lambda: Entry(attnbook.SinusoidalPositions(D), (floats(B, N, D),)),
+    "LearnedPositions": _rows(lambda: attnbook.LearnedPositions(N, D)),
+    "NoPositions": _rows(lambda: attnbook.NoPositions()),
+    "RotaryPositions": _rows(lambda: attnbook.RotaryPositions(D)),
+    "SinusoidalPositions": _rows(lambda: attnbook.SinusoidalPositions(D)),
     "StructuralPositions": lambda: Entry(
         attnbook.StructuralPositions(D), (floats(B, N, D), torch.arange(N).expand(B, N))
     ),
@@ -261,7 +260,7 @@ MAKE: dict[str, Callable[[], Entry]] = {
     ),
     "FewShotSNAIL": _episode(attnbook.FewShotSNAIL),
     "Prototypes": _episode(attnbook.Prototypes),
-    "SNAIL": lambda: Entry(attnbook.SNAIL(D, 3, N), (floats(B, N, D),)),
+    "SNAIL": _rows(lambda: attnbook.SNAIL(D, 3, N)),
     "Transformer": lambda: Entry(
         attnbook.Transformer(WORDS, WORDS, _parts(), num_layers=1),
         (ids(B, N), _lengths(), ids(B, 4)),

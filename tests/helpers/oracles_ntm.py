@@ -1,5 +1,4 @@
-"""The neural Turing machine from the formulas of Graves, Wayne and Danihelka 2014, row by row and
-head by head, in float64.
+"""The neural Turing machine from the formulas of Graves, Wayne and Danihelka 2014, head by head.
 
 Knows the layout of the parameters of :class:`attnbook.NTM` and nothing else of it. ``wrong`` names
 a mistake to make."""
@@ -43,14 +42,11 @@ def shift(weights, kernel, wrong=None):
     """``w̃(i) = Σ_j w(j) s(i − j)``, indices modulo N, the kernel over −R … R."""
     n, reach = len(weights), len(kernel) // 2
     moved = np.zeros(n)
-    for i in range(n):
-        for j in range(n):
-            for k in range(-reach, reach + 1):
-                there = (j - k) if wrong == "shift in the wrong direction" else (j + k)
-                if wrong == "shift that does not go round":
-                    moved[i] += weights[j] * kernel[k + reach] if there == i else 0
-                elif there % n == i:
-                    moved[i] += weights[j] * kernel[k + reach]
+    for j in range(n):
+        for k in range(-reach, reach + 1):
+            there = (j - k) if wrong == "shift in the wrong direction" else (j + k)
+            if 0 <= there < n or wrong != "shift that does not go round":
+                moved[there % n] += weights[j] * kernel[k + reach]
     return moved
 
 
@@ -60,9 +56,7 @@ def sharpen(weights, gamma, wrong=None):
 
 
 def uniform_shift(lowest, reach):
-    """The mass that the uniform distribution on [x, x + 1] puts on shifts, each cut down to a
-    whole number.
-    """
+    """The mass that the uniform distribution on [x, x + 1] puts on shifts, each cut down."""
     kernel = np.zeros(2 * reach + 1)
     down = math.floor(lowest)
     for k, mass in ((down, 1 - (lowest - down)), (down + 1, lowest - down)):
@@ -80,23 +74,18 @@ def address(memory, previous, p, wrong=None):
 
 
 def read(memory, weights):
-    r = np.zeros(memory.shape[1])
-    for w, row in zip(weights, memory):
-        r += w * row
-    return r
+    return sum(w * row for w, row in zip(weights, memory))
 
 
 def write(memory, writes, wrong=None):
     """``writes``: (weights, erase, add) of every head. All erase, then all add."""
-    memory = memory.copy()
     stages = ("add", "erase") if wrong == "erase after add" else ("erase", "add")
     for stage in stages:
         for weights, erase, add in writes:
-            for i in range(len(memory)):
-                if stage == "erase":
-                    memory[i] = memory[i] * (1 - weights[i] * erase)
-                else:
-                    memory[i] = memory[i] + weights[i] * add
+            if stage == "erase":
+                memory = memory * (1 - np.outer(weights, erase))
+            else:
+                memory = memory + np.outer(weights, add)
     return memory
 
 
@@ -126,13 +115,11 @@ class Machine:
                 kernel = uniform_shift(net.shift_range * np.tanh(kernel[0]), net.shift_range)
             key, strength = keys[j * width : (j + 1) * width], softplus(strengths[j])
             gate, gamma = sigmoid(gates[j]), 1 + softplus(gammas[j])
-            found.append(
-                {"key": key, "strength": strength, "gate": gate, "gamma": gamma, "kernel": kernel}
-            )
-        for k in range(net.write_heads):
+            found.append(dict(key=key, strength=strength, gate=gate, gamma=gamma, kernel=kernel))
+        for k, head in enumerate(found[net.read_heads :]):
             j = 0 if self.wrong == "heads sharing parameters" else k
-            found[net.read_heads + k]["erase"] = sigmoid(erases[j * width : (j + 1) * width])
-            found[net.read_heads + k]["add"] = adds[j * width : (j + 1) * width]
+            head["erase"] = sigmoid(erases[j * width : (j + 1) * width])
+            head["add"] = adds[j * width : (j + 1) * width]
         return found
 
     def control(self, x, state):

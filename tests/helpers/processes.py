@@ -46,9 +46,7 @@ def _normal(name: str) -> str:
 
 @cache
 def hidden() -> str:
-    """The top-level modules of all packages but the dependencies of the library and theirs, as
-    JSON.
-    """
+    """The top-level modules of all packages that the library does not depend on, as JSON."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     left, seen = [Requirement(line) for line in project["dependencies"]], set()
     while left:
@@ -90,16 +88,9 @@ def free_port() -> int:
 
 def launch(launcher: list[str], script: str, *arguments: str) -> None:
     """Run a script by `python -m LAUNCHER`, one thread a process, and wait for its end."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path]),
-        "OMP_NUM_THREADS": "1",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", *launcher, script, *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-    )
+    path = os.pathsep.join([os.getcwd(), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", *launcher, script, *arguments]
+    options = {"env": environment, "capture_output": True, "text": True, "timeout": HANGS}
+    done = subprocess.run(command, **options)
     assert done.returncode == 0, done.stdout + done.stderr

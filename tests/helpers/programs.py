@@ -24,9 +24,7 @@ def read() -> dict[str, str]:
 
 
 def arguments(code: str, folder: Path, text: bool) -> list[str]:
-    """What a program is given: nothing, or the folder of a GPT-2 and the beginning of a text, or of
-    ids.
-    """
+    """What a program is given: nothing, or the folder of a GPT-2 and the beginning of a text."""
     if "sys.argv" not in code:
         return []
     save_week(folder)

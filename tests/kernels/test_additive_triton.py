@@ -5,12 +5,14 @@ Without a GPU at night, where `make nightly` installs Triton: it takes a gigabyt
 needs.
 """
 
+import os
 import subprocess
 import sys
 
 import pytest
 import torch
 from any_gpu import NIGHTLY_OR_GPU
+from exact import assert_exact
 
 import attnbook
 from attnbook import AdditiveScore, attend
@@ -37,17 +39,24 @@ def formula(score, query, key, value, mask=None):
     """With everything in memory, by automatic differentiation."""
     hidden = score.query_projection(query).unsqueeze(-2) + score.key_projection(key).unsqueeze(-3)
     e = (hidden.tanh() * score.vector.weight[0]).sum(-1)
-    if mask is None:
-        return e.softmax(-1) @ value
-    e = e.masked_fill(~mask, -torch.inf)
-    weights = e.softmax(-1).nan_to_num(0.0)
-    return weights @ value
+    if mask is not None:
+        e = e.masked_fill(~mask, -torch.inf)
+    return e.softmax(-1).nan_to_num(0.0) @ value
 
 
 def gradients(result, inputs):
     g = torch.Generator(DEVICE).manual_seed(5)
     loss = (result * torch.randn(result.shape, generator=g, dtype=torch.float64)).sum()
     return torch.autograd.grad(loss, inputs)
+
+
+def assert_formula(score, inputs, mask=None, **options):
+    """In value, and in the gradients of inputs and parameters."""
+    result = attend(score, *inputs, mask=mask, **options).context
+    expected = formula(score, *inputs, mask)
+    assert_exact(result, expected)
+    wanted = [*inputs, *score.parameters()]
+    assert_exact(gradients(result, wanted), gradients(expected, wanted))
 
 
 @pytest.fixture
@@ -57,10 +66,8 @@ def calls(monkeypatch):
     made = []
     for name in ("_Attention", "_Scores"):
         function = getattr(additive_triton, name)
-        apply = function.apply
-        monkeypatch.setattr(
-            function, "apply", lambda *a, apply=apply, name=name: made.append(name) or apply(*a)
-        )
+        apply = lambda *a, run=function.apply, name=name: made.append(name) or run(*a)  # noqa: E731
+        monkeypatch.setattr(function, "apply", apply)
     return made
 
 
@@ -84,12 +91,7 @@ def test_attention_is_the_formula(shapes, masked, calls):
     if masked:
         mask = torch.rand(*expected_shape, shapes[0][-2], shapes[1][-2]) > 0.4
         mask[..., 0, :] = False  # may attend to nothing
-    result = attend(score, *inputs, mask=mask, need_weights=False).context
-    expected = formula(score, *inputs, mask)
-    torch.testing.assert_close(result, expected, rtol=0, atol=1e-10)
-    wanted = [*inputs, *score.parameters()]
-    for a, b in zip(gradients(result, wanted), gradients(expected, wanted), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
+    assert_formula(score, inputs, mask, need_weights=False)
     assert calls == ["_Attention"]
 
 
@@ -99,12 +101,7 @@ def test_attention_is_the_formula(shapes, masked, calls):
 def test_a_mask_that_broadcasts_is_not_written_out(shape):
     inputs = tensors((2, 19, 7), (2, 37, 7), (2, 37, 4))
     score = AdditiveScore(7, 7).double()
-    mask = torch.rand(shape) > 0.3
-    result = attend(score, *inputs, mask=mask, need_weights=False).context
-    expected = formula(score, *inputs, mask)
-    torch.testing.assert_close(result, expected, rtol=0, atol=1e-10)
-    for a, b in zip(gradients(result, inputs), gradients(expected, inputs), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
+    assert_formula(score, inputs, torch.rand(shape) > 0.3, need_weights=False)
 
 
 def test_the_backward_pass_in_parts_is_the_backward_pass(monkeypatch):
@@ -117,19 +114,13 @@ def test_the_backward_pass_in_parts_is_the_backward_pass(monkeypatch):
     for buffer in (9, 50, 200):
         monkeypatch.setattr(additive_triton, "BUFFER", buffer)
         found = gradients(attend(score, *inputs, mask=mask, need_weights=False).context, wanted)
-        for a, b in zip(found, expected, strict=True):
-            torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
 def test_scores_are_the_formula_also_where_the_weights_are_asked_for(calls):
     inputs = tensors((2, 19, 7), (2, 37, 7), (2, 37, 4))
     score = AdditiveScore(7, 7, 20).double()
-    result = attend(score, *inputs).context
-    wanted = [*inputs, *score.parameters()]
-    expected = formula(score, *inputs)
-    torch.testing.assert_close(result, expected, rtol=0, atol=1e-10)
-    for a, b in zip(gradients(result, wanted), gradients(expected, wanted), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
+    assert_formula(score, inputs)
     assert calls == ["_Scores"]
 
 
@@ -159,8 +150,7 @@ def test_large_scores_and_saturated_units_stay_finite():
 def test_values_too_wide_for_a_register_take_the_other_path(calls):
     inputs = tensors((1, 2, 4), (1, 3, 4), (1, 3, 513))
     score = AdditiveScore(4, 4).double()
-    result = attend(score, *inputs, need_weights=False).context
-    torch.testing.assert_close(result, formula(score, *inputs), rtol=0, atol=1e-10)
+    assert_exact(attend(score, *inputs, need_weights=False).context, formula(score, *inputs))
     assert "_Attention" not in calls
 
 
@@ -187,16 +177,9 @@ def test_the_kernels_compile_for_gpus(capability, tmp_path):
     """In an interpreter of its own: the kernels of this one are interpreted."""
     script = tmp_path / "compile.py"
     script.write_text(COMPILE)
-    done = subprocess.run(
-        [sys.executable, script, str(capability)],
-        env={
-            **__import__("os").environ,
-            "TRITON_INTERPRET": "0",
-            "TRITON_CACHE_DIR": str(tmp_path),
-        },
-        capture_output=True,
-        text=True,
-    )
+    env = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, script, str(capability)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split() == 2 * ["scores", *3 * ["attention"], "gradient"]
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from exact import assert_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusing import assert_refused
@@ -12,7 +13,6 @@ from refusing import assert_refused
 from attnbook import ScaledDotScore, attend
 from attnbook.kernels.streaming import PartialContext, merge_contexts, partial_context
 
-EXACT = {"atol": 1e-10, "rtol": 0}
 M, N, D_V = 4, 9, 3
 
 
@@ -57,7 +57,7 @@ def agrees(partial=partial_context, merge=merge_contexts, spread=30.0):
     scores, value, mask = problem(spread=spread)
     expected, _ = oracle(scores.numpy(), value.numpy(), mask.numpy())
     got = [in_parts(scores, value, mask, (4, 5), partial, merge, o).context for o in (1, -1)]
-    return all(torch.allclose(context, expected, **EXACT) for context in got)
+    return all(torch.allclose(context, expected, atol=1e-10, rtol=0) for context in got)
 
 
 @settings(max_examples=30, deadline=None)
@@ -71,8 +71,8 @@ def test_parts_however_cut_and_in_either_order_are_the_whole(cuts, seed, spread,
     scores, value, mask = problem(seed, spread)
     expected, log_sums = oracle(scores.numpy(), value.numpy(), mask.numpy())
     got = in_parts(scores, value, mask, cuts, order=order)
-    torch.testing.assert_close(got.context, expected, **EXACT)
-    torch.testing.assert_close(got.log_sum_exp.squeeze(-1), log_sums, **EXACT)
+    assert_exact(got.context, expected)
+    assert_exact(got.log_sum_exp.squeeze(-1), log_sums)
     torch.testing.assert_close(got.context[:, 0], torch.zeros(2, D_V).double(), atol=0, rtol=0)
 
 
@@ -83,11 +83,10 @@ def test_many_parts_at_once_and_tops_of_minus_infinity():
         partial_context(scores[..., j : j + 3], value[..., j : j + 3, :], mask[..., j : j + 3])
         for j in range(0, N, 3)
     ]
-    nothing = [
-        p._replace(top=p.top.masked_fill(p.total == 0, -math.inf)) for p in parts
-    ]  # as another library may write it
+    # as another library may write it
+    nothing = [p._replace(top=p.top.masked_fill(p.total == 0, -math.inf)) for p in parts]
     for given_parts in (parts, nothing):
-        torch.testing.assert_close(merge_contexts(*given_parts).context, expected, **EXACT)
+        assert_exact(merge_contexts(*given_parts).context, expected)
 
 
 def test_gradients_of_merged_parts_to_second_order_also_where_nothing_is_seen():
@@ -124,7 +123,7 @@ def test_a_long_cache_in_parts_is_the_whole_cache():
         partial_context(score(query, k), v) for k, v in zip(key.chunk(7, -2), value.chunk(7, -2))
     ]
     whole = attend(score, query, key, value).context
-    torch.testing.assert_close(merge_contexts(*parts).context, whole, **EXACT)
+    assert_exact(merge_contexts(*parts).context, whole)
 
 
 def test_errors_name_the_argument():

@@ -7,6 +7,7 @@ import catalogue
 import numpy as np
 import pytest
 import torch
+from exact import assert_exact
 
 from attnbook import (
     SCORES,
@@ -23,7 +24,6 @@ from attnbook.mechanisms.attention import masks
 from attnbook.mechanisms.layers.convolution import DynamicConvolution, LightweightConvolution
 
 B, M, N, D = 2, 5, 6, 8
-EXACT = {"rtol": 1e-10, "atol": 1e-10}
 
 
 def drawn(*shape):
@@ -32,17 +32,6 @@ def drawn(*shape):
 
 def gradients(total, leaves):
     return torch.autograd.grad(total, leaves, allow_unused=True, materialize_grads=True)
-
-
-def assert_same(context, clean, leaves, clean_leaves, rows=...):
-    """Values of the rows, and gradients of their sum, equal; a hidden number gets none."""
-    torch.testing.assert_close(context[rows], clean[rows], **EXACT)
-    ways = torch.randn_like(clean[rows])
-    for mine, right in zip(
-        gradients((context[rows] * ways).sum(), leaves),
-        gradients((clean[rows] * ways).sum(), clean_leaves),
-    ):
-        torch.testing.assert_close(mine, right, **EXACT)
 
 
 def seen_by(kind, is_causal):
@@ -92,9 +81,9 @@ def test_who_sees_a_bad_number_gets_nan_and_nobody_else_learns_of_it(
         met = full[:, :, 4] if where else full.any(-1) & (torch.arange(M) == 4)
         assert found.context[met].isnan().all()
         assert not (where == 0 and kind == "mask") or (found.context[:, 4] == 0).all()
-        torch.testing.assert_close(found.context[~met], expected.context[~met], **EXACT)
+        assert_exact(found.context[~met], expected.context[~met])
         if need_weights:
-            torch.testing.assert_close(found.weights[~met], expected.weights[~met], **EXACT)
+            assert_exact(found.weights[~met], expected.weights[~met])
             assert (found.weights[~full] == 0).all() and found.weights[met].isnan().any(-1).all()
         # whatever comes back to the rows that are NaN, and they are NaN in a loss
         ways = torch.randn_like(found.context).masked_fill(met[..., None], math.nan)
@@ -102,8 +91,7 @@ def test_who_sees_a_bad_number_gets_nan_and_nobody_else_learns_of_it(
         none = torch.zeros_like(ways).where(met[..., None], ways)
         theirs = gradients((expected.context * none).sum(), right)
         theirs[where][:, 4] = 0.0
-        for slope, true in zip(mine, theirs):
-            torch.testing.assert_close(slope, true, **EXACT)
+        assert_exact(mine, theirs)
 
 
 @pytest.mark.parametrize("sigma", [None, 1.0])
@@ -124,11 +112,9 @@ def test_the_same_in_windows(where, sigma):
         attend_window(score, ls[0], ls[1], position, 1, ls[2], mask=mask, sigma=sigma).context
         for ls in (leaves, right)
     )
-    torch.testing.assert_close(found[:, :3], expected[:, :3], **EXACT)
-    for mine, true in zip(
-        gradients(found[:, :3].sum(), leaves[:3]), gradients(expected[:, :3].sum(), right[:3])
-    ):
-        torch.testing.assert_close(mine, true, **EXACT)
+    assert_exact(found[:, :3], expected[:, :3])
+    mine = gradients(found[:, :3].sum(), leaves[:3])
+    assert_exact(mine, gradients(expected[:, :3].sum(), right[:3]))
 
 
 PADDED = [
@@ -136,8 +122,7 @@ PADDED = [
     for name in catalogue.MAKE
     if name.endswith("Attention")
     and "mask" in catalogue.make(name).options
-    or name in ("SyntacticMultiHeadAttention", "BatchNorm", "PointerNetwork", "FixedDictionary")
-    or name == "FeedForwardAttention"
+    or name in ("BatchNorm", "PointerNetwork", "FixedDictionary", "FeedForwardAttention")
 ]
 
 
@@ -166,9 +151,7 @@ def test_padding_leaves_no_trace_in_any_module(name, looks, bad, monkeypatch):
         outputs = [*real_rows(module(x, *entry.inputs[1:], **entry.options), real)]
         total = sum((t * (1 + i)).square().sum() for i, t in enumerate(outputs))
         results.append((outputs, gradients(total, [x, *module.parameters()])))
-    (clean, right), (found, slopes) = results
-    for mine, true in zip([*found, *slopes], [*clean, *right]):
-        torch.testing.assert_close(mine, true, **EXACT)
+    assert_exact(*results)
 
 
 CAUSAL = """MultiHeadAttention LatentAttention RelativeMultiHeadAttention LocalAttention
@@ -203,14 +186,13 @@ def test_a_bad_word_reaches_no_earlier_one_in_any_kind_of_heads(name, cached, ba
         slopes = gradients((context * ways)[:, :3].sum(), [x, *module.parameters()])
         results.append((context, slopes))
     (right, clean), (found, slopes) = results
-    torch.testing.assert_close(found[:, :3], right[:, :3], **EXACT)
-    for mine, true in zip(slopes, clean):
-        torch.testing.assert_close(mine, true, **EXACT)
+    assert_exact(found[:, :3], right[:, :3])
+    assert_exact(slopes, clean)
     if mask[3].any():
         assert found[:, 3:].isnan().all()
     else:
         assert (found[:, 3] == 0).all()
-        torch.testing.assert_close(found[:, 4], right[:, 4], **EXACT)
+        assert_exact(found[:, 4], right[:, 4])
     mask[4, 3] = mask[3, 3] = True
     layer = catalogue.make(name).module.double()
     if name != "MemoryCompressedAttention":  # which has no stretch with the last word in it

@@ -1,6 +1,4 @@
-"""Attention in NumPy float64, written from the formulas with loops: slow, and independent of the
-library.
-"""
+"""Attention in NumPy float64, from the formulas with loops: slow, independent of the library."""
 
 import math
 
@@ -65,9 +63,7 @@ KNOWN_WRONG = {
 
 
 def make(score):
-    """The NumPy twin of a score module: a function of one query and one key (and the key's
-    position).
-    """
+    """The NumPy twin of a score module: a function of a query, a key and the key's position."""
     p = {name: value.detach().double().numpy() for name, value in score.named_parameters()}
     return lambda s, h, j: float(ORACLES[score.name](p, s, h, j))
 
@@ -83,19 +79,12 @@ def scores(score, query, key):
 
 
 def attention(score, query, key, value, mask):
-    """Context and weights for ``query (m, d_q)``, ``key (n, d_k)``, ``value (n, d_v)``, ``mask
-    (m, n)``.
-    """
-    one = make(score)
-    m, n = len(query), len(key)
-    weights = np.zeros((m, n))
-    for t in range(m):
-        allowed = [j for j in range(n) if mask[t, j]]
-        if not allowed:
-            continue
-        e = {j: one(query[t], key[j], j) for j in allowed}
-        top = max(e.values())
-        total = sum(math.exp(v - top) for v in e.values())
-        for j in allowed:
-            weights[t, j] = math.exp(e[j] - top) / total
+    """Context and weights for query (m, d_q), key (n, d_k), value (n, d_v) and mask (m, n)."""
+    one, weights = make(score), np.zeros((len(query), len(key)))
+    for t in range(len(query)):
+        allowed = np.flatnonzero(mask[t])
+        if len(allowed):
+            e = np.array([one(query[t], key[j], j) for j in allowed])
+            e = np.exp(e - e.max())
+            weights[t, allowed] = e / e.sum()
     return weights @ value, weights

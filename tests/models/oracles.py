@@ -53,13 +53,9 @@ def weights(module, layer=0, suffix=""):
     """The weights of one layer of an nn.RNNBase, or of an nn.RNNCell."""
     tail = "" if not hasattr(module, "num_layers") else f"_l{layer}{suffix}"
     return {
-        short: getattr(module, f"{long}{tail}")
-        for short, long in (
-            ("w_ih", "weight_ih"),
-            ("w_hh", "weight_hh"),
-            ("b_ih", "bias_ih"),
-            ("b_hh", "bias_hh"),
-        )
+        f"{name[0]}_{way}": getattr(module, f"{name}_{way}{tail}")
+        for name in ("weight", "bias")
+        for way in ("ih", "hh")
     }
 
 
@@ -78,33 +74,22 @@ def read(unit, cell, inputs, size):
 
 
 def seq2seq(model, unit, source, target_in):
-    """Logits (m, vocabulary) of a one-layer :class:`attnbook.Seq2Seq` for one unpadded pair of
-    lists of ids.
-    """
+    """Logits (m, vocabulary) of a one-layer :class:`attnbook.Seq2Seq` for one unpadded pair."""
     if model.reverse_source:
         source = source[::-1]
-    size = model.encoder.hidden_size
-    _, state = read(
-        unit, weights(model.encoder), [model.source_embedding.weight[i] for i in source], size
-    )
-    c, logits = state[0], []
+    embedded = [model.source_embedding.weight[i] for i in source]
+    _, state = read(unit, weights(model.encoder), embedded, model.encoder.hidden_size)
+    told = state[:1] if model.context_every_step else ()
+    logits = []
     for i in target_in:
-        x = model.target_embedding.weight[i]
-        state = advance(
-            unit,
-            weights(model.decoder),
-            torch.cat([x, c]) if model.context_every_step else x,
-            state,
-        )
-        out = torch.cat([state[0], c]) if model.context_every_step else state[0]
-        logits.append(model.output.weight @ out + model.output.bias)
+        x = torch.cat([model.target_embedding.weight[i], *told])
+        state = advance(unit, weights(model.decoder), x, state)
+        logits.append(model.output.weight @ torch.cat([state[0], *told]) + model.output.bias)
     return torch.stack(logits)
 
 
 def bahdanau(model, unit, source, target_in):
-    """Logits and weights of :class:`attnbook.Bahdanau` (maxout) for one unpadded pair, from the
-    paper's equations.
-    """
+    """Logits and weights of :class:`attnbook.Bahdanau` (maxout) for one unpadded pair."""
     size = model.cell.hidden_size
     embedded = [model.source_embedding.weight[i] for i in source]
     forward, _ = read(unit, weights(model.encoder), embedded, size)

@@ -1,6 +1,4 @@
-"""The captioner of its equations in NumPy: one picture, one step at a time; and small models to
-hold against it.
-"""
+"""The captioner of its equations in NumPy, and small models to hold against it."""
 
 import itertools
 
@@ -52,9 +50,7 @@ def regions_by_hand(model, picture):
 
 
 def caption_by_hand(model, picture, ids, attention):
-    """Logits (m, vocabulary) and weights (m, L) of one picture and caption, from the equations
-    of the docstring.
-    """
+    """Logits (m, vocabulary) and weights (m, L) of one picture and caption, from the equations."""
     w = numbers_of(model)
     a = regions_by_hand(model, picture)
     h, c = (
@@ -66,22 +62,16 @@ def caption_by_hand(model, picture, ids, attention):
         if attention == "none":
             alpha, context = None, a.mean(0)
         else:
-            inside = (
-                w["attention.score.query_projection.weight"] @ h
-                + a @ w["attention.score.key_projection.weight"].T
-            )
+            keys = a @ w["attention.score.key_projection.weight"].T
+            inside = w["attention.score.query_projection.weight"] @ h + keys
             e = np.tanh(inside) @ w["attention.score.vector.weight"][0]
             alpha = np.exp(e - e.max()) / np.exp(e - e.max()).sum()
             context = a[alpha.argmax()] if attention == "hard" else alpha @ a
         z = sigmoid(w["gate.weight"][0] @ h + w["gate.bias"][0]) * context
         x = np.concatenate([w["embedding.weight"][i], z])
         h, c = lstm_step(w, "cell", x, h, c)
-        mixed = (
-            w["embedding.weight"][i]
-            + w["from_hidden.weight"] @ h
-            + w["from_hidden.bias"]
-            + w["from_context.weight"] @ z
-        )
+        mixed = w["embedding.weight"][i] + w["from_hidden.weight"] @ h + w["from_hidden.bias"]
+        mixed = mixed + w["from_context.weight"] @ z
         logits.append(w["output.weight"] @ mixed + w["output.bias"])
         alphas.append(alpha)
     return np.stack(logits), alphas

@@ -5,9 +5,7 @@ from exact import assert_exact
 
 
 def assert_steps_are_the_whole(model, source, lengths, target, weights=True):
-    """Token by token a decoder gives the logits, and where it is asked the weights, of the whole
-    target; the state before the first token is that of ``start``.
-    """
+    """Token by token a decoder gives the logits, and if asked the weights, of the whole target."""
     memory = model.encode(source, lengths)
     state, asked = model.start(memory), {"need_weights": True} if weights else {}
     whole = model(source, lengths, target, **asked)
@@ -47,9 +45,7 @@ def assert_reads_what_it_may_and_no_more(model, source, lengths, target):
 
 
 def assert_trains_in_half_precision(model, compute):
-    """Under autocast to bfloat16 what is computed stays near float32, and all gradients are
-    finite.
-    """
+    """Under autocast what is computed stays near float32, and all gradients are finite."""
     plain = compute()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         low = compute()
@@ -59,7 +55,5 @@ def assert_trains_in_half_precision(model, compute):
 
 
 def wrong_versions(names):
-    """The functions of a test whose names begin with ``spoil_``: it must see what each of them
-    does to a model.
-    """
+    """The functions whose names begin with ``spoil_``: a test must see what they do to a model."""
     return [f for name, f in names.items() if name.startswith("spoil_")]

@@ -1,6 +1,4 @@
-"""The captioner against its equations in NumPy, one picture and one step at a time; its losses
-against enumeration.
-"""
+"""The captioner against its equations in NumPy; its losses against enumeration."""
 
 import itertools
 
@@ -55,27 +53,21 @@ def spoil_softmax_over_channels(model):
     forward = type(model.attention).forward
 
     def wrong(query, regions, expected=None):
-        share = regions.features.softmax(-1)
-        return forward(model.attention, query, regions)._replace(
-            context=(share * regions.features).mean(1)
-        )
+        context = (regions.features.softmax(-1) * regions.features).mean(1)
+        return forward(model.attention, query, regions)._replace(context=context)
 
     model.attention.forward = wrong
 
 
 def spoil_relu_for_tanh(model):
-    score = model.attention.score
-    score.compare = lambda q, p: (
-        (score.query_projection(q)[..., None, :] + p[..., None, :, :]).relu()
-        @ score.vector.weight[0]
-    )
+    score, v = model.attention.score, model.attention.score.vector.weight[0]
+    pairs = lambda q, p: score.query_projection(q)[..., None, :] + p[..., None, :, :]  # noqa: E731
+    score.compare = lambda q, p: pairs(q, p).relu() @ v
 
 
 def spoil_query_after_the_step(model):
     advance = model._advance
-    model._advance = lambda e, state, regions, expected=None: advance(
-        e, (state[1], state[1]), regions, expected
-    )
+    model._advance = lambda e, state, *rest: advance(e, (state[1], state[1]), *rest)
 
 
 def spoil_mean_context(model):
@@ -85,21 +77,17 @@ def spoil_mean_context(model):
 @pytest.mark.parametrize("spoil", wrong_versions(globals()))
 def test_known_wrong_captioners_are_told_apart_by_the_oracle(spoil):
     model = build()
-    expected = [
-        caption_by_hand(model, pictures()[b], TARGET[b].tolist(), "soft")[0] for b in range(3)
-    ]
+    rows = zip(pictures(), TARGET.tolist())
+    expected = [caption_by_hand(model, picture, ids, "soft")[0] for picture, ids in rows]
     spoil(model)
-    got = model(pictures(), TARGET).logits
-    assert any(not np.allclose(got[b].detach().numpy(), expected[b], atol=1e-5) for b in range(3))
+    assert not np.allclose(model(pictures(), TARGET).logits.detach(), expected, atol=1e-5)
 
 
 def test_soft_context_at_test_time_is_told_apart_from_hard():
     model = build("hard")
     expected = caption_by_hand(model, pictures()[0], TARGET[0].tolist(), "hard")[0]
     model.attention.forward = lambda *a: module.SoftAttention.forward(model.attention, *a)
-    assert not np.allclose(
-        model(pictures(), TARGET).logits[0].detach().numpy(), expected, atol=1e-5
-    )
+    assert not np.allclose(model(pictures(), TARGET).logits[0].detach(), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("attention", ["soft", "hard", "none"])
@@ -136,24 +124,16 @@ def test_whole_numbers_and_shares_of_one_are_the_same_picture():
 
 
 def test_hard_attention_reads_one_region_in_evaluation():
-    model = build("hard")
-    regions, state = model.encode(pictures()), None
+    model, first = build("hard"), TARGET[:, 0]
+    regions = model.encode(pictures())
     state = model.start(regions)
-    before = model.step(TARGET[:, 0], state, regions, need_weights=True)
-    chosen = before.weights.argmax(-1)
-    others = torch.ones(3, 6, dtype=torch.bool).scatter(1, chosen[:, None], False)
-    spoilt = regions._replace(
-        features=torch.where(
-            others[..., None], torch.full_like(regions.features, 1e6), regions.features
-        )
-    )
-    after = model.step(TARGET[:, 0], state, spoilt)
-    assert_exact(after.logits, before.logits)
-    assert not torch.allclose(build("soft").step(TARGET[:, 0], state, spoilt).logits, before.logits)
-    touched = regions._replace(
-        features=torch.where(others[..., None], regions.features, regions.features + 1)
-    )
-    assert not torch.allclose(model.step(TARGET[:, 0], state, touched).logits, before.logits)
+    before = model.step(first, state, regions, need_weights=True)
+    chosen = torch.arange(6) == before.weights.argmax(-1, keepdim=True)
+    spoilt = regions._replace(features=regions.features.where(chosen[..., None], 1e6))
+    assert_exact(model.step(first, state, spoilt).logits, before.logits)
+    assert not torch.allclose(build("soft").step(first, state, spoilt).logits, before.logits)
+    touched = regions._replace(features=regions.features + chosen[..., None])
+    assert not torch.allclose(model.step(first, state, touched).logits, before.logits)
 
 
 def test_hard_training_draws_from_the_weights_and_scores_what_it_drew():
@@ -278,9 +258,7 @@ def test_no_gradient_passes_through_the_sample():
 
 
 def test_the_loss_of_hard_attention_is_the_surrogate_of_what_was_drawn():
-    """Every step's choice is rebuilt from log α and the forward pass is repeated by hand with
-    these regions.
-    """
+    """Every step's choice is rebuilt from log α, and the pass is repeated with these regions."""
     model = build("hard").train()
     batch, baseline = batch_of(pictures()), -2.5
     model.baseline.fill_(baseline)
@@ -298,18 +276,13 @@ def test_the_loss_of_hard_attention_is_the_surrogate_of_what_was_drawn():
         choice = sum(out.log_choice[b, t] for t in steps)
         entropy = sum(-(out.weights[b, t] * out.weights[b, t].log()).sum() for t in steps)
         cover = ((1 - sum(out.weights[b, t] for t in steps)) ** 2).sum()
-        expected = (
-            expected - log_p - 0.7 * (log_p - baseline) * choice - 0.3 * entropy + 0.1 * cover
-        )
+        reward = 0.7 * (log_p - baseline) * choice
+        expected = expected - log_p - reward - 0.3 * entropy + 0.1 * cover
         log_ps.append(log_p)
     assert count == int(real.sum())
     torch.testing.assert_close(total, expected, atol=1e-5, rtol=0)
-    torch.testing.assert_close(
-        model.baseline,
-        0.9 * torch.tensor(baseline).double() + 0.1 * torch.stack(log_ps).mean(),
-        atol=1e-6,
-        rtol=0,
-    )
+    moved = 0.9 * baseline + 0.1 * torch.stack(log_ps).mean()
+    torch.testing.assert_close(model.baseline, moved, atol=1e-6, rtol=0)
 
 
 def test_the_baseline_starts_at_the_first_mean_and_then_moves_a_tenth_of_the_way():
@@ -353,25 +326,19 @@ def test_the_penalty_leaves_out_padded_steps():
     model, batch = build("soft"), batch_of(pictures())
     wider = (torch.cat([t, t.new_zeros(3, 2)], 1) for t in batch[1:3])
     longer = PictureBatch(batch.pictures, *wider, batch.target_lengths)
-    assert_exact(
-        caption_loss(model, batch, coverage=1.0), caption_loss(model, longer, coverage=1.0)
-    )
+    plain, padded = (caption_loss(model, b, coverage=1.0) for b in (batch, longer))
+    assert_exact(plain, padded)
 
 
+SIX, NARROW = PictureEncoder((2, 3)), PictureEncoder((2, 3), 16)
 test_bad_input_is_named = refusals(
     ("attention", lambda: build("firm")),
-    ("vocabulary_size", lambda: Captioner(0, PictureEncoder((2, 3)))),
+    ("vocabulary_size", lambda: Captioner(0, SIX)),
     *(
-        (
-            f"{name} must be an integer",
-            lambda name=name: Captioner(8, PictureEncoder((2, 3)), **{name: 0}),
-        )
+        (f"{name} must be an integer", lambda name=name: Captioner(8, SIX, **{name: 0}))
         for name in ("d_feature", "d_embed", "hidden_size", "d_attention")
     ),
-    (
-        "d_feature must be the width",
-        lambda: Captioner(8, PictureEncoder((2, 3), 16))(pictures().float(), TARGET),
-    ),
+    ("d_feature must be the width", lambda: Captioner(8, NARROW)(pictures().float(), TARGET)),
     ("rows", lambda: PictureEncoder((0, 3))),
     ("pictures must be uint8", lambda: build()(pictures() > 0.5, TARGET)),
     ("pictures must be (batch", lambda: build()(pictures(3, (3, 3)), TARGET)),

@@ -1,6 +1,4 @@
-"""Under autocast the machine's memory step and the addressing compute what they compute without
-it, not with eight bits.
-"""
+"""Under autocast the memory step and the addressing are what they are without it."""
 
 import pytest
 import torch
@@ -26,9 +24,8 @@ def arguments():
         torch.randn(BATCH, WRITERS, WIDTH),
     )
     given = torch.randn(BATCH, SLOTS, WIDTH), torch.randn(BATCH, heads, SLOTS).softmax(-1)
-    return *(t.requires_grad_() for t in given), HeadParameters(
-        *(t.requires_grad_() for t in message)
-    )
+    memory, previous, *message = (t.requires_grad_() for t in (*given, *message))
+    return memory, previous, HeadParameters(*message)
 
 
 def assert_same_under_autocast(call):
@@ -50,25 +47,20 @@ def test_the_gradient_by_hand_is_the_same():
         memory, previous, heads = arguments()
         with torch.autocast("cpu", enabled=False):
             out = memory_step(memory, previous, heads)
-        return torch.autograd.grad(
-            out,
-            [memory, previous, *heads],
-            [torch.linspace(-1, 2, t.numel()).view_as(t) for t in out],
-        )
+        ways = [torch.linspace(-1, 2, t.numel()).view_as(t) for t in out]
+        return torch.autograd.grad(out, [memory, previous, *heads], ways)
 
     assert_same_under_autocast(gradients)
 
 
 def test_addressing_reading_and_writing_are_the_same():
     memory, previous, heads = arguments()
-    assert_same_under_autocast(lambda: A.address(memory, previous, *heads[:5]))
     assert_same_under_autocast(
         lambda: [
+            *A.address(memory, previous, *heads[:5]),
             A.content_weights(heads.key, heads.strength, memory),
             A.cosine_similarity(heads.key, memory),
+            A.read(memory, previous),
+            A.write(memory, previous[:, :WRITERS], heads.erase, heads.add),
         ]
-    )
-    assert_same_under_autocast(lambda: [A.read(memory, previous)])
-    assert_same_under_autocast(
-        lambda: [A.write(memory, previous[:, :WRITERS], heads.erase, heads.add)]
     )

@@ -1,6 +1,4 @@
-"""The list of categories: every name resolves, every source is in the bibliography, every entry
-says something.
-"""
+"""The list of categories: every name resolves, every source is in the bibliography."""
 
 import importlib
 import re
@@ -22,11 +20,8 @@ def faults(category: Category) -> list[str]:
         except (ImportError, AttributeError, ValueError):
             message.append(f"{name} does not exist")
             continue
-        if (
-            not callable(result)
-            or not result.__doc__
-            or (result.__module__, result.__name__) != (module, attribute)
-        ):
+        own = (result.__module__, result.__name__) == (module, attribute)
+        if not (callable(result) and result.__doc__ and own):
             message.append(f"{name} is not a documented class or function of that module")
     message += [
         f"{source} is not in the bibliography"

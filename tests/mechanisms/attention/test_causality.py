@@ -22,7 +22,10 @@ from attnbook import (
     make_score,
     sliding_window_mask,
 )
+from attnbook.mechanisms.attention import soft_attention
 from attnbook.mechanisms.attention.synthesizer import SynthesizerAttention
+
+from ..agreement import slopes
 
 B, N, D = 2, 6, 8
 KEYS = torch.tensor([[1, 1, 1, 1, 0, 1], [0, 0, 1, 1, 1, 1]]).bool()
@@ -41,13 +44,6 @@ HEADS = {
 }
 
 
-def value_and_slopes(run, leaves):
-    out = run()
-    ways = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
-    grads = torch.autograd.grad((out * ways).sum(), leaves, allow_unused=True)
-    return [out, *(g for g in grads if g is not None)]
-
-
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("with_keys", [False, True])
 @pytest.mark.parametrize("name", HEADS)
@@ -59,16 +55,11 @@ def test_heads(name, with_keys, need_weights):
     x = torch.randn(B, N, D, dtype=torch.float64, requires_grad=True)
     key_mask = KEYS if with_keys else None
     pairs = causal_mask(N) & KEYS[:, None] if with_keys else causal_mask(N)
-    flag = {"is_causal": True, "key_mask": key_mask}
-    by_flag, by_mask = (
-        value_and_slopes(
-            lambda given=given: layer(x, **given, need_weights=need_weights).context,
-            [x, *layer.parameters()],
-        )
-        for given in (flag, {"mask": pairs})
-    )
-    for mine, right in zip(by_flag, by_mask, strict=True):
-        assert_exact(mine, right)
+    results = []
+    for given in ({"is_causal": True, "key_mask": key_mask}, {"mask": pairs}):
+        out = layer(x, **given, need_weights=need_weights).context
+        results.append((out, slopes(out, [x, *layer.parameters()])))
+    assert_exact(*results)
     # a text in two parts: the queries are the last of the keys
     first = layer.read(x[:, :4], is_causal=True)
     second = layer.read(x[:, 4:], is_causal=True, cache=first.cache, position=4)
@@ -87,14 +78,10 @@ def test_scores(name, sink, m, monkeypatch):
     pairs = causal_mask(m, N) & KEYS[:, None]
     sinks = torch.randn(B, m, dtype=torch.float64) if sink else None
     right = attend(score, query, key, mask=pairs, sink=sinks).context
-    from attnbook.mechanisms.attention import soft_attention
-
+    flag = {"key_mask": KEYS, "is_causal": True, "need_weights": False}
     for stored in (2**20, 0):
         monkeypatch.setattr(soft_attention, "STORED_WEIGHTS", stored)
-        found = attend(
-            score, query, key, key_mask=KEYS, is_causal=True, sink=sinks, need_weights=False
-        )
-        assert_exact(found.context, right)
+        assert_exact(attend(score, query, key, sink=sinks, **flag).context, right)
 
 
 @pytest.mark.parametrize("reach", [None, 5, 300])
@@ -107,28 +94,17 @@ def test_long_texts_in_blocks(reach, m):
     there = torch.rand(B, 700) < 0.8
     band = causal_mask(m, 700) if reach is None else sliding_window_mask(m, 700, window=reach)
     start = 700 - m
+    given = {"position": start, "is_causal": True, "key_mask": there}
     found, streamed = (
-        layer(
-            x[:, start:],
-            projected=layer.project(x),
-            position=start,
-            is_causal=True,
-            key_mask=there,
-            need_weights=need_weights,
-        )
+        layer(x[:, start:], projected=layer.project(x), need_weights=need_weights, **given).context
         for need_weights in (True, False)
     )
     plain = MultiHeadAttention(D, 2).double()
     plain.load_state_dict(layer.state_dict())
-    right = plain(x[:, start:], x, mask=band & there[:, None])
-    slopes = [
-        torch.autograd.grad(out.context.square().sum(), [x, *layer.parameters()])
-        for out in (found, streamed)
-    ]
-    assert_exact(found.context, right.context)
-    assert_exact(streamed.context, right.context)
-    for mine, other in zip(*slopes):
-        assert_exact(mine, other)
+    right = plain(x[:, start:], x, mask=band & there[:, None]).context
+    assert_exact([found, streamed], [right, right])
+    leaves = [x, *layer.parameters()]
+    assert_exact(slopes(found, leaves), slopes(streamed, leaves))
 
 
 @pytest.mark.parametrize("window", [None, SlidingWindow(32)])

@@ -5,11 +5,12 @@ and wrong versions.
 import copy
 import math
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from refusing import refusals
 from torch.nn import functional as F
 
 from attnbook import (
@@ -33,26 +34,21 @@ from attnbook import (
 )
 from attnbook.mechanisms.attention.synthesizer import SynthesizerAttention
 
-EXACT = {"atol": 1e-10, "rtol": 0}
+from ..agreement import assert_same, drawn, randomised
+
 B, N, D, H, WIDTH = 2, 6, 12, 6, 4
 
 
 def layer(kv=2, **options):
-    torch.manual_seed(0)
-    made = MultiHeadAttention(D, H, d_head=WIDTH, num_kv_heads=kv, **options).double()
-    with torch.no_grad():
-        for p in made.parameters():
-            p.normal_(std=0.5)
-    return made
+    return randomised(MultiHeadAttention(D, H, d_head=WIDTH, num_kv_heads=kv, **options))
 
 
 def rotary_layer(**options):
     return layer(rotary=RotaryPositions(WIDTH, base=50.0), normalise=RMSNorm, **options)
 
 
-def inputs(n=N, seed=3):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(B, n, D, generator=g, dtype=torch.float64)
+def inputs(n=N):
+    return drawn(B, n, D, seed=3)
 
 
 def masks():
@@ -76,20 +72,8 @@ def full(mask):
     return (mask if mask.dim() == 4 else mask.expand(B, N, N)[:, None]).expand(B, H, N, N)
 
 
-def oracle(
-    made,
-    x,
-    mask,
-    *,
-    first=0,
-    key_ahead=0,
-    key_turn=1,
-    norm_after=False,
-    norm=True,
-    group_of=lambda i, shared, kv: i // shared,
-    turn_values=False,
-):
-    """One text in NumPy, a head and a pair at a time; the options are mistakes."""
+def oracle(made, x, mask, wrong=""):
+    """One text in NumPy, a head and a pair at a time; or a mistake of WRONG."""
     p = {name: t.detach().numpy() for name, t in made.named_parameters()}
     kv, shared, n, half = made.num_kv_heads, made.num_heads // made.num_kv_heads, len(x), WIDTH // 2
 
@@ -98,7 +82,7 @@ def oracle(
         return rows.reshape(n, count, WIDTH)
 
     def normalised(v, name):
-        if f"{name}_norm.weight" not in p or not norm:
+        if f"{name}_norm.weight" not in p or wrong == "no norm":
             return v
         eps = getattr(made, f"{name}_norm").eps
         return v / np.sqrt((v * v).mean() + eps) * p[f"{name}_norm.weight"]
@@ -113,18 +97,20 @@ def oracle(
         return out
 
     def placed(v, name, position):
-        if norm_after:
+        if wrong == "norm, which has weights of its own, after the rotation":
             return normalised(turned(v, position), name)
         return turned(normalised(v, name), position)
 
     q, k, v = heads("query", H), heads("key", kv), heads("value", kv)
     weights, joined = np.zeros((H, n, n)), np.zeros((n, H, WIDTH))
+    turn = {"keys turned the other way": -1, "keys not turned": 0}.get(wrong, 1)
+    ahead = wrong == "keys one position ahead"
     for i in range(H):
-        j = group_of(i, shared, kv)
-        keys = [placed(k[s, j], "key", key_turn * (first + s + key_ahead)) for s in range(n)]
-        values = [turned(v[s, j], first + s) if turn_values else v[s, j] for s in range(n)]
+        j = i % kv if wrong == "heads of keys in turn" else i // shared
+        keys = [placed(k[s, j], "key", turn * (s + ahead)) for s in range(n)]
+        values = [turned(v[s, j], s) if wrong == "values turned" else v[s, j] for s in range(n)]
         for t in range(n):
-            query, allowed = placed(q[t, i], "query", first + t), np.flatnonzero(mask[i, t])
+            query, allowed = placed(q[t, i], "query", t), np.flatnonzero(mask[i, t])
             powers = np.exp([query @ keys[s] / math.sqrt(WIDTH) for s in allowed])
             weights[i, t, allowed] = powers / powers.sum()
             joined[t, i] = sum(w * values[s] for w, s in zip(weights[i, t, allowed], allowed))
@@ -140,36 +126,23 @@ def test_value_and_weights_equal_the_oracle(kind, make):
         got = made(x, mask=mask, need_weights=need_weights)
         for b in range(B):
             expected, weights = oracle(made, x[b].numpy(), full(mask)[b].numpy())
-            torch.testing.assert_close(got.context[b].detach(), expected, **EXACT)
+            assert_same(got.context[b].detach(), expected)
             if need_weights:
-                torch.testing.assert_close(got.weights[b].detach(), weights, **EXACT)
+                assert_same(got.weights[b].detach(), weights)
     assert got.weights is None
 
 
-WRONG = {
-    "heads of keys in turn": {"group_of": lambda i, shared, kv: i % kv},
-    "keys one position ahead": {"key_ahead": 1},
-    "keys turned the other way": {"key_turn": -1},
-    "keys not turned": {"key_turn": 0},
-    "values turned": {"turn_values": True},
-    "no norm": {"norm": False},
-}
+WRONG = ["heads of keys in turn", "keys one position ahead", "keys turned the other way"]
+WRONG += ["keys not turned", "values turned", "no norm"]
+WRONG += ["norm, which has weights of its own, after the rotation"]
 
 
-@pytest.mark.parametrize("mistake", [None, *WRONG])
-def test_known_wrong_heads_are_told_apart(mistake):
-    made, x = rotary_layer(), inputs()
-    expected, _ = oracle(
-        made, x[0].numpy(), full(causal_mask(N))[0].numpy(), **WRONG.get(mistake, {})
-    )
-    difference = (made(x[:1], mask=causal_mask(N)).context[0].detach() - expected).abs().max()
-    assert difference < 1e-10 if mistake is None else difference > 1e-3
-
-
-def test_a_norm_with_weights_of_its_own_stands_before_the_rotation():
-    made, x = rotary_layer(), inputs()
-    wrong, _ = oracle(made, x[0].numpy(), full(None)[0].numpy(), norm_after=True)
-    assert (made(x[:1]).context[0].detach() - wrong).abs().max() > 1e-3
+@pytest.mark.parametrize("wrong", ["", *WRONG])
+def test_known_wrong_heads_are_told_apart(wrong):
+    made, x, mask = rotary_layer(), inputs(), causal_mask(N)
+    expected, _ = oracle(made, x[0].numpy(), full(mask)[0].numpy(), wrong)
+    difference = (made(x[:1], mask=mask).context[0].detach() - expected).abs().max()
+    assert difference > 1e-3 if wrong else difference < 1e-10
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -181,16 +154,10 @@ def test_step_by_step_in_chunks_and_at_once_are_equal_and_the_cache_holds_the_fe
     whole = made(x, mask=causal_mask(9)).context
     cache, start = None, 0
     for m in (1, 1, 3, 1, 3):
-        own = made.project(x[:, start : start + m], position=start)
-        cache = own if cache is None else cache.extend(own)
-        got = made(
-            x[:, start : start + m],
-            mask=causal_mask(m, start + m),
-            projected=cache,
-            position=start,
-            need_weights=need_weights,
-        )
-        torch.testing.assert_close(got.context, whole[:, start : start + m], **EXACT)
+        now, mask = slice(start, start + m), causal_mask(m, start + m)
+        options = {"cache": cache, "position": start, "need_weights": need_weights}
+        context, cache, _ = made.read(x[:, now], mask=mask, **options)
+        assert_same(context, whole[:, now])
         start += m
     assert cache.key.shape == cache.value.shape == (B, made.num_kv_heads, 9, WIDTH)
 
@@ -212,10 +179,10 @@ def test_a_shift_of_the_whole_text_changes_nothing_and_rows_have_positions_of_th
     expected = made(x, mask=causal_mask(N)).context
     for position in (1000, torch.tensor([3, 70]), torch.tensor([-2, 0])):
         got = made(x, mask=causal_mask(N), position=position).context
-        torch.testing.assert_close(got, expected, **EXACT)
+        assert_same(got, expected)
     # keys that are given begin at 0
     later = made(x[:, 4:], x, mask=causal_mask(2, N), position=4).context
-    torch.testing.assert_close(later, expected[:, 4:], **EXACT)
+    assert_same(later, expected[:, 4:])
 
 
 @pytest.mark.parametrize(
@@ -232,7 +199,7 @@ def test_any_score_reads_shared_keys_as_if_each_head_had_its_own(score):
     expected = made.output_projection(heads.transpose(1, 2).flatten(-2))
     for need_weights in (True, False):
         got = made(x, mask=causal_mask(N), need_weights=need_weights).context
-        torch.testing.assert_close(got, expected, **EXACT)
+        assert_same(got, expected)
 
 
 def test_it_is_pytorch_s_grouped_attention():
@@ -243,7 +210,7 @@ def test_it_is_pytorch_s_grouped_attention():
     )
     heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     expected = made.output_projection(heads.transpose(1, 2).flatten(-2))
-    torch.testing.assert_close(made(x, mask=causal_mask(N)).context, expected, **EXACT)
+    assert_same(made(x, mask=causal_mask(N)).context, expected)
 
 
 def test_gradients_once_and_twice():
@@ -263,23 +230,18 @@ def test_means_of_a_group_s_heads_are_its_head():
     assert not any(module.training for module in frozen.modules())
     for name in ("key_projection", "value_projection"):
         ours, old = getattr(grouped, name), getattr(full_layer, name)
-        for j in range(2):
-            rows = [old.weight[(3 * j + i) * WIDTH :][:WIDTH] for i in range(3)]
-            torch.testing.assert_close(ours.weight[j * WIDTH :][:WIDTH], sum(rows) / 3, **EXACT)
-            rows = [old.bias[(3 * j + i) * WIDTH :][:WIDTH] for i in range(3)]
-            torch.testing.assert_close(ours.bias[j * WIDTH :][:WIDTH], sum(rows) / 3, **EXACT)
+        for j, part in product(range(2), ("weight", "bias")):
+            rows = [getattr(old, part)[(3 * j + i) * WIDTH :][:WIDTH] for i in range(3)]
+            assert_same(getattr(ours, part)[j * WIDTH :][:WIDTH], sum(rows) / 3)
     assert full_layer.num_kv_heads == H and grouped.project(x).key.shape[1] == 2
     # where the heads of a group are alike, nothing is lost
     with torch.no_grad():
         for p in (full_layer.key_projection, full_layer.value_projection):
             for t in (p.weight, p.bias):
-                t.copy_(
-                    t.unflatten(0, (2, 3, -1))[:, :1]
-                    .expand_as(t.unflatten(0, (2, 3, -1)))
-                    .flatten(0, 2)
-                )
+                heads = t.unflatten(0, (2, 3, -1))
+                t.copy_(heads[:, :1].expand_as(heads).flatten(0, 2))
     alike = group_by_means(full_layer, 2)
-    torch.testing.assert_close(alike(x).context, full_layer(x).context, **EXACT)
+    assert_same(alike(x).context, full_layer(x).context)
     assert (alike(x).context - group_by_means(full_layer, 1)(x).context).abs().max() > 1e-3
 
 
@@ -293,7 +255,7 @@ def test_a_layer_whose_layout_is_converted_gives_the_same():
         for p, heads in ((twin.query_projection, H), (twin.key_projection, 2)):
             for t in (p.weight, p.bias):
                 t.copy_(convert_rotary_layout(t, heads, to="half"))
-    torch.testing.assert_close(twin(x).context, expected, **EXACT)
+    assert_same(twin(x).context, expected)
 
 
 def test_blocks_of_local_attention_are_turned_too():
@@ -303,38 +265,31 @@ def test_blocks_of_local_attention_are_turned_too():
     plain = MultiHeadAttention(D, H, d_head=WIDTH, rotary=RotaryPositions(WIDTH)).double()
     plain.load_state_dict(made.state_dict())
     expected, cache = plain(x, mask=same_block).context, None
-    torch.testing.assert_close(made(x, mask=causal_mask(N)).context, expected, **EXACT)
+    assert_same(made(x, mask=causal_mask(N)).context, expected)
     for t in range(N):
-        own = made.project(x[:, t : t + 1], position=t)
-        cache = own if cache is None else cache.extend(own)
-        got = made(x[:, t : t + 1], projected=cache, position=t).context
-        torch.testing.assert_close(got, expected[:, t : t + 1], **EXACT)
+        got, cache, _ = made.read(x[:, t : t + 1], cache=cache, position=t)
+        assert_same(got, expected[:, t : t + 1])
 
 
 def test_compiled_and_mapped():
     made, x = rotary_layer(), inputs()
     run = lambda x: made(x, mask=causal_mask(N), need_weights=False).context  # noqa: E731
     compiled = torch.compile(run, fullgraph=True, backend="eager")
-    torch.testing.assert_close(compiled(x), run(x), **EXACT)
-    torch.testing.assert_close(torch.func.vmap(run)(x[:, None])[:, 0], run(x), **EXACT)
+    assert_same(compiled(x), run(x))
+    assert_same(torch.func.vmap(run)(x[:, None])[:, 0], run(x))
 
 
-def test_wrong_arguments_are_named():
-    x = torch.randn(2, 3, 12)
-    turned = MultiHeadAttention(12, 3, rotary=RotaryPositions(4))
-    for begin, call in (
-        ("num_kv_heads must divide num_heads", lambda: MultiHeadAttention(12, 3, num_kv_heads=2)),
-        ("num_kv_heads", lambda: MultiHeadAttention(12, 3, num_kv_heads=0)),
-        ("rotary must", lambda: MultiHeadAttention(12, 3, rotary=RotaryPositions(6))),
-        ("position", lambda: turned(x, position=torch.tensor([0, 1, 2]))),
-        ("position", lambda: turned(x[0], position=torch.tensor([0, 1]))),
-        ("num_kv_heads must divide the", lambda: group_by_means(MultiHeadAttention(12, 3), 2)),
-        (
-            "layer must be one that groups",
-            lambda: group_by_means(LocalAttention(12, 3, block_length=2), 1),
-        ),
-    ):
-        assert_refused(begin, call)
+X, TURNED = torch.randn(2, 3, 12), MultiHeadAttention(12, 3, rotary=RotaryPositions(4))
+LOCAL = LocalAttention(12, 3, block_length=2)
+test_wrong_arguments_are_named = refusals(
+    ("num_kv_heads must divide num_heads", lambda: MultiHeadAttention(12, 3, num_kv_heads=2)),
+    ("num_kv_heads", lambda: MultiHeadAttention(12, 3, num_kv_heads=0)),
+    ("rotary must", lambda: MultiHeadAttention(12, 3, rotary=RotaryPositions(6))),
+    ("position", lambda: TURNED(X, position=torch.tensor([0, 1, 2]))),
+    ("position", lambda: TURNED(X[0], position=torch.tensor([0, 1]))),
+    ("num_kv_heads must divide the", lambda: group_by_means(MultiHeadAttention(12, 3), 2)),
+    ("layer must be one that groups", lambda: group_by_means(LOCAL, 1)),
+)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from refusing import refusals
 from watching import saved_bytes
 
 from attnbook import (
@@ -20,7 +20,7 @@ from attnbook import (
     masked_softmax,
 )
 
-from ..agreement import EXACT, randomised
+from ..agreement import assert_same, drawn, randomised
 
 attend_module = importlib.import_module("attnbook.mechanisms.attention.soft_attention")
 alibi_module = importlib.import_module("attnbook.mechanisms.positions.alibi")
@@ -87,22 +87,21 @@ def test_context_weights_and_precision(score, kind, way):
     (query, key, value), mask = tensors(), MASKS[kind]()
     expected = weights_of(score, query, key, mask, right)
     context, weights = attend(score, query, key, value, mask=mask, sink=SINK, need_weights=way)
-    torch.testing.assert_close(context.detach(), torch.tensor(expected @ value.numpy()), **EXACT)
+    assert_same(context.detach(), torch.tensor(expected @ value.numpy()))
     if way:
-        torch.testing.assert_close(weights.detach(), torch.tensor(expected), **EXACT)
+        assert_same(weights.detach(), torch.tensor(expected))
         assert (weights.sum(-1) < 1).all()
         found = masked_softmax(score(query, key), mask, sink=SINK)
-        torch.testing.assert_close(found.detach(), torch.tensor(expected), **EXACT)
-    low = attend(
-        score.float(), *tensors(torch.float32), mask=mask, sink=SINK.float(), need_weights=way
-    ).context
+        assert_same(found.detach(), torch.tensor(expected))
+    options = {"mask": mask, "sink": SINK.float(), "need_weights": way}
+    low = attend(score.float(), *tensors(torch.float32), **options).context
     torch.testing.assert_close(low.double(), context, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("kind", MASKS)
 def test_gradients(score, kind, way):
     mask = MASKS[kind]()
-    given = [t[:1, :, :, :].requires_grad_() for t in tensors()]
+    given = [t[:1].requires_grad_() for t in tensors()]
     sink = SINK.clone().requires_grad_()
     mask = None if mask is None else mask[-1:] if mask.dim() > 2 else mask
 
@@ -122,7 +121,7 @@ def test_a_sink_without_end_takes_everything_and_one_below_all_numbers_nothing(s
     for sink, share in ((math.inf, 0.0), (-math.inf, 1.0)):
         found = attend(score, *given, sink=torch.full_like(SINK, sink), need_weights=way)
         plain = attend(score, *given, need_weights=way)
-        torch.testing.assert_close(found.context, share * plain.context, **EXACT)
+        assert_same(found.context, share * plain.context)
 
 
 WRONG = {
@@ -151,17 +150,14 @@ def test_known_wrong_versions_are_told_apart(mistake, score, way):
 def test_scores_of_any_size_stay_finite(way):
     query, key, value = tensors()
     for sink in (-math.inf, -1e9, 1e9):
-        far = torch.full((1,), sink).double()
-        context = attend(
-            DotScore(), 1e4 * query, key, value, mask=some(), sink=far, need_weights=way
-        )
-        plain = attend(DotScore(), 1e4 * query, key, value, mask=some()).context
-        torch.testing.assert_close(context.context, plain if sink < 0 else 0 * plain, **EXACT)
+        given, far = (DotScore(), 1e4 * query, key, value), torch.full((1,), sink).double()
+        context = attend(*given, mask=some(), sink=far, need_weights=way).context
+        plain = attend(*given, mask=some()).context
+        assert_same(context, plain if sink < 0 else 0 * plain)
 
 
 def test_a_sink_of_half_precision_is_not_divided_beyond_its_range(monkeypatch):
-    monkeypatch.setattr(importlib.import_module("attnbook.mechanisms.attention.soft_attention"),
-                        "STORED_WEIGHTS", 0)  # fmt: skip
+    monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
     x, sink = torch.randn(1, 4, 128).half(), torch.full((1, 4), -1e4).half()
     got, right = (
         attend(ScaledDotScore(), x, x, sink=sink, need_weights=way).context for way in (False, True)
@@ -184,7 +180,7 @@ def test_without_weights_memory_grows_with_the_length(name, monkeypatch):
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
 def test_heads_have_one_each_also_in_groups_and_from_a_cache(kv_heads, way):
     made = randomised(MultiHeadAttention(8, 4, num_kv_heads=kv_heads, learned_sink=True))
-    x = torch.randn(B, N, 8, generator=torch.Generator().manual_seed(1)).double()
+    x = drawn(B, N, 8, seed=1)
     context, weights = made(x, mask=causal_mask(N), need_weights=way)
     q, k, v = (
         t.unflatten(-1, (-1, 2)).transpose(1, 2)
@@ -197,29 +193,25 @@ def test_heads_have_one_each_also_in_groups_and_from_a_cache(kv_heads, way):
         part = made.output_projection.weight[:, 2 * h : 2 * h + 2]
         context = context - share @ v[:, at] @ part.T
         if way:
-            torch.testing.assert_close(weights[:, h], share, **EXACT)
-    torch.testing.assert_close(context, made.output_projection.bias.expand(context.shape), **EXACT)
+            assert_same(weights[:, h], share)
+    assert_same(context, made.output_projection.bias.expand(context.shape))
     cache = made.project(x[:, :-2])
     for t in (N - 2, N - 1):
         cache = cache.extend(made.project(x[:, t : t + 1]))
         step = made(x[:, t : t + 1], projected=cache, need_weights=way).context
         whole = made(x, mask=causal_mask(N), need_weights=way).context[:, t : t + 1]
-        torch.testing.assert_close(step, whole, **EXACT)
+        assert_same(step, whole)
 
 
 def test_at_its_start_it_is_one_more_in_the_denominator():
     made, x = MultiHeadAttention(8, 4, learned_sink=True).double(), torch.randn(1, 5, 8).double()
     made.score.inner_product = lambda query: (0 * query, 1.0)  # all scores are 0
-    torch.testing.assert_close(
-        made(x).weights, torch.full((1, 4, 5, 5), 1 / 6, dtype=torch.float64), **EXACT
-    )
+    assert_same(made(x).weights, torch.full((1, 4, 5, 5), 1 / 6, dtype=torch.float64))
 
 
-def test_arguments():
-    query, key, value = tensors()
-    for begin, call in (
-        ("sink", lambda: attend(DotScore(), query, key, sink=1.0)),
-        ("sink", lambda: attend(DotScore(), query, key, sink=torch.zeros(2))),
-        ("sink", lambda: masked_softmax(query, sink=torch.zeros(H, 1).long())),
-    ):
-        assert_refused(begin, call)
+Q, K, _ = tensors()
+test_arguments = refusals(
+    ("sink", lambda: attend(DotScore(), Q, K, sink=1.0)),
+    ("sink", lambda: attend(DotScore(), Q, K, sink=torch.zeros(2))),
+    ("sink", lambda: masked_softmax(Q, sink=torch.zeros(H, 1).long())),
+)

@@ -24,12 +24,11 @@ from attnbook.kernels.visible import Visible
 from attnbook.mechanisms.layers.spectral_norm import add_spectral_norm
 
 from .. import oracles
+from ..agreement import assert_same, slopes
 from ..conftest import D
 
 # The package exports a function of the same name, so the module is asked for by path.
 attend_module = importlib.import_module("attnbook.mechanisms.attention.soft_attention")
-
-EXACT = {"atol": 1e-10, "rtol": 0}
 
 
 def test_context_and_weights_equal_the_numpy_oracle(score, problem):
@@ -39,8 +38,8 @@ def test_context_and_weights_equal_the_numpy_oracle(score, problem):
         context, weights = oracles.attention(
             score, query[b].numpy(), key[b].numpy(), value[b].numpy(), mask[b].numpy()
         )
-        torch.testing.assert_close(got.context[b].detach(), torch.tensor(context), **EXACT)
-        torch.testing.assert_close(got.weights[b].detach(), torch.tensor(weights), **EXACT)
+        assert_same(got.context[b].detach(), torch.tensor(context))
+        assert_same(got.weights[b].detach(), torch.tensor(weights))
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -56,27 +55,14 @@ def test_the_weights_of_every_registered_score_are_shares_over_the_keys(score, p
 @pytest.mark.parametrize("masked", [False, True])
 def test_streaming_equals_the_stored_matrix_in_value_and_gradient(score, problem, blocks, masked):
     mask = problem[3] if masked else None
-    grads, visible = [], Visible(mask)
-    for stream in (False, True):
-        query, key, value = (t.clone().requires_grad_() for t in problem[:3])
-        if stream:
-            context = stream_attention(
-                score, query, score.project_keys(key), value, visible, block_elements=blocks
-            )
-        else:
-            context = attend(score, query, key, value, mask=mask).context
-        loss = (
-            context * torch.linspace(-1, 2, context.numel(), dtype=torch.float64).view_as(context)
-        ).sum()
-        wanted = [query, key, value, *score.parameters()]
-        grads.append([context, *torch.autograd.grad(loss, wanted, allow_unused=True)])
-    for stored, streamed in zip(*grads):
-        # a location score never reads the key: no gradient at all, or zeros
-        if stored is None or streamed is None:
-            assert stored is None or not stored.any()
-            assert streamed is None or not streamed.any()
-        else:
-            torch.testing.assert_close(streamed, stored, **EXACT)
+    query, key, value = (t.clone().requires_grad_() for t in problem[:3])
+    streamed = stream_attention(
+        score, query, score.project_keys(key), value, Visible(mask), block_elements=blocks
+    )
+    stored = attend(score, query, key, value, mask=mask).context
+    wanted = [query, key, value, *score.parameters()]
+    assert_same(streamed, stored)
+    assert_same(slopes(streamed, wanted), slopes(stored, wanted))
 
 
 def test_streaming_refuses_a_second_derivative_also_where_its_incoming_gradient_is_a_constant(
@@ -85,9 +71,8 @@ def test_streaming_refuses_a_second_derivative_also_where_its_incoming_gradient_
     query, key, value, _ = problem
     query, score = query.clone().requires_grad_(), AdditiveScore(D, D, 5).double()
     context = stream_attention(score, query, score.project_keys(key), value)
-    with pytest.raises(
-        RuntimeError, match="need_weights=False.*differentiated once.*double_backward"
-    ):
+    words = "need_weights=False.*differentiated once.*double_backward"
+    with pytest.raises(RuntimeError, match=words):
         torch.autograd.grad(context.sum(), query, create_graph=True)
 
 
@@ -103,24 +88,17 @@ MASKS = {
 }
 
 
-def both_ways(score, query, key, value, mask):
+def assert_both_ways_agree(score, *three, mask):
     """Context and gradients with weights and without, also where the problem is small."""
-    result = []
-    for need_weights in (True, False):
-        q, k, v = (t.detach().clone().requires_grad_() for t in (query, key, value))
-        context, weights = attend(score, q, k, v, mask=mask, need_weights=need_weights)
-        assert (weights is None) != need_weights
-        loss = (
-            context * torch.linspace(-1, 2, context.numel(), dtype=context.dtype).view_as(context)
-        ).sum()
-        grads = torch.autograd.grad(loss, [q, k, v, *score.parameters()], allow_unused=True)
-        result.append([context, *grads])
-    for stored, lean in zip(*result):
-        if stored is None or lean is None:
-            assert stored is None or not stored.any()
-            assert lean is None or not lean.any()
-        else:
-            yield stored, lean
+    three = [t.detach().clone().requires_grad_() for t in three]
+    stored, lean = (
+        attend(score, *three, mask=mask, need_weights=need_weights)
+        for need_weights in (True, False)
+    )
+    assert stored.weights is not None and lean.weights is None
+    assert_same(lean.context, stored.context)
+    wanted = [*three, *score.parameters()]
+    assert_same(slopes(lean.context, wanted), slopes(stored.context, wanted))
 
 
 @pytest.mark.parametrize("mask", MASKS)
@@ -132,8 +110,7 @@ def test_need_weights_false_gives_the_same_context_and_gradients(
         monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
     query, key, value, _ = problem
     mask = MASKS[mask](4, 7)
-    for stored, lean in both_ways(score, query, key, value, mask):
-        torch.testing.assert_close(lean, stored, **EXACT)
+    assert_both_ways_agree(score, query, key, value, mask=mask)
     if mask is not None:
         context = attend(score, query, key, value, mask=mask, need_weights=False).context
         assert (context[~mask.expand(2, 4, 7).any(-1)] == 0).all()
@@ -163,8 +140,7 @@ def test_without_weights_leading_dimensions_broadcast_and_may_be_empty(
         torch.randn(shape, generator=g, dtype=torch.float64) for shape in (q, k, v)
     )
     mask = torch.rand(m, generator=g) < 0.6 if masked else None
-    for stored, lean in both_ways(score, query, key, value, mask):
-        torch.testing.assert_close(lean, stored, **EXACT)
+    assert_both_ways_agree(score, query, key, value, mask=mask)
 
 
 def test_without_weights_float32_is_as_close_to_the_oracle_as_it_should_be(
@@ -172,12 +148,10 @@ def test_without_weights_float32_is_as_close_to_the_oracle_as_it_should_be(
 ):
     monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
     query, key, value, mask = problem
-    expected = attend(
-        score, query, key, value, mask=mask
-    ).context  # itself held to the oracle at 1e-10
-    got = attend(
-        score.float(), query.float(), key.float(), value.float(), mask=mask, need_weights=False
-    ).context
+    # itself held to the oracle at 1e-10
+    expected = attend(score, query, key, value, mask=mask).context
+    low = (t.float() for t in (query, key, value))
+    got = attend(score.float(), *low, mask=mask, need_weights=False).context
     torch.testing.assert_close(got.double(), expected, atol=1e-5, rtol=0)
 
 
@@ -190,22 +164,16 @@ def saved_elements(score, n, mask=None):
 
 def test_without_weights_what_is_stored_grows_with_the_length_not_with_its_square(score):
     score = LocationScore(D, 2400).double() if score.name == "location" else score
-    sizes = (1200, 2400)  # over a million weights: no problem is small any more
-    for mask in (None, "padding"):
-        (top, total), (_, twice) = (
-            saved_elements(
-                score, n, None if mask is None else padding_mask(torch.tensor([n - 1]), n)[:, None]
-            )
-            for n in sizes
-        )
+    for mask in (lambda n: None, lambda n: padding_mask(torch.tensor([n - 1]), n)[:, None]):
+        # over a million weights: no problem is small any more
+        (top, total), (_, twice) = (saved_elements(score, n, mask(n)) for n in (1200, 2400))
         assert top < 1200 * 50 and twice < 2.2 * total
 
 
 def test_small_problems_may_keep_a_few_megabytes():
-    from attnbook.mechanisms.attention.soft_attention import STORED_WEIGHTS
-
-    top, _ = saved_elements(AdditiveScore(D, D, 4).double(), int(STORED_WEIGHTS**0.5))
-    assert top == STORED_WEIGHTS <= 2**20
+    stored = attend_module.STORED_WEIGHTS
+    top, _ = saved_elements(AdditiveScore(D, D, 4).double(), int(stored**0.5))
+    assert top == stored <= 2**20
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -226,8 +194,7 @@ def test_parameters_behind_a_parametrization_get_the_same_gradients_without_weig
         gradients.append(
             [context, *torch.autograd.grad(context.square().sum(), list(score.parameters()))]
         )
-    for stored, streamed in zip(*gradients):
-        torch.testing.assert_close(streamed, stored, **EXACT)
+    assert_same(*gradients)
 
 
 def test_a_compare_of_ones_own_is_never_overruled_by_a_shortcut(problem, monkeypatch):
@@ -252,8 +219,7 @@ def test_a_compare_of_ones_own_is_never_overruled_by_a_shortcut(problem, monkeyp
             * torch.arange(7.0, dtype=torch.float64)
         )
     for one in (Tempered(), Doubled(D, D, 5).double(), *replaced):
-        for stored, lean in both_ways(one, *problem):
-            torch.testing.assert_close(lean, stored, **EXACT)
+        assert_both_ways_agree(one, *problem[:3], mask=problem[3])
 
 
 @given(st.integers(1, 5), st.integers(1, 9), st.integers(0, 10_000))
@@ -269,8 +235,8 @@ def test_shuffling_keys_with_values_and_mask_leaves_the_context(m, n, seed):
     order = torch.randperm(n, generator=g)
     a = attend(score, query, key, value, mask=mask)
     b = attend(score, query, key[order], value[order], mask=mask[:, order])
-    torch.testing.assert_close(b.context, a.context, **EXACT)
-    torch.testing.assert_close(b.weights, a.weights[:, order], **EXACT)
+    assert_same(b.context, a.context)
+    assert_same(b.weights, a.weights[:, order])
 
 
 @pytest.mark.parametrize("autocast", [False, True])
@@ -299,9 +265,8 @@ def test_streaming_survives_large_scores_and_half_precision():
     stored = attend(DotScore(), query, key).context
     streamed = stream_attention(DotScore(), query, key, key, block_elements=64)
     torch.testing.assert_close(streamed, stored, atol=1e-4, rtol=1e-5)
-    low = stream_attention(
-        DotScore(), query.bfloat16(), key.bfloat16(), key.bfloat16(), block_elements=64
-    )
+    query, key = query.bfloat16(), key.bfloat16()
+    low = stream_attention(DotScore(), query, key, key, block_elements=64)
     assert low.dtype == torch.bfloat16 and torch.isfinite(low).all()
 
 
@@ -318,8 +283,7 @@ def test_no_weights_under_autocast_in_both_directions(kind, monkeypatch):
         grads.append(
             torch.autograd.grad(context.float().square().sum(), (query, key, *score.parameters()))
         )
-    for stored, streamed in zip(*grads):
-        torch.testing.assert_close(streamed, stored, atol=0.1, rtol=0.1)
+    torch.testing.assert_close(*grads, atol=0.1, rtol=0.1)
 
 
 WRONG = {
@@ -375,24 +339,11 @@ def test_bad_input_is_named(problem, change, words, need_weights):
 
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_autocast_brings_several_dtypes_to_one(problem, need_weights):
-    query, key, value, mask = problem
+    query, *source = (t.bfloat16() for t in problem[:3])
+    options = {"mask": problem[3], "need_weights": need_weights}
     with torch.autocast("cpu", torch.bfloat16):
-        mixed = attend(
-            DotScore(),
-            query.float(),
-            key.bfloat16(),
-            value.bfloat16(),
-            mask=mask,
-            need_weights=need_weights,
-        ).context
-        plain = attend(
-            DotScore(),
-            query.bfloat16(),
-            key.bfloat16(),
-            value.bfloat16(),
-            mask=mask,
-            need_weights=need_weights,
-        ).context
+        mixed = attend(DotScore(), problem[0].float(), *source, **options).context
+        plain = attend(DotScore(), query, *source, **options).context
     torch.testing.assert_close(mixed, plain, atol=0.02, rtol=0.02)
 
 
@@ -403,23 +354,16 @@ def test_projected_keys_of_another_shape_are_named(
 ):
     if not small:
         monkeypatch.setattr(attend_module, "STORED_WEIGHTS", 0)
-    query, key, value, mask = problem
-    projected = score.project_keys(key).detach()
-    width = projected.shape[-1]
-    for other in (
-        projected[:, :3],
-        torch.cat([projected, projected], dim=-2),
-        projected[:1],
-        projected[0],
+    *three, mask = problem
+    projected = score.project_keys(three[1]).detach()
+    width = f"projected_keys must have width {projected.shape[-1]}"
+    for other, words in (
+        (projected[:, :3], "projected_keys"),
+        (torch.cat([projected, projected], dim=-2), "projected_keys"),
+        (projected[:1], "projected_keys"),
+        (projected[0], "projected_keys"),
+        (projected[..., :1], width),
+        (torch.cat([projected, projected], dim=-1), width),
     ):
-        assert_refused(
-            "projected_keys",
-            lambda: attend(
-                score, query, key, value, mask=mask, need_weights=need_weights, projected_keys=other
-            ),
-        )
-    for other in (projected[..., :1], torch.cat([projected, projected], dim=-1)):
-        with pytest.raises(ValueError, match=f"projected_keys must have width {width}"):
-            attend(
-                score, query, key, value, mask=mask, need_weights=need_weights, projected_keys=other
-            )
+        options = {"mask": mask, "need_weights": need_weights, "projected_keys": other}
+        assert_refused(words, attend, score, *three, **options)

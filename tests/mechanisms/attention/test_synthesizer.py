@@ -1,5 +1,7 @@
 """Synthesizers against their formulas written in NumPy, one head and one query at a time."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,27 +9,22 @@ from refusing import refusals
 from torch.autograd import gradcheck
 
 from attnbook import causal_mask
+from attnbook.mechanisms.attention import synthesizer
 from attnbook.mechanisms.attention.synthesizer import SYNTHESIZERS, SynthesizerAttention
+
+from ..agreement import assert_same, drawn, randomised
 
 D, H, L = 6, 2, 7
 W = D // H
-EXACT = {"atol": 1e-10, "rtol": 0}
 KINDS = sorted(SYNTHESIZERS)
 
 
-def build(kind="dense", mix=None, seed=0, **options):
-    torch.manual_seed(seed)
-    layer = SynthesizerAttention(D, H, length=L, kind=kind, mix=mix, **options).double()
-    with torch.no_grad():
-        for p in layer.parameters():
-            p.normal_()
-    return layer
+def build(kind="dense", mix=None):
+    return randomised(SynthesizerAttention(D, H, length=L, kind=kind, mix=mix), std=1.0)
 
 
-def x_of(n, batch=2, seed=3):
-    return torch.randn(
-        batch, n, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
+def x_of(n, batch=2):
+    return drawn(batch, n, D, seed=3)
 
 
 def linear(layer, x):
@@ -91,9 +88,7 @@ def test_context_and_weights_equal_the_definition(kind, mix):
         context, weights = oracle(layer, x[row], mask.numpy())
         np.testing.assert_allclose(result.context[row].detach(), context, atol=1e-10)
         np.testing.assert_allclose(result.weights[row].detach(), weights, atol=1e-10)
-    torch.testing.assert_close(
-        layer(x, mask=mask, need_weights=False).context, result.context, **EXACT
-    )
+    assert_same(layer(x, mask=mask, need_weights=False).context, result.context)
 
 
 @pytest.mark.parametrize("mix", [None, "plus", "alpha"])
@@ -105,8 +100,8 @@ def test_step_by_step_with_a_cache_is_the_same(kind, mix):
         own = layer.project(x[:, t : t + 1])
         cache = own if cache is None else cache.extend(own)
         step = layer(x[:, t : t + 1], projected=cache)
-        torch.testing.assert_close(step.context[:, 0], full.context[:, t], **EXACT)
-        torch.testing.assert_close(step.weights[..., 0, :], full.weights[..., t, : t + 1], **EXACT)
+        assert_same(step.context[:, 0], full.context[:, t])
+        assert_same(step.weights[..., 0, :], full.weights[..., t, : t + 1])
 
 
 @pytest.mark.parametrize("mix", [None, "plus"])
@@ -117,19 +112,16 @@ def test_leading_dimensions_broadcast(q, k, kind, mix):
     random = torch.rand(4, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.7
     for mask in (random, None):
         full = layer(query.expand(4, 3, D), key.expand(4, 5, D), mask=mask)
-        for ours, expected in zip(layer(query, key, mask=mask), full):
-            torch.testing.assert_close(ours, expected, **EXACT)
+        assert_same(layer(query, key, mask=mask), full)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_reach_every_parameter_and_are_right(kind):
-    layer, x = build(kind, "alpha"), x_of(3, batch=1).requires_grad_()
-    assert gradcheck(lambda x: layer(x, mask=causal_mask(3)).context, (x,))
-    layer(x, mask=causal_mask(3)).context.square().sum().backward()
-    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in layer.parameters())
-    pure = build(kind)
-    pure(x, mask=causal_mask(3)).context.square().sum().backward()
-    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in pure.parameters())
+    x = x_of(3, batch=1).requires_grad_()
+    for layer in (build(kind, "alpha"), build(kind)):
+        assert gradcheck(lambda x: layer(x, mask=causal_mask(3)).context, (x,))
+        layer(x, mask=causal_mask(3)).context.square().sum().backward()
+        assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in layer.parameters())
 
 
 def test_who_decides_where_to_look():
@@ -142,18 +134,15 @@ def test_who_decides_where_to_look():
     for kind, follows in (("dense", True), ("random", False)):
         layer = build(kind)
         before, after = layer(x).weights, layer(other).weights
-        torch.testing.assert_close(before[:, :, [0, 1, 3, 4]], after[:, :, [0, 1, 3, 4]], **EXACT)
+        assert_same(before[:, :, [0, 1, 3, 4]], after[:, :, [0, 1, 3, 4]])
         assert bool((before - after)[:, :, 2].abs().max() > 1e-3) == follows
-    assert (build("dense", "plus")(x).weights - build("dense", "plus")(other).weights)[
-        :, :, 0
-    ].abs().max() > 1e-3
+    both = build("dense", "plus")
+    assert (both(x).weights - both(other).weights)[:, :, 0].abs().max() > 1e-3
 
 
 def test_parameters_are_those_of_the_definition():
     def extra(kind, mix=None):
-        return sum(
-            p.numel() for p in SynthesizerAttention(D, H, length=L, kind=kind, mix=mix).parameters()
-        )
+        return sum(p.numel() for p in build(kind, mix).parameters())
 
     linear_layer = D * D + D
     assert extra("dense") == 3 * linear_layer + H * (W * L + L)
@@ -163,55 +152,41 @@ def test_parameters_are_those_of_the_definition():
     assert extra("random", "alpha") == 4 * linear_layer + H * L * L + 1
 
 
-@pytest.mark.parametrize(
-    "mistake",
-    [
-        "no relu",
-        "rows from the first position",
-        "columns and rows exchanged",
-        "mask after the softmax",
-        "share the other way",
-        "no scale",
-    ],
-)
+def rows_of(wrong):
+    """Other rows in place of those of the synthesizer s."""
+    return lambda layer: (layer.synthesizer, "forward", partial(wrong, layer.synthesizer))
+
+
+WRONG = {  # of a kind and a mix of the layer: what is replaced in it, and by what
+    "no relu": (("dense",), rows_of(lambda s, q, n: q @ s.weight[..., :n] + s.bias[..., :n])),
+    "rows from the first position": (
+        ("random",),
+        rows_of(lambda s, q, n: s.scores[:, : q.shape[-2], :n]),
+    ),
+    "columns and rows exchanged": (
+        ("random",),
+        rows_of(lambda s, q, n: s.scores.mT[:, n - q.shape[-2] : n, :n]),
+    ),
+    "mask after the softmax": (
+        ("dense",),
+        lambda _: (synthesizer, "softmax_over_allowed", lambda s, mask: s.softmax(-1) * mask),
+    ),
+    "share the other way": (
+        ("dense", "alpha"),
+        lambda layer: (layer.share, "data", -layer.share.data),
+    ),
+    "no scale": (("dense", "alpha"), lambda layer: (layer.score, "compare", lambda q, k: q @ k.mT)),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
 def test_known_wrong_versions_are_told_apart(mistake, monkeypatch):
-    kind = {"rows from the first position": "random", "columns and rows exchanged": "random"}.get(
-        mistake, "dense"
-    )
-    layer = build(kind, "alpha" if mistake in ("share the other way", "no scale") else None)
-    x = x_of(5)
-    right = layer(x[:, 3:], projected=layer.project(x), mask=causal_mask(2, 5)).context
-    if mistake == "no relu":
-        monkeypatch.setattr(
-            layer.synthesizer,
-            "forward",
-            lambda q, n: q @ layer.synthesizer.weight[..., :n] + layer.synthesizer.bias[..., :n],
-        )
-    elif mistake == "rows from the first position":
-        monkeypatch.setattr(
-            layer.synthesizer,
-            "forward",
-            lambda q, n: layer.synthesizer.scores[:, : q.shape[-2], :n],
-        )
-    elif mistake == "columns and rows exchanged":
-        monkeypatch.setattr(
-            layer.synthesizer,
-            "forward",
-            lambda q, n: layer.synthesizer.scores.mT[:, n - q.shape[-2] : n, :n],
-        )
-    elif mistake == "mask after the softmax":
-        monkeypatch.setattr(
-            "attnbook.mechanisms.attention.synthesizer.softmax_over_allowed",
-            lambda s, mask: s.softmax(-1) * mask,
-        )
-    elif mistake == "share the other way":
-        with torch.no_grad():
-            layer.share.neg_()
-    else:
-        monkeypatch.setattr(layer.score, "compare", lambda q, k: q @ k.mT)
-    assert (
-        layer(x[:, 3:], projected=layer.project(x), mask=causal_mask(2, 5)).context - right
-    ).abs().max() > 1e-3
+    kind, wrong = WRONG[mistake]
+    layer, x = build(*kind), x_of(5)
+    run = lambda: layer(x[:, 3:], projected=layer.project(x), mask=causal_mask(2, 5))  # noqa: E731
+    right = run().context
+    monkeypatch.setattr(*wrong(layer))
+    assert (run().context - right).abs().max() > 1e-3
 
 
 test_bad_input_is_named = refusals(

@@ -5,7 +5,7 @@ versions.
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from refusing import assert_refused, refusals
 
 from attnbook import (
     ALiBi,
@@ -17,7 +17,8 @@ from attnbook import (
     sliding_window_mask,
 )
 
-EXACT = {"atol": 1e-10, "rtol": 0}
+from ..agreement import assert_same, drawn, randomised
+
 B, N, D, H, WIDTH = 2, 14, 12, 4, 4
 
 
@@ -42,36 +43,24 @@ def test_the_mask_is_its_formula(window, sinks):
         assert not torch.equal(sliding_window_mask(9, window=4), formula(9, 9, 4, off=off))
 
 
-def layer(window, sinks=0, rotary=None, kv=2):
-    torch.manual_seed(0)
-    made = MultiHeadAttention(
-        D, H, d_head=WIDTH, num_kv_heads=kv, window=SlidingWindow(window, sinks), rotary=rotary
-    ).double()
-    with torch.no_grad():
-        for p in made.parameters():
-            p.normal_(std=0.5)
-    return made
+def layer(window, sinks=0, rotary=None):
+    options = {"window": SlidingWindow(window, sinks), "rotary": rotary}
+    return randomised(MultiHeadAttention(D, H, d_head=WIDTH, num_kv_heads=2, **options))
 
 
 def inputs(n=N):
-    g = torch.Generator().manual_seed(3)
-    return torch.randn(B, n, D, generator=g, dtype=torch.float64)
+    return drawn(B, n, D, seed=3)
 
 
 def decode(made, x, chunks, mask=None, position=None, need_weights=False):
     """A text in chunks, with the cache; the context of all, and the last cache."""
     cache, start, out = None, 0, []
     for m in chunks:
-        own = made.project(x[:, start : start + m], position=start)
-        cache = own if cache is None else cache.extend(own)
-        got = made(
-            x[:, start : start + m],
-            projected=cache,
-            position=start,
-            mask=None if mask is None else mask[..., start : start + m, : start + m],
-            need_weights=need_weights,
-        )
-        out.append(got.context)
+        now = slice(start, start + m)
+        seen = None if mask is None else mask[..., now, : start + m]
+        options = {"cache": cache, "position": start, "need_weights": need_weights}
+        context, cache, _ = made.read(x[:, now], mask=seen, **options)
+        out.append(context)
         start += m
     return torch.cat(out, 1), cache
 
@@ -89,9 +78,9 @@ def test_a_layer_with_a_window_is_one_with_its_mask_whole_or_with_a_rolling_cach
     plain = MultiHeadAttention(D, H, d_head=WIDTH, num_kv_heads=2).double()
     plain.load_state_dict(made.state_dict())
     expected = plain(x, mask=formula(N, N, window, sinks)).context
-    torch.testing.assert_close(made(x, need_weights=need_weights).context, expected, **EXACT)
+    assert_same(made(x, need_weights=need_weights).context, expected)
     got, cache = decode(made, x, CHUNKS[chunks], need_weights=need_weights)
-    torch.testing.assert_close(got, expected, **EXACT)
+    assert_same(got, expected)
     last = CHUNKS[chunks][-1]
     assert cache.length == N and cache.key.shape == (B, 2, min(N, window + sinks + last - 1), WIDTH)
 
@@ -139,9 +128,9 @@ def test_rotary_keys_keep_their_distance_in_the_window_and_a_bounded_one_to_the_
         got = made(x, need_weights=need_weights).context.detach()
         for b in range(B):
             expected = oracle(made, x[b].numpy(), window, sinks)
-            torch.testing.assert_close(got[b], expected, **EXACT)
+            assert_same(got[b], expected)
     for chunks in CHUNKS.values():
-        torch.testing.assert_close(decode(made, x, chunks)[0].detach(), got, **EXACT)
+        assert_same(decode(made, x, chunks)[0].detach(), got)
     in_text = oracle(made, x[0].numpy(), window, sinks, in_text=True)
     far = sinks and window + sinks < N
     assert ((got[0] - in_text).abs().max() > 1e-3) == bool(far)
@@ -151,7 +140,7 @@ def test_rotary_keys_keep_their_distance_in_the_window_and_a_bounded_one_to_the_
 def test_sinks_that_come_with_a_later_chunk_are_sinks(begun):
     made, x = layer(3, 3, rotary=RotaryPositions(WIDTH, base=50.0)), inputs()
     got, cache = decode(made, x, [begun, N - begun])
-    torch.testing.assert_close(got, made(x).context, **EXACT)
+    assert_same(got, made(x).context)
     assert cache.head == 3
 
 
@@ -203,7 +192,7 @@ def test_texts_of_a_batch_whose_beginnings_were_padded_go_on_as_each_alone(
         got = made(token, projected=cache, mask=mask, position=position).context
         for b in range(B):
             alone = made(x[b, : position[b] + 1]).context[-1]
-            torch.testing.assert_close(got[b, 0], alone, **EXACT)
+            assert_same(got[b, 0], alone)
         position = position + 1
     # both ends are longer by the longest padding
     assert cache.key.shape[-2] == min(14, 4 + 5 + (sinks + 5 if sinks else 0))
@@ -220,9 +209,9 @@ def test_a_mask_of_heads_and_one_of_pairs_hold_inside_the_window():
     plain.load_state_dict(made.state_dict())
     for given in (mask, mask[:, 0], mask[0, 0]):
         expected = plain(x, mask=given & formula(N, N, 4, 1)).context
-        torch.testing.assert_close(made(x, mask=given).context, expected, **EXACT)
+        assert_same(made(x, mask=given).context, expected)
         got = decode(made, x, CHUNKS["chunks"], mask=given)[0]
-        torch.testing.assert_close(got, expected, **EXACT)
+        assert_same(got, expected)
 
 
 def test_what_was_read_in_vain_is_cut_off_and_no_more():
@@ -235,7 +224,7 @@ def test_what_was_read_in_vain_is_cut_off_and_no_more():
         for t in range(start, N):
             again = again.extend(made.project(x[:, t : t + 1], position=t))
             got = made(x[:, t : t + 1], projected=again, position=t).context
-            torch.testing.assert_close(got, expected[:, t : t + 1], **EXACT)
+            assert_same(got, expected[:, t : t + 1])
     assert_refused("number", cache.cut, 4)
 
 
@@ -248,38 +237,27 @@ def test_gradients_through_the_rolling_cache():
 def test_compiled():
     made, x = layer(4, 2, RotaryPositions(WIDTH, base=50.0)), inputs()
     run = lambda x: made(x, need_weights=False).context  # noqa: E731
-    torch.testing.assert_close(
-        torch.compile(run, fullgraph=True, backend="eager")(x), run(x), **EXACT
-    )
+    assert_same(torch.compile(run, fullgraph=True, backend="eager")(x), run(x))
 
 
-def test_wrong_arguments_are_named():
-    x = torch.randn(2, 3, 12)
-    made, plain = MultiHeadAttention(12, 3, window=SlidingWindow(2)), MultiHeadAttention(12, 3)
-    for begin, call in (
-        ("n", lambda: sliding_window_mask(3, 2, window=1)),
-        ("window", lambda: sliding_window_mask(3, window=0)),
-        ("size", lambda: SlidingWindow(0)),
-        ("sinks", lambda: SlidingWindow(2, -1)),
-        ("window must be a SlidingWindow", lambda: MultiHeadAttention(12, 3, window=2)),
-        (
-            "window must be a SlidingWindow",
-            lambda: MultiHeadAttention(12, 3, window=SlidingWindow(2), score=ALiBi(3)),
-        ),
-        ("position", lambda: made.project(x).extend(made.project(x[:, :1]))),
-        ("more", lambda: made.project(x).extend(MultiHeadAttention(12, 3).project(x))),
-        ("projected must be a", lambda: made(x, projected=MultiHeadAttention(12, 3).project(x))),
-        (
-            "projected must be a",
-            lambda: made(x, projected=PagedCache(3, 2, 3, 4).open().extend(plain.project(x[:1]))),
-        ),
-        (
-            "projected must have",
-            lambda: plain(x, projected=MultiHeadAttention(12, 3, num_kv_heads=1).project(x)),
-        ),
-        ("projected must be what", lambda: plain(x, projected=(x, x))),
-    ):
-        assert_refused(begin, call)
+X, TWO = torch.randn(2, 3, 12), SlidingWindow(2)
+MADE, PLAIN = MultiHeadAttention(12, 3, window=TWO), MultiHeadAttention(12, 3)
+PAGES = PagedCache(3, 2, 3, 4).open()
+ONE_HEAD = MultiHeadAttention(12, 3, num_kv_heads=1)
+test_wrong_arguments_are_named = refusals(
+    ("n", lambda: sliding_window_mask(3, 2, window=1)),
+    ("window", lambda: sliding_window_mask(3, window=0)),
+    ("size", lambda: SlidingWindow(0)),
+    ("sinks", lambda: SlidingWindow(2, -1)),
+    ("window must be a SlidingWindow", lambda: MultiHeadAttention(12, 3, window=2)),
+    ("window must be a", lambda: MultiHeadAttention(12, 3, window=TWO, score=ALiBi(3))),
+    ("position", lambda: MADE.project(X).extend(MADE.project(X[:, :1]))),
+    ("more", lambda: MADE.project(X).extend(PLAIN.project(X))),
+    ("projected must be a", lambda: MADE(X, projected=PLAIN.project(X))),
+    ("projected must be a", lambda: MADE(X, projected=PAGES.extend(PLAIN.project(X[:1])))),
+    ("projected must have", lambda: PLAIN(X, projected=ONE_HEAD.project(X))),
+    ("projected must be what", lambda: PLAIN(X, projected=(X, X))),
+)
 
 
 @pytest.mark.parametrize("sinks", [0, 1])
@@ -288,13 +266,13 @@ def test_queries_see_from_where_they_stand(sinks):
     made, x = layer(2, sinks), inputs()
     whole = made(x)
     given = made(x[:, 5:7], x, position=5)
-    torch.testing.assert_close(given.context, whole.context[:, 5:7], **EXACT)
-    torch.testing.assert_close(given.weights, whole.weights[..., 5:7, :], **EXACT)
+    assert_same(given.context, whole.context[:, 5:7])
+    assert_same(given.weights, whole.weights[..., 5:7, :])
     with pytest.raises(ValueError, match=f"position must be {N - 2}, .* got 5"):
         made(x[:, 5:7], projected=made.project(x), position=5)
     own = made(x[:, 5:], position=5)
     cached = made(x[:, 5:], projected=made.project(x[:, 5:], position=5), position=5)
-    torch.testing.assert_close(own.context, cached.context, **EXACT)
+    assert_same(own.context, cached.context)
 
 
 def test_a_padded_text_has_its_sinks_behind_the_padding():
@@ -302,9 +280,9 @@ def test_a_padded_text_has_its_sinks_behind_the_padding():
     mask = (torch.arange(N) >= pad[:, None])[:, None]
     got = made(x, mask=mask, position=-pad)
     cached = made(x, mask=mask, position=-pad, projected=made.project(x, position=-pad))
-    torch.testing.assert_close(got.weights, cached.weights, **EXACT)
+    assert_same(got.weights, cached.weights)
     alone = made(x[1:, 2:])
-    torch.testing.assert_close(got.context[1:2, 2:], alone.context[:1], **EXACT)
+    assert_same(got.context[1:2, 2:], alone.context[:1])
 
 
 @pytest.mark.parametrize(

@@ -30,45 +30,36 @@ def rounded(position):
     return torch.floor(position.detach() + 0.5)
 
 
-def full_computation(
-    score,
-    query,
-    key,
-    position,
-    half_width,
-    value,
-    mask,
-    sigma,
-    *,
-    centre=rounded,
-    last=None,
-    around=lambda p: p,
-    spread=1.0,
-    after=False,
-    again=False,
-    padding=False,
-):
-    """The same by way of all n scores: a mask of the window, then the Gaussian; the options are
-    mistakes. ``(…, m, d_v)`` and ``(…, m, n)``.
+SPREAD = {"gaussian with sigma d": 2.0, "gaussian without the half": 0.5**0.5}
+
+
+def full_computation(score, query, key, position, half_width, value, mask, sigma, wrong=""):
+    """The same by way of all n scores: a mask of the window, then the Gaussian; or a mistake of
+    WRONG. ``(…, m, d_v)`` and ``(…, m, n)``.
     """
-    j = torch.arange(key.shape[-2])
-    offset = j - centre(position).unsqueeze(-1)
-    window = (-half_width <= offset) & (offset <= (half_width if last is None else last))
-    allowed = torch.ones_like(window) if mask is None or padding else mask
-    weights = masked_softmax(score(query, key), allowed if after else window & allowed)
-    weights = weights * window if after else weights
+    j, centre = torch.arange(key.shape[-2]), rounded(position + (wrong == "window off by one"))
+    if wrong == "centre cut off instead of rounded":
+        centre = torch.floor(position)
+    offset = j - centre.unsqueeze(-1)
+    last = half_width - (wrong == "window without its last position")
+    window = (-half_width <= offset) & (offset <= last)
+    padded = mask is None or wrong == "padding inside the window"
+    allowed, after = window if padded else window & mask, torch.ones_like(window)
+    if wrong == "window mask after the softmax":
+        allowed, after = mask, window
+    weights = masked_softmax(score(query, key), allowed) * after
     if sigma is not None:
-        far = (j - around(position).unsqueeze(-1)) / (spread * sigma)
+        around = rounded(position) if wrong == "gaussian around the rounded position" else position
+        far = (j - around.unsqueeze(-1)) / (SPREAD.get(wrong, 1.0) * sigma)
         weights = weights * torch.exp(-(far**2) / 2)
-    if again:
+    if wrong == "normalised again":
         weights = weights / weights.sum(-1, keepdim=True).clamp_min(1e-300)
     return weights @ value, weights
 
 
-def attended(score, query, key, position, half_width, value, mask, sigma, **options):
-    return attend_window(
-        score, query, key, position, half_width, value, mask=mask, sigma=sigma, **options
-    )
+def attended(*given, need_weights=True):
+    *given, mask, sigma = given
+    return attend_window(*given, mask=mask, sigma=sigma, need_weights=need_weights)
 
 
 @st.composite
@@ -155,18 +146,13 @@ def clamped(score, q, k, p, half_width, v, mask, sigma):
     return weights @ v, weights
 
 
+WRONG = [*SPREAD, "window off by one", "window without its last position", "normalised again"]
+WRONG += ["centre cut off instead of rounded", "gaussian around the rounded position"]
+WRONG += ["window mask after the softmax", "padding inside the window"]
 WAYS = {  # ours, then mistakes that the equations must tell apart
     "right": attended,
-    "window off by one": partial(full_computation, centre=lambda p: rounded(p + 1)),
-    "window without its last position": partial(full_computation, last=1),
-    "centre cut off instead of rounded": partial(full_computation, centre=torch.floor),
-    "gaussian with sigma d": partial(full_computation, spread=2.0),
-    "gaussian around the rounded position": partial(full_computation, around=rounded),
-    "gaussian without the half": partial(full_computation, spread=0.5**0.5),
-    "normalised again": partial(full_computation, again=True),
-    "window mask after the softmax": partial(full_computation, after=True),
-    "padding inside the window": partial(full_computation, padding=True),
     "places outside clamped onto the ends": clamped,
+    **{wrong: partial(full_computation, wrong=wrong) for wrong in WRONG},
 }
 
 
@@ -234,12 +220,8 @@ def test_second_derivatives_are_those_of_the_full_computation_and_of_finite_diff
 
     def in_steps(key):  # many readings of one source: each adds to its gradient
         source = WindowedSource(score, key)
-        return torch.cat(
-            [
-                source.attend(query[t : t + 1], position[t : t + 1], 2, sigma=1.0).context
-                for t in range(3)
-            ]
-        )
+        steps = zip(query.split(1), position.split(1))
+        return torch.cat([source.attend(q, p, 2, sigma=1.0).context for q, p in steps])
 
     def whole(key):
         return full_computation(score, query, key, position, 2, key, None, 1.0)[0]
@@ -252,10 +234,8 @@ def test_second_derivatives_are_those_of_the_full_computation_and_of_finite_diff
         result.append([context, *first, *second])
     assert_same(result[0], result[2])
     assert_same(result[1], result[2])
-    assert torch.autograd.gradgradcheck(
-        lambda q, k, p: attend_window(score, q, k, p, 2, k.sin(), sigma=1.0).context,
-        (query, x, position),
-    )
+    run = lambda q, k, p: attend_window(score, q, k, p, 2, k.sin(), sigma=1.0).context  # noqa: E731
+    assert torch.autograd.gradgradcheck(run, (query, x, position))
 
 
 def test_many_readings_of_one_source_add_up_and_the_graph_may_be_used_twice():
@@ -264,10 +244,8 @@ def test_many_readings_of_one_source_add_up_and_the_graph_may_be_used_twice():
     key = torch.randn(2, 9, WIDTH).double().requires_grad_()
     queries, position = torch.randn(2, 4, WIDTH).double(), torch.rand(2, 4).double() * 9
     source = WindowedSource(score, key)
-    steps = [
-        source.attend(queries[:, t : t + 1], position[:, t : t + 1], 2, sigma=1.0).context
-        for t in range(4)
-    ]
+    pairs = zip(queries.split(1, 1), position.split(1, 1))
+    steps = [source.attend(q, p, 2, sigma=1.0).context for q, p in pairs]
     together = attend_window(score, queries, key, position, 2, sigma=1.0).context
     assert_same(torch.cat(steps, 1), together)
     wanted = [key, *score.parameters()]
@@ -297,16 +275,14 @@ def test_far_positions_are_exact_under_autocast():
     plain = predict(query, torch.tensor([n]))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         position = predict(query, torch.tensor([n]))
-        out = attend_window(
-            attnbook.DotScore(), query, torch.randn(1, n, WIDTH), position, 3, sigma=1.5
-        )
+        key = torch.randn(1, n, WIDTH)
+        out = attend_window(attnbook.DotScore(), query, key, position, 3, sigma=1.5)
     assert torch.equal(position, plain) and (position != position.round()).any()
     # from weights of eight bits, no coarser than those
     half = predict.bfloat16()(query.bfloat16(), torch.tensor([n]))
     assert half.dtype == torch.float32 and (half != half.bfloat16().float()).all()
-    assert (out.weights.argmax(-1) - position).abs().max() <= 3.5 and torch.isfinite(
-        out.context
-    ).all()
+    assert (out.weights.argmax(-1) - position).abs().max() <= 3.5
+    assert torch.isfinite(out.context).all()
 
 
 @pytest.mark.parametrize(
@@ -315,18 +291,15 @@ def test_far_positions_are_exact_under_autocast():
 def test_a_step_makes_as_much_for_a_long_source_as_for_a_short_one(name):
     made = []
     for n in (64, 4096):
-        score = build(name)
-        query = torch.randn(2, 1, WIDTH).double()
-        key = torch.randn(2, n, WIDTH).double()
-        mask = padding_mask(torch.tensor([n, n - 1]))[:, None]
-        projected = score.project_keys(key)
+        score, query, key = build(name), drawn(2, 1, WIDTH), drawn(2, n, WIDTH)
         position = torch.tensor([[10.2], [31.7]]).double()
+        options = {"mask": padding_mask(torch.tensor([n, n - 1]))[:, None]}
+        options["projected_keys"] = score.project_keys(key)
         with LargestTensor() as local, torch.no_grad():
-            WindowedSource(score, key, mask=mask, projected_keys=projected).attend(
-                query, position, 10, sigma=5.0, need_weights=False
-            )
+            source = WindowedSource(score, key, **options)
+            source.attend(query, position, 10, sigma=5.0, need_weights=False)
         with LargestTensor() as everything, torch.no_grad():
-            attnbook.attend(score, query, key, mask=mask, projected_keys=projected)
+            attnbook.attend(score, query, key, **options)
         made.append((local.numel, local.total, everything.numel))
     assert made[0][:2] == made[1][:2] and made[1][2] > 30 * made[0][2]
 
@@ -367,14 +340,12 @@ BAD = [
 
 @pytest.mark.parametrize(("begin", "change"), BAD)
 def test_bad_input_is_named(begin, change):
-    arguments = dict(
-        score=attnbook.DotScore(),
-        query=torch.zeros(2, 3, WIDTH),
-        key=torch.zeros(2, 7, WIDTH),
-        position=torch.zeros(2, 3),
-        half_width=2,
-    )
-    assert_refused(begin, attend_window, **{**arguments, **change})
+    given = dict(score=attnbook.DotScore(), key=torch.zeros(2, 7, WIDTH), half_width=2)
+    given |= dict(query=torch.zeros(2, 3, WIDTH), position=torch.zeros(2, 3))
+    assert_refused(begin, attend_window, **given | change)
+
+
+def test_bad_input_of_the_modules_is_named():
     assert_refused("d_query", PredictedPosition, 0)
     assert_refused("lengths", lambda: PredictedPosition(WIDTH)(torch.zeros(2, 3, WIDTH), [7, 5]))
     source, rows = (attnbook.DotScore(), torch.zeros(2, 7, WIDTH)), torch.zeros(2, 5, WIDTH)

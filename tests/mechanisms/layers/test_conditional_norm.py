@@ -1,6 +1,4 @@
-"""Conditional batch norm against the formula: statistics of all pictures, gain and shift of the
-class.
-"""
+"""Conditional batch norm: statistics of all pictures, gain and shift of the class."""
 
 import numpy as np
 import pytest

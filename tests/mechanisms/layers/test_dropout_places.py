@@ -28,9 +28,7 @@ def slope(n):
 
 
 class Tilt(torch.nn.Module):
-    """Weights times 1, 2, 3, … over the places; at the next call times the squares of that, and
-    so on.
-    """
+    """Weights times 1, 2, 3, … over the places; at the next call times their squares, and so on."""
 
     def __init__(self):
         super().__init__()
@@ -52,12 +50,13 @@ def test_dropout_stands_between_the_weights_and_the_values(masked, need_weights)
     query, key, value = drawn(2, 3, 4), drawn(2, 5, 4), drawn(2, 5, 3)
     mask, tilt = all_but_one(3, 5) if masked else None, Tilt()
     plain = attend(ScaledDotScore(), query, key, value, mask=mask)
-    got = attend(
-        ScaledDotScore(), query, key, value, mask=mask, dropout=tilt, need_weights=need_weights
-    )
+    given = {"mask": mask, "dropout": tilt, "need_weights": need_weights}
+    got = attend(ScaledDotScore(), query, key, value, **given)
     assert tilt.calls == 1
     assert_same(got.context, (plain.weights * slope(5)) @ value)
     assert torch.equal(got.weights, plain.weights) if need_weights else got.weights is None
+    tilt.eval()
+    assert_same(attend(ScaledDotScore(), query, key, value, **given).context, plain.context)
 
 
 # What each kind sums up in its heads, of the weights w before dropout.

@@ -55,9 +55,7 @@ def test_a_factorised_output_and_its_sharing():
     output = build(FactorisedOutput(D, SIZE, 3))
     embedding = build(FactorisedEmbedding(SIZE, D, 3), 1)
     p, x = values(output), x_of(2, 4)
-    np.testing.assert_allclose(
-        output(x).detach(), x.numpy() @ p["narrow"] @ p["words"].T, atol=1e-10
-    )
+    assert_same(output(x), torch.tensor(x.numpy() @ p["narrow"] @ p["words"].T))
     output.share(embedding)
     table = embedding.widen(embedding.narrow.weight)
     assert_same(output(x), x @ table.mT)
@@ -72,9 +70,7 @@ def test_an_adaptive_embedding_looks_up_each_word_in_its_band(factor):
     for token in range(SIZE):
         b = next(i for i, (first, last) in enumerate(bands) if first <= token < last)
         vector = p[f"widen.{b}.weight"] @ p[f"tables.{b}.weight"][token - bands[b][0]]
-        np.testing.assert_allclose(
-            layer(torch.tensor([token]))[0].detach(), np.sqrt(D) * vector, atol=1e-10
-        )
+        assert_same(layer(torch.tensor(token)), torch.tensor(np.sqrt(D) * vector))
         assert p[f"tables.{b}.weight"].shape[1] == max(1, int(D // factor**b))
 
 
@@ -139,16 +135,12 @@ def test_a_mixture_of_softmaxes_is_the_mean_of_distributions():
     share = np.exp(log_softmax(x.detach().numpy() @ p["share.weight"].T))
     h = np.tanh(x.detach().numpy() @ p["context.weight"].T + p["context.bias"]).reshape(2, 3, 3, D)
     each = np.exp(log_softmax(h @ p["weight"].T))
-    np.testing.assert_allclose(
-        layer(x).exp().detach(), (share[..., None] * each).sum(-2), atol=1e-10
-    )
+    assert_same(layer(x).exp(), torch.tensor((share[..., None] * each).sum(-2)))
     assert gradcheck(layer, (x,))
 
 
 def test_the_logarithm_of_a_mixture_is_of_higher_rank():
-    """What it is good for: over many contexts one softmax gives a matrix of rank at most d + 1,
-    a mixture does not.
-    """
+    """Over many contexts one softmax gives a matrix of rank at most d + 1, a mixture does not."""
     torch.manual_seed(0)
     x = torch.randn(60, 4, dtype=torch.float64)
 
@@ -159,14 +151,12 @@ def test_the_logarithm_of_a_mixture_is_of_higher_rank():
     assert rank(1) <= 5 and rank(3) > 20
 
 
-WRONG = {  # of the contexts before the tanh, and of the shares
-    "mean of the logarithms": lambda h, s, each: (s.softmax(-1)[..., None] * each(h.tanh())).sum(
-        -2
-    ),
-    "shares not normalised": lambda h, s, each: (s[..., None] + each(h.tanh())).logsumexp(-2),
-    "no tanh": lambda h, s, each: (s.log_softmax(-1)[..., None] + each(h)).logsumexp(-2),
+WRONG = {  # of the contexts before the tanh, and of the shares (…, 1)
+    "mean of the logarithms": lambda h, s, each: (s.softmax(-2) * each(h.tanh())).sum(-2),
+    "shares not normalised": lambda h, s, each: (s + each(h.tanh())).logsumexp(-2),
+    "no tanh": lambda h, s, each: (s.log_softmax(-2) + each(h)).logsumexp(-2),
     "one context for all": lambda h, s, each: (
-        s.log_softmax(-1)[..., None] + each(h[..., :1, :].tanh())
+        s.log_softmax(-2) + each(h[..., :1, :].tanh())
     ).logsumexp(-2),
 }
 
@@ -175,7 +165,8 @@ WRONG = {  # of the contexts before the tanh, and of the shares
 def test_wrong_mixtures_are_told_apart(mistake):
     layer, x = build(MixtureOfSoftmaxes(D, SIZE, 3)), x_of(4)
     each = lambda h: (h @ layer.weight.mT).log_softmax(-1)  # noqa: E731
-    wrong = WRONG[mistake](layer.context(x).unflatten(-1, (3, -1)), layer.share(x), each)
+    context = layer.context(x).unflatten(-1, (3, -1))
+    wrong = WRONG[mistake](context, layer.share(x)[..., None], each)
     assert (wrong - layer(x)).abs().max() > 1e-3
 
 

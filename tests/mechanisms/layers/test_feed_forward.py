@@ -1,6 +1,4 @@
-"""Feed-forward sublayers and norms against loops in NumPy and PyTorch's own, and against
-versions that went wrong.
-"""
+"""Feed-forward sublayers and norms against loops in NumPy, PyTorch's own and wrong versions."""
 
 import math
 
@@ -16,7 +14,7 @@ from torch.nn import functional as F
 from attnbook import FeedForward, GatedFeedForward, LayerNorm, RMSNorm
 from attnbook.mechanisms.layers.feed_forward import ACTIVATIONS, GATES
 
-from ..agreement import assert_same, drawn, randomised
+from ..agreement import assert_same, drawn, randomised, slopes
 
 
 def erf_gelu(x):
@@ -67,10 +65,8 @@ def test_every_activation_equals_its_formula(name):
 @pytest.mark.parametrize("name", GATES)
 def test_every_gate_equals_its_formula(name):
     made = build(GatedFeedForward, 4, 7, name)
-    gated = apply(GATE_OF[name], linear(made.gate_projection, X.numpy())) * linear(
-        made.value_projection, X.numpy()
-    )
-    assert_same(made(X), torch.tensor(linear(made.output, gated)))
+    gate, value = (linear(p, X.numpy()) for p in (made.gate_projection, made.value_projection))
+    assert_same(made(X), torch.tensor(linear(made.output, apply(GATE_OF[name], gate) * value)))
 
 
 def test_a_function_can_be_the_activation_and_two_thirds_keep_the_parameters():
@@ -135,13 +131,10 @@ def test_norms_equal_pytorch_s_in_value_and_gradient(ours, theirs):
     made = build(ours, 4, eps=1e-5)
     other = theirs(4, eps=1e-5).double()
     other.load_state_dict(made.state_dict())
-    results = []
-    for module in (made, other):
-        x = X.clone().requires_grad_()
-        out = module(x)
-        loss = (out * torch.linspace(-1, 1, 24).view_as(out)).sum()
-        results.append((out, *torch.autograd.grad(loss, [x, *module.parameters()])))
-    assert_same(*results)
+    x = X.clone().requires_grad_()
+    got, expected = made(x), other(x)
+    assert_same(got, expected)
+    assert_same(slopes(got, [x, *made.parameters()]), slopes(expected, [x, *other.parameters()]))
 
 
 @settings(max_examples=30, deadline=None)

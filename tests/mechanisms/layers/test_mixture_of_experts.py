@@ -1,6 +1,4 @@
-"""Mixtures of experts against dense references: every expert asked about every position, gates
-in loops.
-"""
+"""Mixtures of experts against dense references: every expert asked about every position."""
 
 import copy
 import math
@@ -42,10 +40,7 @@ def variation(z):
 
 
 def dense_mixture(made, x, noise=None):
-    """Equations 1 to 11 position by position; the noise is given, or None in evaluation.
-
-    Returns y and the balance.
-    """
+    """y and the balance, equations 1 to 11 position by position; no noise in evaluation."""
     ys, gates, chances = [], [], []
     for t, row in enumerate(x.reshape(-1, D)):
         clean, spread = row @ made.gate, torch.log1p(torch.exp(row @ made.noise))
@@ -81,9 +76,19 @@ def dense_switch(made, x, training):
     return torch.stack(ys).view(x.shape), made.balance_weight * E * balance
 
 
-def joined(y, balance):
-    """Both in one, for :func:`assert_agree`; in evaluation there is no balance."""
-    return y.flatten() if balance is None else torch.cat([y.flatten(), balance.view(1)]), None
+def assert_dense(made, training, dense):
+    """Value, balance and gradients are those of a dense reference."""
+
+    def joined(y, balance):  # in evaluation there is no balance
+        return torch.cat([y.flatten(), balance.view(1)]) if training else y.flatten(), None
+
+    def ours(x):
+        torch.manual_seed(5)
+        return joined(made(x), made.balance)
+
+    theirs = lambda x: joined(*dense(x))  # noqa: E731
+    assert_agree(ours, theirs, (B, N, D), [*made.parameters()], need_weights=False)
+    assert (made.balance is None) == (not training)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
@@ -92,37 +97,21 @@ def test_value_balance_and_gradient_equal_the_dense_reference(k, training):
     made = mixture(k).train(training)
     torch.manual_seed(5)
     noise = torch.randn(B * N, E, dtype=torch.float64) if training else None
-
-    def ours(x):
-        torch.manual_seed(5)
-        return joined(made(x), made.balance)
-
-    def theirs(x):
-        y, balance = dense_mixture(made, x, noise)
-        return joined(y, balance if training else None)
-
-    assert_agree(ours, theirs, (B, N, D), [*made.parameters()], need_weights=False)
+    assert_dense(made, training, lambda x: dense_mixture(made, x, noise))
 
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("capacity", [None, 0.4, 1.0, 4.0])
 def test_switch_equals_the_dense_reference(training, capacity):
     made = switch(capacity).train(training)
-
-    def theirs(x):
-        y, balance = dense_switch(made, x, training)
-        return joined(y, balance if training else None)
-
-    ours = lambda x: joined(made(x), made.balance)  # noqa: E731
-    assert_agree(ours, theirs, (B, N, D), [*made.parameters()], need_weights=False)
+    assert_dense(made, training, lambda x: dense_switch(made, x, training))
 
 
 def test_an_expert_reads_only_the_positions_that_chose_it():
     made, read = mixture(2).eval(), [0] * E
     for i, expert in enumerate(made.experts):
-        expert.register_forward_hook(
-            lambda layer, arguments, result, i=i: read.__setitem__(i, len(arguments[0]))
-        )
+        keep = lambda layer, given, out, i=i: read.__setitem__(i, len(out))  # noqa: E731
+        expert.register_forward_hook(keep)
     made(inputs())
     assert made.counts.tolist() == read and sum(read) == 2 * B * N
 
@@ -163,24 +152,19 @@ def test_gates_are_shares_and_a_permutation_of_the_experts_changes_nothing(k, se
 def test_the_balance_is_least_where_the_experts_share_equally():
     rows = torch.eye(4).double()[None]  # four positions of width 4
     switch = Switch(4, 4, lambda: FeedForward(4, 3)).double()
-    with torch.no_grad():
-        switch.router.weight.copy_(torch.eye(4) * 9)
-    switch(rows)
-    equal = switch.balance.item()
-    with torch.no_grad():
-        switch.router.weight[0] = 20
-    switch(rows)
-    assert equal == pytest.approx(switch.balance_weight, abs=1e-12) and switch.balance > 3 * equal
     noisy = MixtureOfExperts(4, 4, lambda: FeedForward(4, 3), k=1, load_weight=0).double()
-    with torch.no_grad():
-        noisy.noise.fill_(-30), noisy.gate.copy_(torch.eye(4) * 9)
-    noisy(rows)
-    assert noisy.balance < 1e-9
-    with torch.no_grad():
-        noisy.gate[:, 0] = 20
-    noisy(rows)
-    # one has 4 of 4: mean 1, variance 3
-    assert noisy.balance.item() == pytest.approx(0.1 * 3, abs=1e-6)
+    noisy.noise.data.fill_(-30)
+    for made, matrix in ((switch, switch.router.weight.data), (noisy, noisy.gate.data.T)):
+        matrix.copy_(torch.eye(4) * 9)
+        made(rows)
+        equal = made.balance.item()
+        matrix[0] = 20
+        made(rows)
+        if made is switch:
+            assert equal == pytest.approx(made.balance_weight, abs=1e-12)
+            assert made.balance > 3 * equal
+        else:  # one has 4 of 4: mean 1, variance 3
+            assert equal < 1e-9 and made.balance.item() == pytest.approx(0.1 * 3, abs=1e-6)
 
 
 def test_training_by_the_balance_alone_spreads_the_load():

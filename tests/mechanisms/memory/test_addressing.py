@@ -1,6 +1,4 @@
-"""Every stage of the addressing against its formula, and beside it the versions that must be
-told apart.
-"""
+"""Every stage of the addressing against its formula, and beside it wrong versions."""
 
 import numpy as np
 import oracles_ntm as oracle
@@ -42,12 +40,12 @@ def problem(seed=0):
 
 
 def expected_weights(p, wrong=None):
-    out = np.zeros((B, H, N))
+    out = torch.zeros(B, H, N, dtype=torch.float64)
     for b, h in np.ndindex(B, H):
         numbers = {name: p[name][b, h].numpy() for name in NUMBERS}
         memory, previous = p["memory"][b].numpy(), p["previous"][b, h].numpy()
-        out[b, h] = oracle.address(memory, previous, numbers, wrong)
-    return torch.from_numpy(out)
+        out[b, h] = torch.from_numpy(oracle.address(memory, previous, numbers, wrong))
+    return out
 
 
 def addressed(p):
@@ -291,13 +289,11 @@ def test_leading_dimensions_are_free_and_may_be_none():
 def test_a_gpu_gives_what_the_cpu_gives():
     p = problem()
     found = addressed({name: part.cuda() for name, part in p.items()})
-    for mine, theirs in zip(found, addressed(p)):
-        assert_same(mine.cpu(), theirs)
+    assert_same(tuple(part.cpu() for part in found), tuple(addressed(p)))
 
 
 P = problem()
-
-
+MORE = {name: torch.cat([part] * 3) for name, part in P.items()}  # rows than there are
 test_bad_arguments_are_named = refusals(
     ("memory", lambda: A.read([1.0], P["previous"])),
     ("weights", lambda: A.read(P["memory"], P["previous"][..., 1:])),
@@ -318,19 +314,13 @@ test_bad_arguments_are_named = refusals(
     ("shift_range", lambda: A.uniform_shift(torch.tensor(0.5), 0)),
     ("gamma", lambda: A.sharpen(P["previous"], P["gamma"] - 1.2)),
     ("gamma must hold", lambda: A.sharpen(P["previous"], P["gamma"][:, 1:])),
-    ("memory and weights", lambda: A.read(P["memory"], P["previous"].repeat(3, 1, 1))),
+    ("memory and weights", lambda: A.read(P["memory"], MORE["previous"])),
     (
         "memory, weights, erase",
-        lambda: A.write(P["memory"], P["previous"], P["erase"], P["add"].repeat(3, 1, 1)),
+        lambda: A.write(P["memory"], P["previous"], P["erase"], MORE["add"]),
     ),
-    (
-        "memory, key and",
-        lambda: A.content_weights(P["key"], P["strength"].repeat(3, 1), P["memory"]),
-    ),
-    (
-        "content, previous and",
-        lambda: A.interpolate(P["previous"], P["previous"].repeat(3, 1, 1), P["gate"]),
-    ),
-    ("weights and kernel", lambda: A.shift(P["previous"], P["kernel"].repeat(3, 1, 1))),
-    ("weights and gamma", lambda: A.sharpen(P["previous"], P["gamma"].repeat(3, 1))),
+    ("memory, key and", lambda: A.content_weights(P["key"], MORE["strength"], P["memory"])),
+    ("content, previous and", lambda: A.interpolate(P["previous"], MORE["previous"], P["gate"])),
+    ("weights and kernel", lambda: A.shift(P["previous"], MORE["kernel"])),
+    ("weights and gamma", lambda: A.sharpen(P["previous"], MORE["gamma"])),
 )

@@ -1,6 +1,4 @@
-"""Sinusoidal and learned positions: the formula in loops, what the sinusoids promise, and copies
-that went wrong.
-"""
+"""Sinusoidal and learned positions: the formula in loops, and what the sinusoids promise."""
 
 import copy
 import math
@@ -73,10 +71,8 @@ def test_an_offset_is_a_later_part_and_may_differ_by_row(make):
     table = positions(torch.zeros(1, 30, 6).double())[0]
     assert_same(positions(x), x + table[:5])
     assert_same(positions(x, 7), x + table[7:12])
-    assert_same(
-        positions(x, torch.tensor([0, 9, 25])),
-        x + torch.stack([table[:5], table[9:14], table[25:]]),
-    )
+    each = torch.stack([table[:5], table[9:14], table[25:]])
+    assert_same(positions(x, torch.tensor([0, 9, 25])), x + each)
     assert_same(positions(x[0], 2), x[0] + table[2:7])
     assert positions(x[:0], torch.tensor([], dtype=torch.long)).shape == (0, 5, 6)
     assert_same(copy.deepcopy(positions)(x, 7), x + table[7:12])

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -62,13 +63,9 @@ def masks():
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_value_and_gradient_equal_the_oracle(kind, options, need_weights):
     made, mask = layer(**options), masks()[kind]
-    assert_agree(
-        lambda x: made(x, mask=mask, need_weights=need_weights),
-        lambda x: oracle(made, x, mask[:, None]),
-        (B, N, D),
-        [*made.parameters()],
-        need_weights,
-    )
+    ours = lambda x: made(x, mask=mask, need_weights=need_weights)  # noqa: E731
+    theirs = lambda x: oracle(made, x, mask[:, None])  # noqa: E731
+    assert_agree(ours, theirs, (B, N, D), [*made.parameters()], need_weights)
 
 
 def test_queries_with_a_cache_are_the_last_positions():
@@ -97,17 +94,14 @@ def two_distances(dtype, device="cpu", n=2048):
     numbers 2⁻¹¹, which in bfloat16 stop growing at 1/8. Returns the context, and its gradient in
     the query."""
     index = (torch.arange(n, device=device) % 2)[None]
-    zeros = torch.zeros(1, 1, n, 2, dtype=dtype, device=device)
-    sign = (1.0 - 2.0 * index).to(dtype)[..., None, :, None]
-    keys, values = (
+    keys, values, query, zeros = (
         torch.tensor(t, dtype=dtype, device=device)
-        for t in ([[1.0, 0.0], [1.0, 2.0]], [[3.0], [1.0]])
+        for t in ([[1.0, 0.0], [1.0, 2.0]], [[3.0], [1.0]], [[[[1.0, 0.0]]]], [[[[0.0, 0.0]]]])
     )
-    query = torch.tensor([[[[1.0, 0.0]]]], dtype=dtype, device=device).requires_grad_()
-    source = ProjectedSource(zeros, sign.expand(1, 1, n, 1))
-    context = attend_with_relations(
-        query, source, [(index, keys, values)], Visible(), None, False
-    ).context
+    sign = (1.0 - 2.0 * index).to(dtype)[..., None, :, None]
+    source = ProjectedSource(zeros.repeat(1, 1, n, 1), sign.expand(1, 1, n, 1))
+    given = query.requires_grad_(), source, [(index, keys, values)], Visible(), None, False
+    context = attend_with_relations(*given).context
     return context.detach(), torch.autograd.grad(context, query)[0]
 
 
@@ -121,9 +115,7 @@ def test_many_small_shares_of_a_distance_add_up(dtype, device):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_no_sum_over_pairs_is_kept_in_half_precision_and_wider_numbers_are_not_copied(dtype):
-    """What a GPU rounds after each addition, a CPU does not: so the dtype of the sums is looked
-    at, both ways.
-    """
+    """A GPU rounds after each addition, a CPU does not: so the dtype of the sums is looked at."""
     sums, copies = [], []
 
     class Watch(torch.utils._python_dispatch.TorchDispatchMode):
@@ -137,9 +129,7 @@ def test_no_sum_over_pairs_is_kept_in_half_precision_and_wider_numbers_are_not_c
     made, x = layer().to(dtype), torch.randn(B, N, D, dtype=dtype, requires_grad=True)
     with Watch():
         made(x).context.sum().backward()
-    assert len(sums) == 2 and set(sums) == {
-        torch.float64 if dtype == torch.float64 else torch.float32
-    }
+    assert sums == [torch.promote_types(dtype, torch.float32)] * 2
     assert bool(copies) == (dtype == torch.bfloat16)
 
 
@@ -162,9 +152,8 @@ def test_moving_a_text_changes_nothing_and_beyond_the_clip_distance_is_one(k, n,
     mask[:, :before] = False
     assert_same(made(moved, mask=mask).context[:, before:], made(x).context)
     index = relative_index(n, n + before, k)
-    for t in range(n):
-        for j in range(n + before):
-            assert index[t, j] == min(max(j - (t + before), -k), k) + k
+    for t, j in np.ndindex(n, n + before):
+        assert index[t, j] == min(max(j - (t + before), -k), k) + k
 
 
 WRONG = {

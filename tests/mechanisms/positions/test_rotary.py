@@ -1,6 +1,4 @@
-"""Rotary positions: complex numbers in NumPy, what the rotation promises, the published
-frequencies, and copies that went wrong.
-"""
+"""Rotary positions: complex numbers in NumPy, and the published frequencies."""
 
 import copy
 import math
@@ -37,14 +35,12 @@ D = 8
 
 def oracle(x, positions, *, layout="half", base=10_000.0, first=0, sign=1):
     """Rows (n, d) as complex numbers, a pair each, times exp(i p ω)."""
-    n, d = x.shape
-    out = np.zeros((n, d))
-    for t in range(n):
-        for k in range(d // 2):
-            a, b = (k, k + d // 2) if layout == "half" else (2 * k, 2 * k + 1)
-            angle = sign * positions[t] * base ** (-2 * (k + first) / d)
-            turned = complex(x[t, a], x[t, b]) * complex(math.cos(angle), math.sin(angle))
-            out[t, a], out[t, b] = turned.real, turned.imag
+    (n, d), out = x.shape, np.zeros(x.shape)
+    for t, k in np.ndindex(n, d // 2):
+        a, b = (k, k + d // 2) if layout == "half" else (2 * k, 2 * k + 1)
+        angle = sign * positions[t] * base ** (-2 * (k + first) / d)
+        turned = complex(x[t, a], x[t, b]) * complex(math.cos(angle), math.sin(angle))
+        out[t, a], out[t, b] = turned.real, turned.imag
     return torch.tensor(out)
 
 
@@ -206,17 +202,11 @@ def test_a_part_of_the_width_is_turned_and_the_rest_stays():
 
 
 SHORT, LONG = (1.0, 1.5, 2.0, 3.0), (2.0, 4.0, 6.0, 9.0)
+of_dynamic = lambda n: old(base=10_000 * max(1, 4 * n / 16 - 3) ** (D / (D - 2)))  # noqa: E731
+of_long = lambda n: old() / torch.tensor(SHORT if n <= 16 else LONG)  # noqa: E731
 BY_LENGTH = {
-    "dynamic": (
-        DynamicNTK(4.0, 16),
-        lambda n: old(base=10_000 * max(1, 4 * n / 16 - 3) ** (D / (D - 2))),
-        1.0,
-    ),
-    "LongRoPE": (
-        LongRoPE(SHORT, LONG, 16, 4.0),
-        lambda n: old() / torch.tensor(SHORT if n <= 16 else LONG, dtype=torch.float64),
-        math.sqrt(1 + math.log(4) / math.log(16)),
-    ),
+    "dynamic": (DynamicNTK(4.0, 16), of_dynamic, 1.0),
+    "LongRoPE": (LongRoPE(SHORT, LONG, 16, 4.0), of_long, math.sqrt(1 + math.log(4, 16))),
 }
 
 
@@ -237,13 +227,11 @@ def test_frequencies_follow_the_length_up_to_the_last_position(name, compiled, m
         return magnitude * torch.cat(parts, -1)
 
     for first in (0, 10, 11, 30, 100, 10, 0):
-        expected = turned(x, first, wanted(first + 6))
-        assert_same(made(x, first), expected)
+        assert_same(made(x, first), turned(x, first, wanted(first + 6)))
     position = torch.tensor([-2, 10, 40])[:, None] + torch.arange(6)
     got = made(x, position)
     for row, first in enumerate((-2, 10, 40)):
-        expected = turned(x[row], first, wanted(first + 6))
-        assert_same(got[row], expected)
+        assert_same(got[row], turned(x[row], first, wanted(first + 6)))
     assert made(x[:, :0], 90).shape == (3, 0, D)
     assert made(x[:, :0], position[:, :0]).shape == (3, 0, D)
 
@@ -265,10 +253,8 @@ def test_frequencies_and_magnitude_are_those_of_the_package_transformers(name):
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     scaling, kind = PUBLISHED[name], name.partition(",")[0]
-    given = {key: value for key, value in asdict(scaling).items() if value is not None}
-    given = {
-        key: list(value) if isinstance(value, tuple) else value for key, value in given.items()
-    }
+    as_list = lambda value: list(value) if isinstance(value, tuple) else value  # noqa: E731
+    given = {k: as_list(value) for k, value in asdict(scaling).items() if value is not None}
     given |= {"rope_type": kind, "rope_theta": 500_000.0}
     config = LlamaConfig(hidden_size=256, num_attention_heads=2, rope_parameters=given)
     theirs, magnitude = ROPE_INIT_FUNCTIONS[kind](config, "cpu")

@@ -1,6 +1,4 @@
-"""Positions in a tree against walks over a graph (NumPy, Floyd and Warshall), and attention
-against a vector for every pair.
-"""
+"""Positions in a tree against walks over a graph, and attention against a vector a pair."""
 
 import math
 
@@ -52,9 +50,7 @@ def signed(heads):
 
 
 def grown(n, seed):
-    """A random tree of n words in any order: each word but the root hangs on one that stood
-    there before.
-    """
+    """A random tree of n words in any order: each but the root hangs on one that stood before."""
     draw = np.random.default_rng(seed)
     order = draw.permutation(n).tolist()
     heads = [-1] * n
@@ -64,10 +60,9 @@ def grown(n, seed):
 
 
 def padded(trees, fill=-1):
-    n = max(map(len, trees))
-    return torch.tensor([[*heads, *[fill] * (n - len(heads))] for heads in trees]), torch.tensor(
-        [len(heads) for heads in trees]
-    )
+    lengths = torch.tensor([len(heads) for heads in trees])
+    n = int(lengths.max())
+    return torch.tensor([[*heads, *[fill] * (n - len(heads))] for heads in trees]), lengths
 
 
 @settings(max_examples=60, deadline=None)
@@ -106,11 +101,7 @@ LATER = np.where(np.arange(8) > np.arange(8)[:, None], 1, -1)
 WRONG = {  # of the depth d, the distance r and the offset o
     "depth of the root is 1": lambda d, r, o: (d + 1, r, o),
     "distance as a difference of depths": lambda d, r, o: (d, abs(d[:, None] - d), o),
-    "every way leads over the root": lambda d, r, o: (
-        d,
-        d[:, None] + d - 2 * d * np.eye(8, dtype=int),
-        o,
-    ),
+    "every way leads over the root": lambda d, r, o: (d, (d[:, None] + d) * (1 - np.eye(8)), o),
     "distance in the sentence": lambda d, r, o: (d, FAR, o),
     "offset from key to query": lambda d, r, o: (d, r, -o),
     "offset signed by the sentence alone": lambda d, r, o: (d, r, r * LATER),
@@ -184,12 +175,9 @@ def test_attention_equals_a_vector_for_every_pair_in_value_and_gradient():
     made, (heads, lengths) = layer(), tree_batch()
     assert made.key_offset.shape == (2 * made.max_tree_distance + 1, made.d_head)
     offset, mask = tree_offset(heads, lengths), padding_mask(lengths, N)[:, None].expand(B, N, N)
-    assert_agree(
-        lambda x: made(x, offset, mask=mask),
-        lambda x: every_pair(made, x, offset, mask),
-        (B, N, D),
-        [*made.parameters()],
-    )
+    theirs = lambda x: every_pair(made, x, offset, mask)  # noqa: E731
+    ours = lambda x: made(x, offset, mask=mask)  # noqa: E731
+    assert_agree(ours, theirs, (B, N, D), [*made.parameters()])
     x = drawn(B, N, D)
     assert (made(x, offset, mask=mask).weights[1, :, :, 5:] == 0).all()
     assert made(x, offset, mask=mask, need_weights=False).weights is None
@@ -223,6 +211,7 @@ def test_offsets_of_any_whole_type_are_offsets():
 
 
 WORDS, DEPTH = torch.zeros(1, 2, 4), torch.zeros(1, 2).long()
+NONE = {"max_distance": 2, "max_tree_distance": 0}
 test_bad_input_is_named = refusals(
     ("d_model must be even", lambda: StructuralPositions(5)),
     ("d_model", lambda: StructuralPositions(0)),
@@ -231,8 +220,5 @@ test_bad_input_is_named = refusals(
     ("depth", lambda: StructuralPositions(4)(WORDS, DEPTH.float())),
     ("offset must be (1", lambda: layer()(drawn(1, 2, D), torch.zeros(1, 2, 3).long())),
     ("offset", lambda: layer()(drawn(1, 2, D), torch.zeros(1, 2, 2))),
-    (
-        "max_tree_distance",
-        lambda: SyntacticMultiHeadAttention(D, H, max_distance=2, max_tree_distance=0),
-    ),
+    ("max_tree_distance", lambda: SyntacticMultiHeadAttention(D, H, **NONE)),
 )

@@ -33,11 +33,10 @@ def silu(x):
 
 
 def convolved(x, weight, bias=0.0):
-    n, size = len(x), weight.shape[1]
-    rows = [
-        [x[t - lag] if t >= lag else 0 * x[0] for lag in reversed(range(size))] for t in range(n)
-    ]
-    return silu(np.stack([sum(w * r for w, r in zip(weight.T, row)) for row in rows]) + bias)
+    size = weight.shape[1]
+    past = np.concatenate([np.zeros((size - 1, x.shape[1])), x])
+    rows = [sum(w * r for w, r in zip(weight.T, past[t : t + size])) for t in range(len(x))]
+    return silu(np.stack(rows) + bias)
 
 
 def rms(x, eps):
@@ -92,10 +91,8 @@ def mamba_oracle(p, x):
     heads = []
     for h in range(6):
         rows, group = u[:, 4 * h : 4 * h + 4], slice(5 * (h // 3), 5 * (h // 3) + 5)
-        o, _ = recurrence(
-            query[:, group], key[:, group], step[:, h, None] * rows, alpha=alpha[:, h]
-        )
-        heads.append(o + p["skip"][h] * rows)
+        q, k, v = query[:, group], key[:, group], step[:, h, None] * rows
+        heads.append(recurrence(q, k, v, alpha=alpha[:, h])[0] + p["skip"][h] * rows)
     o = np.concatenate(heads, -1) * silu(z)
     o = np.concatenate([rms(o[:, :12], 1e-5), rms(o[:, 12:], 1e-5)], -1) * p["norm_weight"]
     return o @ p["output_projection.weight"].T
@@ -200,12 +197,9 @@ def test_the_mixer_equals_the_published_class():
         for parameter in theirs.parameters():
             parameter += 0.3 * torch.randn_like(parameter)
     ours = Mamba2Mixer(16, d_state=6, d_head=4, num_groups=2)
-    ours.load_state_dict(
-        {
-            PUBLISHED[name]: tensor.squeeze(1) if name == "conv1d.weight" else tensor
-            for name, tensor in theirs.state_dict().items()
-        }
-    )
+    state = theirs.state_dict()
+    state["conv1d.weight"] = state["conv1d.weight"].squeeze(1)
+    ours.load_state_dict({PUBLISHED[name]: tensor for name, tensor in state.items()})
     x = torch.randn(2, 11, 16)
     torch.testing.assert_close(ours(x).context, theirs(x), atol=1e-5, rtol=1e-5)
     there = torch.arange(11) >= torch.tensor([[0], [4]])  # padding before, as it is generated

@@ -188,17 +188,15 @@ def test_padding_writes_nothing_and_forgets_nothing_even_if_it_is_not_a_number(k
         assert_same(out.context[..., there, :], whole.context)
         assert_same(out.state, whole.state)
         assert (out.context[..., ~there, :] == 0).all()
-        slopes = torch.autograd.grad(
-            out.context.sum() + out.state.sum(), [*leaves, *gates.values()]
-        )
+        total = out.context.sum() + out.state.sum()
+        slopes = torch.autograd.grad(total, [*leaves, *gates.values()])
         assert all(slope.isfinite().all() for slope in slopes)
         assert all((slope[..., ~there, :] == 0).all() for slope in slopes[:3])
 
 
 @pytest.mark.parametrize("kind", ["scalar", "vector", "gated delta"])
 def test_strong_decay_over_a_long_text_keeps_float32(kind):
-    n = 4096
-    g = torch.Generator().manual_seed(0)
+    n, g = 4096, torch.Generator().manual_seed(0)
     query, key = (unit_features(torch.randn(1, 1, n, 8, generator=g)) for _ in range(2))
     value = torch.randn(1, 1, n, 4, generator=g)
     # from nearly nothing forgotten to nearly all: the product over a chunk is below 10^-300
@@ -225,18 +223,11 @@ def test_leading_dimensions_broadcast_as_heads_that_share_queries_and_keys():
     (query, key, value, mask), options = problem("gated delta")
     shared, first = key[:, :1], query[:1, :1]
     found = linear_attention(first, shared, value, key_mask=mask, **options, chunk_length=4)
-    right = linear_attention(
-        first.expand_as(query),
-        shared.expand_as(key),
-        value,
-        key_mask=mask,
-        **options,
-        form="recurrent",
-    )
+    full = first.expand_as(query), shared.expand_as(key), value
+    right = linear_attention(*full, key_mask=mask, **options, form="recurrent")
     assert_same(tuple(found), tuple(right))
-    alone = linear_attention(
-        *(t[1, 2] for t in (query, key, value)), **{k: t[1, 2] for k, t in options.items()}
-    )
+    gates = {k: t[1, 2] for k, t in options.items()}
+    alone = linear_attention(*(t[1, 2] for t in (query, key, value)), **gates)
     row = linear_attention(query, key, value, **options).context[1, 2]
     assert_same(alone.context, row)
 
@@ -244,11 +235,9 @@ def test_leading_dimensions_broadcast_as_heads_that_share_queries_and_keys():
 def test_chunks_make_no_matrix_of_all_pairs():
     n = 256
     tensors = [torch.randn(1, 1, n, 8, requires_grad=True) for _ in range(3)]
-    strength, decay = torch.rand(n), -torch.rand(n, 8)
+    gates = {"strength": torch.rand(n), "log_decay": -torch.rand(n, 8)}
     with LargestTensor() as largest:
-        linear_attention(
-            *tensors, strength=strength, log_decay=decay, chunk_length=16
-        ).context.sum().backward()
+        linear_attention(*tensors, **gates, chunk_length=16).context.sum().backward()
     assert 0 < largest.numel <= 2 * n * 16 < n * n
 
 
@@ -262,6 +251,7 @@ def test_under_autocast_the_state_stays_float32():
 
 
 Q, K, V = torch.ones(1, 4, 3), torch.ones(1, 4, 3), torch.ones(1, 4, 2)
+THREE = K.expand(3, 4, 3)
 BAD = [
     ("form", {"form": "fast"}),
     ("chunk_length", {"chunk_length": 0}),
@@ -269,10 +259,7 @@ BAD = [
     ("query and key", {"query": Q[:, :0], "key": K[:, :0], "value": V[:, :0]}),
     ("value", {"value": torch.ones(1, 3, 2)}),
     ("query, key and value must have one", {"value": V.double()}),
-    (
-        "query, key and value must have leading",
-        {"value": V.expand(2, 4, 2), "key": K.expand(3, 4, 3)},
-    ),
+    ("query, key and value must have leading", {"value": V.expand(2, 4, 2), "key": THREE}),
     ("key_mask must be a", {"key_mask": torch.ones(1, 4)}),
     ("key_mask must be broadcastable", {"key_mask": torch.ones(3, dtype=torch.bool)}),
     ("log_decay must be between", {"log_decay": torch.ones(1, 4, 1)}),

@@ -43,23 +43,18 @@ def pool(part, h):
 
 
 def annotate(network, vectors):
-    forward, _ = oracles.read("gru", oracles.weights(network), vectors, network.hidden_size)
-    backward, _ = oracles.read(
-        "gru", oracles.weights(network, suffix="_reverse"), vectors[::-1], network.hidden_size
-    )
+    there, back = oracles.weights(network), oracles.weights(network, suffix="_reverse")
+    forward, _ = oracles.read("gru", there, vectors, network.hidden_size)
+    backward, _ = oracles.read("gru", back, vectors[::-1], network.hidden_size)
     return [torch.cat(pair) for pair in zip(forward, backward[::-1])]
 
 
 def oracle(model, sentences):
-    """Logits, word weights and sentence weights of one document: a list of lists of ids, none
-    empty.
-    """
+    """Logits, word weights and sentence weights of one document: lists of ids, none empty."""
     words, vectors = [], []
     for sentence in sentences:
-        vector, alpha = pool(
-            model.word_pooling,
-            annotate(model.word_encoder, [model.embedding.weight[i] for i in sentence]),
-        )
+        annotated = annotate(model.word_encoder, list(model.embedding.weight[sentence]))
+        vector, alpha = pool(model.word_pooling, annotated)
         vectors.append(vector)
         words.append(alpha)
     v, alpha = pool(model.sentence_pooling, annotate(model.sentence_encoder, vectors))
@@ -87,9 +82,8 @@ def test_padded_words_padded_sentences_and_empty_sentences_get_weight_zero():
     out = build()(DOCUMENTS, LENGTHS)
     real = torch.arange(4) < LENGTHS[..., None]
     assert (out.word_weights[~real] == 0).all() and (out.word_weights[real] > 0).all()
-    assert (out.sentence_weights[LENGTHS == 0] == 0).all() and (
-        out.sentence_weights[LENGTHS > 0] > 0
-    ).all()
+    assert (out.sentence_weights[LENGTHS == 0] == 0).all()
+    assert (out.sentence_weights[LENGTHS > 0] > 0).all()
     assert_exact(out.sentence_weights.sum(-1), torch.ones(3).double())
     assert_exact(out.word_weights.sum(-1), (LENGTHS > 0).double())
 
@@ -110,11 +104,9 @@ def test_neither_padding_nor_company_nor_empty_sentences_change_a_document():
 
 def test_padding_gets_no_gradient_and_every_real_word_some():
     model, seen = build(), []
-    hook = model.embedding.register_forward_hook(
-        lambda m, i, out: (out.retain_grad(), seen.append(out)) and None
-    )
+    keep = lambda m, i, out: (out.retain_grad(), seen.append(out)) and None  # noqa: E731
+    model.embedding.register_forward_hook(keep)
     model(DOCUMENTS, LENGTHS).logits[:, 0].sum().backward()
-    hook.remove()
     (embedded,) = seen  # the filled sentences alone
     lengths = LENGTHS[LENGTHS > 0]
     real = torch.arange(4) < lengths[:, None]
@@ -140,16 +132,17 @@ def test_pooling_reads_a_set_and_an_empty_one_gives_zeros():
     assert (a[1] == 0).all() and (w[1] == 0).all() and (a[0] != 0).all()
 
 
+def _over_padding(part):
+    pool = part.forward
+    part.forward = lambda h, key_mask: pool(h, key_mask=torch.ones_like(key_mask))
+
+
 def spoil_softmax_over_padded_words(model):
-    pooling = model.word_pooling.forward
-    model.word_pooling.forward = lambda h, key_mask: pooling(h, key_mask=torch.ones_like(key_mask))
+    _over_padding(model.word_pooling)
 
 
 def spoil_softmax_over_padded_sentences(model):
-    pooling = model.sentence_pooling.forward
-    model.sentence_pooling.forward = lambda h, key_mask: pooling(
-        h, key_mask=torch.ones_like(key_mask)
-    )
+    _over_padding(model.sentence_pooling)
 
 
 def spoil_softmax_over_the_batch(model):
@@ -186,10 +179,8 @@ def spoil_mean_of_words(model):
 
 
 def spoil_empty_sentences_are_read(model):
-    embed = model._check
-    model._check = lambda documents, lengths: (
-        (embed(documents, lengths), lengths.clamp_(min=1)) and None
-    )
+    check = model._check
+    model._check = lambda texts, lengths: (check(texts, lengths), lengths.clamp_(min=1)) and None
 
 
 def spoil_words_query_for_sentences(model):
@@ -205,6 +196,7 @@ def test_known_wrong_models_are_told_apart_by_the_oracle(spoil):
     assert any(not torch.allclose(got[b], expected[b], atol=1e-5) for b in range(3))
 
 
+POOL, ROWS = AttentionPooling(4, 3), torch.zeros(2, 5, 4)
 test_bad_input_is_named = refusals(
     ("lengths must be whole", lambda: build()(DOCUMENTS, LENGTHS[:, :2])),
     ("lengths", lambda: build()(DOCUMENTS, LENGTHS > 0)),
@@ -212,11 +204,8 @@ test_bad_input_is_named = refusals(
     ("every document must", lambda: build()(DOCUMENTS, LENGTHS * torch.tensor([[1], [0], [1]]))),
     ("documents", lambda: build()(DOCUMENTS + 2, LENGTHS)),
     ("pooling", lambda: HierarchicalAttention(9, 2, pooling="max")),
-    ("value", lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 6), key_mask=torch.ones(2, 5) > 0)),
-    ("key_mask", lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), key_mask=0)),
-    (
-        "key_mask must be broadcastable",
-        lambda: AttentionPooling(4, 3)(torch.zeros(2, 5, 4), key_mask=torch.ones(2, 3) > 0),
-    ),
+    ("value", lambda: POOL(torch.zeros(2, 5, 6), key_mask=torch.ones(2, 5) > 0)),
+    ("key_mask", lambda: POOL(ROWS, key_mask=0)),
+    ("key_mask must be broadcastable", lambda: POOL(ROWS, key_mask=torch.ones(2, 3) > 0)),
     ("num_classes", lambda: HierarchicalAttention(9, 0)),
 )

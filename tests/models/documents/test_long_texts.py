@@ -1,6 +1,4 @@
-"""What the summaries of long texts are made with, passed into the Transformer: caches,
-causality, decoding, learning.
-"""
+"""What summaries of long texts are made with, passed into the Transformer."""
 
 from dataclasses import replace
 from functools import partial
@@ -47,11 +45,9 @@ LAYERS = {"local": 2, "compressed": 2, "L-M-L-M-L": 5, "experts": 5, "switch": 2
 TEXT = torch.randint(3, 8, (3, 14), generator=torch.Generator().manual_seed(0))
 
 
-def build(name, seed=0):
-    torch.manual_seed(seed)
-    return randomised(
-        TransformerLM(8, VARIANTS[name], num_layers=LAYERS[name], token_ids=TOKEN_IDS), seed
-    ).eval()
+def build(name):
+    made = TransformerLM(8, VARIANTS[name], num_layers=LAYERS[name], token_ids=TOKEN_IDS)
+    return randomised(made).eval()
 
 
 def test_layers_alternate():

@@ -7,6 +7,7 @@ import pytest
 import torch
 from exact import assert_exact
 from refusing import refusals
+from torch.nn import functional as F
 
 from attnbook import MemoryNetwork, ScaledDotScore
 from attnbook.models.documents import memory_network as module
@@ -35,27 +36,19 @@ def build(hops=3, **options):
 
 def encoding(count, d):
     """l_kj of a sentence of ``count`` words, as the paper writes it: j and k from 1."""
-    return np.array(
-        [
-            [(1 - j / count) - (k / d) * (1 - 2 * j / count) for k in range(1, d + 1)]
-            for j in range(1, count + 1)
-        ]
-    )
+    j, k = np.arange(1, count + 1)[:, None], np.arange(1, d + 1)
+    return (1 - j / count) - (k / d) * (1 - 2 * j / count)
 
 
 def oracle(model, story, question):
-    """Logits and the weights of each hop; ``story`` and ``question`` are lists of ids without
-    padding.
-    """
+    """Logits and the weights of each hop; story and question are lists of ids without padding."""
     E = [e.weight.detach().numpy() for e in model.embeddings]
     T = [t.detach().numpy() for t in model.times]
     d, K = E[0].shape[1], len(E) - 1
 
     def vector(words, matrix):
-        scale = (
-            encoding(len(words), d) if model.encoding == "position" else np.ones((len(words), d))
-        )
-        return sum(scale[j] * matrix[w] for j, w in enumerate(words))
+        scale = encoding(len(words), d) if model.encoding == "position" else 1.0
+        return (scale * matrix[words]).sum(0)
 
     A, C, B, W = E[:K], E[1:], E[0], E[K]
     u, hops = vector(question, B), []
@@ -104,13 +97,9 @@ def test_neighbours_share_their_matrices():
     model = build()
     assert len(model.embeddings) == len(model.times) == 4  # K + 1, not 2 K
     used = []
-    hooks = [
+    for n, e in enumerate(model.embeddings):
         e.register_forward_hook(lambda m, i, o, n=n: used.append(n))
-        for n, e in enumerate(model.embeddings)
-    ]
     model(STORY, QUESTION)
-    for hook in hooks:
-        hook.remove()
     assert used == [0, 0, 1, 2, 3]  # B and A¹; C¹ = A², C² = A³, C³ = Wᵀ, each computed once
 
 
@@ -118,13 +107,11 @@ def test_position_encoding_of_the_paper():
     lengths = torch.tensor([[4, 1], [0, 3]])
     got = position_encoding(lengths, 5, 6)
     assert got.shape == (2, 2, 5, 6)
-    for b in range(2):
-        for i in range(2):
-            count = int(lengths[b, i])
-            np.testing.assert_allclose(
-                got[b, i, :count], encoding(count, 6) if count else np.zeros((0, 6)), atol=1e-6
-            )
-            assert (got[b, i, count:] == 0).all()
+    for at in np.ndindex(2, 2):
+        count = int(lengths[at])
+        if count:
+            np.testing.assert_allclose(got[at][:count], encoding(count, 6), atol=1e-6)
+        assert (got[at][count:] == 0).all()
 
 
 def test_every_parameter_learns_and_padding_does_not():
@@ -205,8 +192,7 @@ def test_known_wrong_models_are_told_apart_by_the_oracle(spoil, monkeypatch):
     model = build()
     expected = [oracle(model, *plain(b))[0] for b in range(3)]
     spoil(model, monkeypatch)
-    got = model(STORY, QUESTION)
-    logits = got.logits.detach().numpy()
+    logits = model(STORY, QUESTION).logits.detach().numpy()
     assert any(not np.allclose(logits[b], expected[b], atol=1e-4) for b in range(3))
 
 
@@ -218,33 +204,21 @@ def test_two_hops_find_two_facts_that_one_hop_cannot_join():
     batch, right = questions.collate_stories(held, vocab), {}
 
     def loss(m, b):
-        return torch.nn.functional.cross_entropy(
-            m(b.story, b.question).logits, b.answer, reduction="sum"
-        ), len(b.answer)
+        logits = m(b.story, b.question).logits
+        return F.cross_entropy(logits, b.answer, reduction="sum"), len(b.answer)
 
+    options = {"steps": 350, "learning_rate": 5e-3, "schedule": "cosine", "device": "cpu"}
     for hops in (1, 2):
         torch.manual_seed(0)
         model = MemoryNetwork(len(vocab), d_embed=32, hops=hops, max_memories=7, init_std=0.4)
-        fit(
-            model,
-            questions.QuestionBatches(noticed, vocab, 64),
-            loss,
-            steps=350,
-            learning_rate=5e-3,
-            schedule="cosine",
-            progress=False,
-            device="cpu",
-        )
+        batches = questions.QuestionBatches(noticed, vocab, 64)
+        fit(model, batches, loss, progress=False, **options)
         with torch.no_grad():
             out = model(batch.story, batch.question)
         right[hops] = float((out.logits.argmax(-1) == batch.answer).float().mean())
     assert right[1] < 0.65 and right[2] > 0.85
-    peaks = out.weights.argmax(-1)
-    for hop in range(2):
-        assert (
-            sum(int(peaks[b, hop]) == s.supporting[hop] for b, s in enumerate(held)) / len(held)
-            > 0.8
-        )
+    supporting = torch.tensor([s.supporting[:2] for s in held])
+    assert ((out.weights.argmax(-1) == supporting).float().mean(0) > 0.8).all()
 
 
 test_bad_input_is_named = refusals(

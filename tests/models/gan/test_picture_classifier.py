@@ -16,18 +16,14 @@ def test_the_layers_are_the_formula():
     for layer in (net.convolutions[0], net.convolutions[2], net.convolutions[4]):
         windows = torch.nn.functional.unfold(z, 4, padding=1, stride=2)  # (B, in · 16, positions)
         side = int(windows.shape[-1] ** 0.5)
-        z = (
-            (layer.weight.flatten(1) @ windows + layer.bias[:, None])
-            .clamp_min(0)
-            .unflatten(-1, (side, side))
-        )
+        z = (layer.weight.flatten(1) @ windows + layer.bias[:, None]).clamp_min(0)
+        z = z.unflatten(-1, (side, side))
     f = (net.feature.weight @ z.flatten(1).T).T.add(net.feature.bias).clamp_min(0)
     assert_exact(net.features(pictures), f)
     assert_exact(net(pictures), f @ net.output.weight.T + net.output.bias)
     total, count = classifier_loss(net, (pictures, torch.tensor([1, 4])))
-    assert count == 2 and total.item() == pytest.approx(
-        -net(pictures).log_softmax(-1)[[0, 1], [1, 4]].sum().item()
-    )
+    expected = -net(pictures).log_softmax(-1)[[0, 1], [1, 4]].sum()
+    assert count == 2 and total.item() == pytest.approx(expected.item())
     # no dropout in what the scores see
     assert torch.equal(net.train().features(pictures), net.eval().features(pictures))
 

@@ -1,6 +1,4 @@
-"""Both networks: shapes, places of attention, the projection, classes, parts that are swapped,
-spectral norm on all weights.
-"""
+"""Both networks: shapes, places of attention, the projection, classes, parts that are swapped."""
 
 import itertools
 
@@ -108,9 +106,8 @@ def test_the_residual_block_has_the_parameters_of_attention(channels):
     assert attention <= block < attention + 18 * channels
     x = torch.randn(1, channels, 4, 4)
     block = ResidualInstead(channels)
-    added = F.conv2d(
-        F.relu(F.conv2d(F.relu(x), block.first.weight, padding=1)), block.second.weight, padding=1
-    )
+    hidden = F.conv2d(F.relu(x), block.first.weight, padding=1)
+    added = F.conv2d(F.relu(hidden), block.second.weight, padding=1)
     torch.testing.assert_close(block(x) - x, added)
     scaled = ResidualInstead(channels, scaled=True)
     # it starts as the identity, like attention
@@ -128,9 +125,7 @@ def test_the_discriminator_projects_the_features_on_the_vector_of_the_class():
     found = net(pictures, LABELS)
     h = seen[0].relu().sum((2, 3))  # a sum over positions behind an activation
     plain = h @ net.output.weight[0] + net.output.bias
-    of_class = [
-        sum(a * b for a, b in zip(row, net.classes.weight[label])) for row, label in zip(h, LABELS)
-    ]
+    of_class = [row @ net.classes.weight[label] for row, label in zip(h, LABELS)]
     assert_exact(found, plain + torch.stack(of_class))
     assert (net(pictures, (LABELS + 1) % 3) - found).abs().min() > 1e-4  # the wrong class
     assert (found - plain).abs().min() > 1e-4  # no class
@@ -196,12 +191,10 @@ def test_the_blocks_of_dcgan():
 
 def test_spectral_norm_is_on_all_weights_of_the_networks_asked_for():
     kinds = nn.Conv2d | nn.ConvTranspose2d | nn.Linear | nn.Embedding
-    for options in itertools.product(
-        (True, "discriminator", False),
-        (PictureAttention, PooledPictureAttention, ResidualInstead),
-        (DCGAN_BLOCKS, RESIDUAL_BLOCKS),
+    inserts = (PictureAttention, PooledPictureAttention, ResidualInstead)
+    for where, insert, blocks in itertools.product(
+        (True, "discriminator", False), inserts, (DCGAN_BLOCKS, RESIDUAL_BLOCKS)
     ):
-        where, insert, blocks = options
         both = pair(spectral_norm=where, insert=insert, blocks=blocks)
         for net, on in zip(both, (where is True, bool(where))):
             layers = [m for m in net.modules() if isinstance(m, kinds)]
@@ -238,11 +231,9 @@ def test_weights_start_with_glorot_and_gains_do_not():
 def test_the_last_side_sets_how_far_a_position_of_the_discriminator_sees(last_side, reach):
     options = {"num_classes": None, "attention_at": None, "blocks": DCGAN_BLOCKS, "channels": 2}
     net = pair(size=64, last_side=last_side, **options).discriminator
-    picture = torch.randn(1, 3, 64, 64, requires_grad=True)
-    x = picture
-    for stage in net.stages:
+    x = picture = torch.randn(1, 3, 64, 64, requires_grad=True)
+    for stage in (*net.stages, net.last_block):
         x = stage(x)
-    x = net.last_block(x)
     assert x.shape[-2:] == (last_side, last_side)
     x[..., last_side // 2, last_side // 2].abs().sum().backward()
     seen = picture.grad.abs().sum((0, 1)) > 0
@@ -250,6 +241,7 @@ def test_the_last_side_sets_how_far_a_position_of_the_discriminator_sees(last_si
     assert net(picture).shape == (1,)
 
 
+GRAY = torch.randn(3, 1, 16, 16)
 test_errors_say_what_came = refusals(
     ("last_side", lambda: pair(size=32, last_side=32)),
     ("size must be 4", lambda: pair(size=24)),
@@ -264,8 +256,5 @@ test_errors_say_what_came = refusals(
     ("noise", lambda: pair().generator([0.0] * 6, LABELS)),
     ("labels", lambda: pair().generator(torch.randn(3, 6), LABELS + 1)),
     ("pictures must have the side", lambda: pair().discriminator(torch.randn(3, 3, 8, 8), LABELS)),
-    (
-        "pictures must have the shape",
-        lambda: pair().discriminator(torch.randn(3, 1, 16, 16), LABELS),
-    ),
+    ("pictures must have the shape", lambda: pair().discriminator(GRAY, LABELS)),
 )

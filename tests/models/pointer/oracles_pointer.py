@@ -1,33 +1,19 @@
-"""The pointer network from equation 3 of Vinyals, Fortunato and Jaitly 2015: NumPy, float64,
-loops over rows, steps, positions.
-"""
+"""The pointer network from equation 3 of Vinyals, Fortunato and Jaitly 2015, in loops of NumPy."""
 
 import numpy as np
 
 from ..oracles import lstm_step, numbers_of
 
-WRONG = [
-    "repeated indices",
-    "mask after the softmax",
-    "decoder input never updated",
-    "decoder reads the target of its own step",
-    "encoder state dropped",
-    "encoder cell dropped",
-    "keys of the step before",
-    "padding in the softmax",
-    "query from the step before",
-    "no tanh",
-    "start is zero",
-    "softmax over the steps",
-    "last state at the padding",
-    "end is never offered",
-]
+WRONG = ["repeated indices", "mask after the softmax", "decoder input never updated", "no tanh"]
+WRONG += ["decoder reads the target of its own step", "encoder state dropped", "start is zero"]
+WRONG += ["encoder cell dropped", "keys of the step before", "padding in the softmax"]
+WRONG += ["query from the step before", "softmax over the steps", "last state at the padding"]
+WRONG += ["end is never offered"]
 
 
 def pointer(network, inputs, lengths, targets, wrong=None):
-    """Scores before any mask, and probabilities, both (B, m, n + 1), zeros behind the end of a
-    row's targets; or one of WRONG.
-    """
+    """Scores before any mask, and probabilities, (B, m, n + 1), zeros behind the end of a row's
+    targets; or one of WRONG."""
     numbers = numbers_of(network)
     x_all, lengths, targets = inputs.double().numpy(), lengths.tolist(), targets.tolist()
     batch, n, _ = x_all.shape
@@ -97,9 +83,7 @@ def loss(probabilities, targets, softmax_twice=False):
 
 
 def dictionary(network, inputs, lengths, targets):
-    """Probabilities (B, m, n + 1) of a fixed dictionary of positions, from the equations in its
-    docstring.
-    """
+    """Probabilities (B, m, n + 1) of a fixed dictionary, from the equations in its docstring."""
     numbers = numbers_of(network)
     x_all, targets = inputs.double().numpy(), targets.tolist()
     batch, n, _ = x_all.shape

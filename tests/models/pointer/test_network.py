@@ -1,6 +1,4 @@
-"""The pointer network against an oracle with loops of its own, its known breakages, and what its
-masks promise.
-"""
+"""The pointer network against an oracle with loops, its known breakages, and its masks."""
 
 import numpy as np
 import pytest
@@ -31,22 +29,21 @@ KINDS = {
 }
 
 
-def network(ends, repeats=False, seed=0, dtype=torch.float64, sizes=(4, 3, 6)):
+def network(ends, repeats=False, seed=0, sizes=(4, 3, 6)):
     torch.manual_seed(seed)
-    net = PointerNetwork(
-        2, sizes[0], ends=ends, repeats=repeats, d_embed=sizes[1], d_attention=sizes[2]
-    )
+    options = dict(zip(("hidden_size", "d_embed", "d_attention"), sizes))
+    net = PointerNetwork(2, ends=ends, repeats=repeats, **options)
     with torch.no_grad():  # away from the flat weights of the start
         for p in net.parameters():
             p.copy_(torch.randn_like(p))
         net.score.vector.weight.mul_(2)
-    return net.to(dtype)
+    return net.double()
 
 
-def points(seed=1, dtype=torch.float64, padding=0.0):
+def points(seed=1):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(len(LENGTHS), N, 2, generator=generator, dtype=torch.float64)
-    return x.where((torch.arange(N) < LENGTHS[:, None])[..., None], padding).to(dtype)
+    return x.where((torch.arange(N) < LENGTHS[:, None])[..., None], 0.0)
 
 
 def probabilities(logits, targets):
@@ -66,9 +63,7 @@ def test_logits_and_weights_equal_equation_3(kind, seed):
     np.testing.assert_array_equal(np.isfinite(logits[real]), expected[real] > 0)
     shown = np.isfinite(logits) & real[..., None]
     np.testing.assert_allclose(logits[shown], scores[shown], atol=1e-10, rtol=0)
-    np.testing.assert_allclose(
-        out.weights.detach().numpy()[real], expected[real], atol=1e-10, rtol=0
-    )
+    assert_exact(out.weights[real], torch.tensor(expected[real]))
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -100,19 +95,13 @@ def test_the_loss_is_that_of_scores_and_not_of_probabilities(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_those_of_finite_differences(kind):
     options, targets = KINDS[kind]
-    net = network(**options, sizes=(2, 2, 3))
+    net, targets = network(**options, sizes=(2, 2, 3)), targets[1:]
     x = points()[1:].requires_grad_()
-    lengths = LENGTHS[1:]
-    targets = targets[1:]
-    names = [name for name, _ in net.named_parameters()]
 
     def run(x, *parameters):
-        logits = torch.func.functional_call(
-            net, dict(zip(names, parameters)), (x, lengths, targets)
-        ).logits
-        return torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none"
-        )
+        logits = net(x, LENGTHS[1:], targets).logits.flatten(0, 1)
+        given = {"ignore_index": -1, "reduction": "none"}
+        return torch.nn.functional.cross_entropy(logits, targets.flatten(), **given)
 
     assert torch.autograd.gradcheck(run, (x, *net.parameters()))
 
@@ -157,10 +146,8 @@ def test_weights_are_a_distribution_over_what_is_left(data):
     n = int(lengths.max()) + data.draw(st.integers(0, 2))
     rows = [data.draw(st.permutations(range(int(length)))) + [n] * ends for length in lengths]
     targets = torch.tensor([row + [-1] * (n + 1 - len(row)) for row in rows])
-    net = network(ends, seed=seed)
-    weights = net(
-        torch.randn(len(lengths), n, 2, dtype=torch.float64), lengths, targets, need_weights=True
-    ).weights
+    x = torch.randn(len(lengths), n, 2, dtype=torch.float64)
+    weights = network(ends, seed=seed)(x, lengths, targets, need_weights=True).weights
     for b, row in enumerate(rows):
         for i in range(n + 1):
             left = set(range(int(lengths[b]))) - set(row[:i]) | ({n} if ends else set())
@@ -230,7 +217,6 @@ test_sizes_below_one_are_named = refusals(
 
 
 # The baselines
-# -------------------------------------------------------------------
 
 
 def baseline(attention, ends, repeats=False, most=7):
@@ -251,10 +237,8 @@ def test_a_fixed_dictionary_equals_its_equations(kind, attention):
     out = net(x, LENGTHS, targets, need_weights=True)
     expected = dictionary(net, x, LENGTHS, targets)
     np.testing.assert_allclose(probabilities(out.logits, targets), expected, atol=1e-10, rtol=0)
-    real = (targets >= 0).numpy()
-    np.testing.assert_allclose(
-        out.weights.detach().numpy()[real], expected[real], atol=1e-10, rtol=0
-    )
+    real = targets >= 0
+    assert_exact(out.weights[real], torch.tensor(expected)[real])
     memory = net.encode(x, LENGTHS)
     state, pointed = net.start(memory), torch.full((3, 1), -1)
     for i in range(targets.shape[1]):

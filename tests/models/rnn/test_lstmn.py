@@ -1,8 +1,4 @@
-"""The LSTMN against the equations of Cheng, Dong and Lapata 2016, written here with loops over
-rows, steps and tape.
-"""
-
-import math
+"""The LSTMN against the equations of Cheng, Dong and Lapata 2016, written here with loops."""
 
 import numpy as np
 import pytest
@@ -33,15 +29,17 @@ def layer(seed=0):
 
 
 def inputs(seed=1):
-    return torch.randn(
-        BATCH, N, D_X, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(BATCH, N, D_X, generator=g, dtype=torch.float64)
+
+
+WRONG = ["leak", "own position", "shifted", "other weights for the memory", "last memory"]
+WRONG += ["last state", "state for summary", "softmax over the batch", "gates swapped", "no tanh"]
+WRONG += ["no tanh of the memory"]
 
 
 def cheng(layer, x, wrong=None):
-    """Hidden tape (B, n, d), memory tape (B, n, d) and weights (B, n, n) from the equations; or
-    one of the wrong readings.
-    """
+    """Both tapes (B, n, d) and weights (B, n, n) from the equations; or one of WRONG."""
     x = x.detach().numpy()
     batch, n, d_x = x.shape
     numbers = numbers_of(layer)
@@ -52,50 +50,33 @@ def cheng(layer, x, wrong=None):
     w_x, w_summary = w_query[:, :d_x], w_query[:, d_x:]
     gates = {}
     for k, name in enumerate("ifoc" if wrong != "gates swapped" else "fioc"):
-        rows = slice(k * d, (k + 1) * d)
-        gates[name] = (
-            numbers["context_gates.weight"][rows],
-            numbers["input_gates.weight"][rows],
-            numbers["input_gates.bias"][rows],
-        )
+        names = ("context_gates.weight", "input_gates.weight", "input_gates.bias")
+        gates[name] = [numbers[part][k * d : (k + 1) * d] for part in names]
     h, c, weights = np.zeros((batch, n, d)), np.zeros((batch, n, d)), np.zeros((batch, n, n))
     summary = np.zeros((batch, d))  # h̃ of the step before
     for t in range(n):
-        seen = {
-            "leak": range(n),
-            "own position": range(t + 1),
-            "shifted": range(max(0, t - 1)),
-        }.get(wrong, range(t))
-        a = np.full((batch, n), -np.inf)
-        for b in range(batch):
-            for i in seen:
-                before = h[b, t - 1] if wrong == "state for summary" and t else summary[b]
-                inside = w_h @ h[b, i] + w_x @ x[b, t] + w_summary @ before
-                a[b, i] = (v @ (inside if wrong == "no tanh" else np.tanh(inside)))[0]
-        for b in range(batch):
-            for i in seen:
-                over = (
-                    [a[k, i] for k in range(batch)]
-                    if wrong == "softmax over the batch"
-                    else [a[b, j] for j in seen]
-                )
-                weights[b, t, i] = math.exp(a[b, i]) / sum(math.exp(e) for e in over)
+        m = {"leak": n, "own position": t + 1, "shifted": max(0, t - 1)}.get(wrong, t)
+        e = np.zeros((batch, m))
+        for b, i in np.ndindex(batch, m):
+            before = h[b, t - 1] if wrong == "state for summary" and t else summary[b]
+            inside = w_h @ h[b, i] + w_x @ x[b, t] + w_summary @ before
+            e[b, i] = np.exp(v @ (inside if wrong == "no tanh" else np.tanh(inside)))[0]
+        over = 0 if wrong == "softmax over the batch" else 1
+        weights[:, t, :m] = e / e.sum(over, keepdims=True)
         h_tilde, c_tilde = np.zeros((batch, d)), np.zeros((batch, d))
         for b in range(batch):
-            for i in seen:
+            for i in range(m):
+                share = 1 / m if wrong == "other weights for the memory" else weights[b, t, i]
                 h_tilde[b] += weights[b, t, i] * h[b, i]
-                c_tilde[b] += (
-                    1 / len(seen) if wrong == "other weights for the memory" else weights[b, t, i]
-                ) * c[b, i]
+                c_tilde[b] += share * c[b, i]
             if t and wrong == "last memory":
                 c_tilde[b] = c[b, t - 1]
             if t and wrong == "last state":
                 h_tilde[b] = h[b, t - 1]
             z = {name: w @ h_tilde[b] + u @ x[b, t] + bias for name, (w, u, bias) in gates.items()}
             c[b, t] = sigmoid(z["f"]) * c_tilde[b] + sigmoid(z["i"]) * np.tanh(z["c"])
-            h[b, t] = sigmoid(z["o"]) * (
-                c[b, t] if wrong == "no tanh of the memory" else np.tanh(c[b, t])
-            )
+            inside = c[b, t] if wrong == "no tanh of the memory" else np.tanh(c[b, t])
+            h[b, t] = sigmoid(z["o"]) * inside
         summary = h_tilde
     return h, c, weights
 
@@ -122,35 +103,14 @@ def test_both_tapes_and_the_weights_equal_the_equations(seed):
     assert max(differences(layer(seed), inputs(seed + 10))) < 1e-10
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "leak",
-        "own position",
-        "shifted",
-        "other weights for the memory",
-        "last memory",
-        "last state",
-        "state for summary",
-        "softmax over the batch",
-        "gates swapped",
-        "no tanh",
-        "no tanh of the memory",
-    ],
-)
+@pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_reading_of_the_equations_is_told_apart(wrong):
     assert max(differences(layer(), inputs(), wrong)) > 1e-3
 
 
 def test_gradients_of_inputs_and_parameters_are_those_of_finite_differences():
     built, x = layer(), inputs()[:2, :4].requires_grad_()
-
-    def run(x, *parameters):
-        names = [name for name, _ in built.named_parameters()]
-        return torch.func.functional_call(
-            built, dict(zip(names, parameters)), (x, torch.tensor([4, 2])), {"need_weights": True}
-        )
-
+    run = lambda x, *_: built(x, torch.tensor([4, 2]), need_weights=True)  # noqa: E731
     assert torch.autograd.gradcheck(run, (x, *built.parameters()))
 
 
@@ -225,22 +185,17 @@ def test_a_row_that_is_hidden_might_as_well_not_be_there():
     longer, weights = built.step(x[:, N - 1], tapes, key_mask=allowed)
     for b, row in enumerate(hidden.tolist()):
         keep = [i for i in range(N - 1) if i != row]
-        short = tapes._replace(
-            states=tapes.states[b : b + 1, keep],
-            keys=tapes.keys[b : b + 1, keep],
-            summary=tapes.summary[b : b + 1],
-        )
-        expected, shares = built.step(x[b : b + 1, N - 1], short)
+        alone = slice(b, b + 1)
+        states, keys = tapes.states[alone, keep], tapes.keys[alone, keep]
+        short = tapes._replace(states=states, keys=keys, summary=tapes.summary[alone])
+        expected, shares = built.step(x[alone, N - 1], short)
         assert_exact(longer.states[b, -1], expected.states[0, -1])
         assert_exact(weights[b, keep], shares[0])
         assert weights[b, row] == 0
     # fewer dimensions, or 1 for some
     for few in (allowed[0], allowed[:1], torch.tensor([False]), torch.tensor(True)):
-        for result, expected in zip(
-            built.step(x[:, 0], tapes, key_mask=few),
-            built.step(x[:, 0], tapes, key_mask=few.expand(BATCH, N - 1)),
-        ):
-            assert_exact(result, expected)
+        expected = built.step(x[:, 0], tapes, key_mask=few.expand(BATCH, N - 1))
+        assert_exact(built.step(x[:, 0], tapes, key_mask=few), expected)
     wide = torch.ones(BATCH, N, dtype=torch.bool)
     assert_refused("key_mask", built.step, x[:, 0], tapes, key_mask=wide)
     assert_refused("key_mask", built.step, x[:, 0], tapes, key_mask=allowed.tolist())
@@ -248,9 +203,8 @@ def test_a_row_that_is_hidden_might_as_well_not_be_there():
 
 def test_every_row_of_the_tape_is_projected_once():
     built, rows = layer(), []
-    built.score.key_projection.register_forward_hook(
-        lambda module, given, out: rows.append(out.numel() // (BATCH * D_A))
-    )
+    keep = lambda module, given, out: rows.append(out.numel() // (BATCH * D_A))  # noqa: E731
+    built.score.key_projection.register_forward_hook(keep)
     built(inputs())
     assert sum(rows) == N
 
@@ -260,9 +214,8 @@ def test_the_language_models_are_an_embedding_the_layer_and_one_product():
     model, plain = (made(kind) for kind in (LSTMN, LSTMLanguageModel))
     hidden, _ = model.layer(model.embedding.weight[TOKENS])
     assert_exact(model(TOKENS).logits, hidden @ model.output.weight.T + model.output.bias)
-    states, _ = oracles.read(
-        "lstm", oracles.weights(plain.layer), plain.embedding.weight[TOKENS[0]], D_H
-    )
+    embedded = plain.embedding.weight[TOKENS[0]]
+    states, _ = oracles.read("lstm", oracles.weights(plain.layer), embedded, D_H)
     expected = torch.stack(states) @ plain.output.weight.T + plain.output.bias
     assert_exact(plain(TOKENS[:1]).logits[0], expected)
 

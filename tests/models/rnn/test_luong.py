@@ -67,29 +67,15 @@ def score_of(p, name, s, h, i):
     return (p["score.rows.weight"] @ s)[i]
 
 
-def oracle(
-    model,
-    name,
-    source,
-    target,
-    query="s_t",
-    sigma=lambda d: d / 2,
-    shift=0,
-    tanh=True,
-    feed="h̃",
-    window_after_softmax=False,
-    start="last",
-):
-    """Logits (m, V) and weights (m, n) of one pair without padding; the options are known
-    mistakes.
-    """
+def oracle(model, name, source, target, wrong=""):
+    """Logits (m, V) and weights (m, n) of one pair without padding; or a known mistake."""
     p = numbers_of(model)
     size, d, n = 5, model.half_width, len(source)
     h, c, states = np.zeros(size), np.zeros(size), []
     for token in source:
         h, c = lstm_step(p, "encoder", p["source_embedding.weight"][token], h, c)
         states.append(h)
-    if start == "zeros":
+    if wrong == "the decoder starts from zeros":
         h, c = np.zeros(size), np.zeros(size)
     fed, logits, rows = np.zeros(size), [], []
     for t, token in enumerate(target):
@@ -97,7 +83,7 @@ def oracle(
         if model.input_feeding:
             x = np.concatenate([x, fed])
         h, c = lstm_step(p, "decoder", x, h, c)
-        s = h if query == "s_t" else before
+        s = before if wrong == "the query is s_{t-1}" else h
         if model.attention == "global":
             low, high, centre = 0, n - 1, None
         else:
@@ -106,22 +92,21 @@ def oracle(
                 centre = n * sigmoid(
                     p["position.vector.weight"][0] @ np.tanh(p["position.hidden.weight"] @ s)
                 )
-            middle = math.floor(centre + 0.5) + shift
+            off = {"local-m": 1, "local-p": -1}[model.attention]
+            middle = math.floor(centre + 0.5) + off * (wrong == "the window is off by one")
             low, high = max(0, middle - d), min(n - 1, middle + d)
         inside = range(low, high + 1)
-        powers = {
-            i: math.exp(score_of(p, name, s, states[i], i))
-            for i in (range(n) if window_after_softmax else inside)
-        }
-        row = np.zeros(n)
+        seen = range(n) if wrong == "the window mask comes after the softmax" else inside
+        powers = {i: math.exp(score_of(p, name, s, states[i], i)) for i in seen}
+        row, sigma = np.zeros(n), d if wrong == "sigma is D" else d / 2
         for i in inside:
             row[i] = powers[i] / sum(powers.values())
             if model.attention == "local-p":
-                row[i] *= math.exp(-((i - centre) ** 2) / (2 * sigma(d) ** 2))
+                row[i] *= math.exp(-((i - centre) ** 2) / (2 * sigma**2))
         context = sum((row[i] * states[i] for i in inside), np.zeros(size))
         vector = p["combine.weight"] @ np.concatenate([context, s])
-        vector = np.tanh(vector) if tanh else vector
-        fed = vector if feed == "h̃" else context
+        vector = vector if wrong == "no tanh in the attention vector" else np.tanh(vector)
+        fed = context if wrong == "the context is fed, not the attention vector" else vector
         logits.append(p["output.weight"] @ vector + p["output.bias"])
         rows.append(row)
     return np.stack(logits), np.stack(rows)
@@ -148,25 +133,23 @@ def test_logits_and_weights_equal_the_equations_row_by_row(attention, score, fee
 
 
 WRONG = [
-    ("the query is s_{t-1}", "global", False, dict(query="s_{t-1}")),
-    ("the window is off by one", "local-m", False, dict(shift=1)),
-    ("the window is off by one", "local-p", False, dict(shift=-1)),
-    ("sigma is D", "local-p", False, dict(sigma=lambda d: d)),
-    ("the window mask comes after the softmax", "local-m", False, dict(window_after_softmax=True)),
-    ("the window mask comes after the softmax", "local-p", True, dict(window_after_softmax=True)),
-    ("no tanh in the attention vector", "global", False, dict(tanh=False)),
-    ("the context is fed, not the attention vector", "global", True, dict(feed="c")),
-    ("the decoder starts from zeros", "global", False, dict(start="zeros")),
+    ("the query is s_{t-1}", "global", False),
+    ("the window is off by one", "local-m", False),
+    ("the window is off by one", "local-p", False),
+    ("sigma is D", "local-p", False),
+    ("the window mask comes after the softmax", "local-m", False),
+    ("the window mask comes after the softmax", "local-p", True),
+    ("no tanh in the attention vector", "global", False),
+    ("the context is fed, not the attention vector", "global", True),
+    ("the decoder starts from zeros", "global", False),
 ]
 
 
-@pytest.mark.parametrize(
-    ("attention", "feed", "mistake"), [w[1:] for w in WRONG], ids=[f"{w[0]}-{w[1]}" for w in WRONG]
-)
-def test_known_wrong_versions_are_told_apart(attention, feed, mistake):
+@pytest.mark.parametrize(("mistake", "attention", "feed"), WRONG)
+def test_known_wrong_versions_are_told_apart(mistake, attention, feed):
     model = build(attention, "general", feed)
     logits = model(SOURCE, LENGTHS, TARGET).logits.detach().numpy()
-    wrong = [oracle(model, "general", s, t, **mistake)[0] for _, s, t in rows()]
+    wrong = [oracle(model, "general", s, t, mistake)[0] for _, s, t in rows()]
     assert max(np.abs(w - right).max() for w, right in zip(wrong, logits)) > 1e-3
 
 
@@ -232,13 +215,11 @@ def test_how_often_each_part_is_called(feed):
     # one gradient buffer a source, not one a step
     model.windows = lambda memory: opened.append(1) or windows(memory)
     model(SOURCE, LENGTHS, TARGET)
-    in_the_loop = {"position", "combine"} if feed else set()
-    assert calls == {
-        name: TARGET.shape[1] if name in in_the_loop else 1
-        for name in PARTS
-        if not (feed and name == "decoder")
-    }
-    assert len(opened) == 1
+    expected = dict.fromkeys(PARTS, 1)
+    if feed:
+        del expected["decoder"]
+        expected |= dict.fromkeys(["position", "combine"], TARGET.shape[1])
+    assert calls == expected and len(opened) == 1
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
@@ -292,22 +273,16 @@ def test_greedy_and_beam_search_decode_alike(attention):
     ],
 )
 def test_bad_options_are_named(options, words):
-    assert_refused(
-        words, Luong, **{"source_size": 8, "target_size": 7, **options}, token_ids=TOKEN_IDS
-    )
+    given = {"source_size": 8, "target_size": 7, "token_ids": TOKEN_IDS, **options}
+    assert_refused(words, Luong, **given)
 
 
+MADE, STATES = build(score="location"), torch.zeros(3, 2, 5).double()
+MEMORY = MADE.encode(SOURCE, LENGTHS)
 test_bad_input_is_named = refusals(
-    ("lengths", lambda: build(score="location")(SOURCE, torch.tensor([8, 0, 1]), TARGET)),
-    ("target_in", lambda: build(score="location")(SOURCE, LENGTHS, TARGET[:2])),
-    ("source", lambda: build(score="location")(SOURCE + 5, LENGTHS, TARGET)),
-    ("key has 16", lambda: build(score="location")(SOURCE.repeat(1, 2), LENGTHS, TARGET)),
-    (
-        "global attention has",
-        lambda: build(score="location").positions(
-            torch.zeros(3, 2, 5).double(),
-            build(score="location").encode(SOURCE, LENGTHS),
-            torch.arange(2),
-        ),
-    ),
+    ("lengths", lambda: MADE(SOURCE, torch.tensor([8, 0, 1]), TARGET)),
+    ("target_in", lambda: MADE(SOURCE, LENGTHS, TARGET[:2])),
+    ("source", lambda: MADE(SOURCE + 5, LENGTHS, TARGET)),
+    ("key has 16", lambda: MADE(SOURCE.repeat(1, 2), LENGTHS, TARGET)),
+    ("global attention has", lambda: MADE.positions(STATES, MEMORY, torch.arange(2))),
 )

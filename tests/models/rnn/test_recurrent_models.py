@@ -81,11 +81,9 @@ def test_training_without_stored_weights_gives_the_same_logits_and_gradients():
         model = build(Bahdanau)
         out = model(SOURCE, LENGTHS, TARGET, need_weights=need_weights)
         assert (out.weights is None) != need_weights
-        grads.append(
-            torch.autograd.grad(out.logits.square().sum(), model.parameters(), allow_unused=True)
-        )
-    for a, b in zip(*grads):
-        assert_exact(a, b)
+        total = out.logits.square().sum()
+        grads.append(torch.autograd.grad(total, model.parameters(), allow_unused=True))
+    assert_exact(*grads)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -100,11 +98,8 @@ def test_shuffling_the_annotations_with_the_mask_leaves_the_decoder_unchanged():
     model = build(Bahdanau)
     memory = model.encode(SOURCE, LENGTHS)
     order = torch.tensor([4, 2, 0, 5, 1, 3])
-    shuffled = memory._replace(
-        annotations=memory.annotations[:, order],
-        projected=memory.projected[:, order],
-        mask=memory.mask[..., order],
-    )
+    moved = {name: getattr(memory, name)[:, order] for name in ("annotations", "projected")}
+    shuffled = memory._replace(**moved, mask=memory.mask[..., order])
     state = model.start(memory)
     a, b = (model.step(TARGET[:, 0], state, read, need_weights=True) for read in (memory, shuffled))
     assert_exact(a.logits, b.logits)
@@ -163,26 +158,21 @@ def test_gradients_in_evaluation_are_those_without_dropout(unit, plain):
 
 
 VECTORS = SOURCE[..., None].expand(3, 6, 2).double()
+POINTED = torch.tensor([[2, 6], [1, 6], [0, 6]])
 GRADIENTS_ON_A_GPU = {
     "seq2seq": (lambda: build(Seq2Seq, num_layers=2, dropout=0.5), (SOURCE, LENGTHS, TARGET)),
     "bahdanau": (lambda: build(Bahdanau), (SOURCE, LENGTHS, TARGET)),
     "luong": (lambda: build(Luong, num_layers=2, dropout=0.5), (SOURCE, LENGTHS, TARGET)),
-    "language model": (
-        lambda: LSTMLanguageModel(8, d_embed=4, hidden_size=5).double().eval(),
-        (SOURCE, LENGTHS),
-    ),
-    "pointer network": (
-        lambda: PointerNetwork(2, 5, ends=True).double().eval(),
-        (VECTORS, LENGTHS, torch.tensor([[2, 6], [1, 6], [0, 6]])),
-    ),
-    "agent": (lambda: LSTMAgent(2, 3, 5).double().eval(), (VECTORS,)),
+    "language model": (lambda: LSTMLanguageModel(8, d_embed=4, hidden_size=5), (SOURCE, LENGTHS)),
+    "pointer network": (lambda: PointerNetwork(2, 5, ends=True), (VECTORS, LENGTHS, POINTED)),
+    "agent": (lambda: LSTMAgent(2, 3, 5), (VECTORS,)),
 }
 
 
 @pytest.mark.parametrize("make, inputs", GRADIENTS_ON_A_GPU.values(), ids=GRADIENTS_ON_A_GPU)
 def test_a_model_in_evaluation_has_its_gradients_on_a_gpu(make, inputs):
     torch.manual_seed(0)
-    model = make()
+    model = make().double().eval()
 
     def gradients():
         place = next(model.parameters()).device
@@ -203,9 +193,8 @@ def spoil_attention_that_ignores_the_encoder(model):
 
 
 def spoil_last_annotation_for_start(model):
-    model.start = lambda memory: (
-        model.bridge(memory.annotations[:, -1, model.cell.hidden_size :]).tanh(),
-    )
+    size = model.cell.hidden_size
+    model.start = lambda memory: (model.bridge(memory.annotations[:, -1, size:]).tanh(),)
 
 
 def spoil_no_mask(model):

@@ -1,6 +1,6 @@
-"""SNAIL and the two networks for few examples: nothing later is read, no query's label, no other
-query; a cache changes nothing.
-"""
+"""SNAIL and the networks for few examples: nothing later, no query's label, no other query."""
+
+from itertools import product
 
 import pytest
 import torch
@@ -39,10 +39,9 @@ def snail(parts=SMALL, length=6, seed=0):
     return model
 
 
-def x_of(n, batch=2, seed=1):
-    return torch.randn(
-        batch, n, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
+def x_of(n, seed=1):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(2, n, 4, generator=g, dtype=torch.float64)
 
 
 @settings(max_examples=20, deadline=None)
@@ -70,10 +69,7 @@ def test_step_by_step_with_its_past_is_the_whole(cuts, kind):
         past = result.past
         outputs.append(result.output)
     assert_exact(torch.cat(outputs, 1), full.output)
-    for last, all_of_them in zip(result.weights, full.weights):
-        assert last is all_of_them is None or torch.allclose(
-            last, all_of_them[:, -cuts[-1] :], atol=1e-10
-        )
+    assert_exact(result.weights, [w if w is None else w[:, -cuts[-1] :] for w in full.weights])
 
 
 def test_branches_share_a_past_and_do_not_know_of_each_other():
@@ -118,32 +114,26 @@ class Flat(torch.nn.Module):
         return self.linear(pictures.to(self.linear.weight.dtype).flatten(-2))
 
 
-def episode(ways=3, shots=2, queries=4, batch=2, seed=0):
-    g = torch.Generator().manual_seed(seed)
-    labels = (
-        torch.arange(ways)
-        .repeat(batch, shots)
-        .gather(1, torch.rand(batch, ways * shots, generator=g).argsort(1))
-    )
+def episode(ways=3, shots=2, queries=4, batch=2):
+    g, n = torch.Generator().manual_seed(0), ways * shots
+    order = torch.rand(batch, n, generator=g).argsort(1)
+    labels = torch.arange(ways).repeat(batch, shots).gather(1, order)
     support, query = (
-        torch.rand(batch, n, 3, 3, generator=g, dtype=torch.float64)
-        for n in (ways * shots, queries)
+        torch.rand(batch, k, 3, 3, generator=g, dtype=torch.float64) for k in (n, queries)
     )
     return support, labels, query, torch.randint(ways, (batch, queries), generator=g)
 
 
-def few_shot(ways=3, shots=2, parts=SMALL):
+def few_shot():
     torch.manual_seed(4)
-    return FewShotSNAIL(Flat(), ways, shots, parts).double()
+    return FewShotSNAIL(Flat(), 3, 2, SMALL).double()
 
 
 MODELS = [few_shot, lambda: Prototypes(Flat(), 3).double()]
 
 
 def one_by_one(model, support, labels, query, of_query=None):
-    """Each query as a sequence of its own, written out; ``of_query`` (batch, Q) puts labels
-    where zeros belong.
-    """
+    """Each query as a sequence of its own; ``of_query`` (batch, Q) are labels in place of zeros."""
     answers = []
     for q in range(query.shape[1]):
         seen = model.embedding(torch.cat([support, query[:, q : q + 1]], 1))
@@ -195,9 +185,8 @@ def test_the_caller_s_tensors_stay_as_they_are(make, monkeypatch):
 def test_a_query_knows_of_no_other_query_and_of_all_examples():
     model, (support, labels, query, _) = few_shot(), episode()
     query.requires_grad_(), support.requires_grad_()
-    by_query, by_support = torch.autograd.grad(
-        model(support, labels, query).logits[:, 1].sum(), (query, support)
-    )
+    total = model(support, labels, query).logits[:, 1].sum()
+    by_query, by_support = torch.autograd.grad(total, (query, support))
     other = [0, 2, 3]
     assert by_query[:, other].abs().max() == 0 and by_query[:, 1].abs().amax((1, 2)).min() > 0
     assert by_support.abs().amax((2, 3)).min() > 0
@@ -222,15 +211,12 @@ def test_prototypes_are_means_and_distances():
     torch.manual_seed(0)
     model, (support, labels, query, _) = Prototypes(Flat(), 3).double(), episode()
     result = model(support, labels, query).logits
-    seen = model.embedding(support)
-    requested = model.embedding(query)
-    for b in range(2):
-        for q in range(4):
-            for c in range(3):
-                mean = torch.stack([seen[b, i] for i in range(6) if labels[b, i] == c]).mean(0)
-                assert_exact(result[b, q, c], -((requested[b, q] - mean) ** 2).sum())
-    same = model(support[:, [3, 1, 2, 0, 5, 4]], labels[:, [3, 1, 2, 0, 5, 4]], query).logits
-    assert_exact(same, result)  # the order of the examples does not matter
+    seen, requested = model.embedding(support), model.embedding(query)
+    for b, q, c in product(range(2), range(4), range(3)):
+        mean = seen[b, labels[b] == c].mean(0)
+        assert_exact(result[b, q, c], -((requested[b, q] - mean) ** 2).sum())
+    order = [3, 1, 2, 0, 5, 4]  # of the examples: it does not matter
+    assert_exact(model(support[:, order], labels[:, order], query).logits, result)
 
 
 def test_the_loss_is_the_cross_entropy_of_the_queries():
@@ -257,10 +243,9 @@ def test_the_embedding_is_convolution_norm_relu_pool():
             x = F.conv2d(x, conv.weight, padding=1)
             mean, var = norm.running_mean.clone(), norm.running_var.clone()
             if mode:
-                mean, var = x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False)
-            mean, var, weight, bias = (
-                t[:, None, None] for t in (mean, var, norm.weight, norm.bias)
-            )
+                var, mean = torch.var_mean(x, (0, 2, 3), unbiased=False)
+            parts = (mean, var, norm.weight, norm.bias)
+            mean, var, weight, bias = (t[:, None, None] for t in parts)
             x = (x - mean) / (var + norm.eps).sqrt() * weight + bias
             x = F.max_pool2d(x.relu(), 2)
         assert_exact(model(pictures), x.flatten(1) @ model.output.weight.T + model.output.bias)
@@ -276,6 +261,7 @@ def test_the_embedding_takes_bytes_and_any_leading_dimensions_and_keeps_pictures
     torch.testing.assert_close(result[1, 2], model(pictures[1, 2]), atol=1e-5, rtol=1e-4)
 
 
+SEEN, LABELS, ASKED, _ = episode()
 test_bad_input_is_named = refusals(
     ("parts must name", lambda: SNAIL(4, 3, 6, ())),
     ("parts must be", lambda: SNAIL(4, 3, 6, ("tc",))),
@@ -285,14 +271,11 @@ test_bad_input_is_named = refusals(
     ("size", lambda: PictureEmbedding(size=8)),
     ("pictures must be", lambda: PictureEmbedding()(torch.zeros(2, 27, 28))),
     ("labels", lambda: few_shot()(*episode(ways=4)[:3])),
-    ("labels", lambda: few_shot()(episode()[0], episode()[1].double(), episode()[2])),
-    ("support", lambda: few_shot()(episode()[0][0], *episode()[1:3])),
-    ("support", lambda: few_shot()(episode()[0].tolist(), *episode()[1:3])),
-    ("support", lambda: few_shot()(episode()[0][:, :0], episode()[1][:, :0], episode()[2])),
-    ("labels must hold", lambda: Prototypes(Flat(), 4).double()(*episode()[:3])),
-    (
-        "pictures must be uint8",
-        lambda: PictureEmbedding()(torch.zeros(2, 28, 28, dtype=torch.bool)),
-    ),
+    ("labels", lambda: few_shot()(SEEN, LABELS.double(), ASKED)),
+    ("support", lambda: few_shot()(SEEN[0], LABELS, ASKED)),
+    ("support", lambda: few_shot()(SEEN.tolist(), LABELS, ASKED)),
+    ("support", lambda: few_shot()(SEEN[:, :0], LABELS[:, :0], ASKED)),
+    ("labels must hold", lambda: Prototypes(Flat(), 4).double()(SEEN, LABELS, ASKED)),
+    ("pictures must be uint8", lambda: PictureEmbedding()(torch.zeros(2, 28, 28).bool())),
     ("ways", lambda: Prototypes(Flat(), 0)),
 )

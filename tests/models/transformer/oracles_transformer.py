@@ -1,6 +1,4 @@
-"""PyTorch's Transformer with the weights of ours, and the pairs of parameters whose gradients
-must agree.
-"""
+"""PyTorch's Transformer with the weights of ours, and which of their gradients must agree."""
 
 import math
 
@@ -8,7 +6,6 @@ import torch
 from torch import nn
 
 B, M, N, D, H, FF = 3, 4, 5, 8, 2, 12
-EXACT = {"atol": 1e-10, "rtol": 0}
 
 
 def randomised(module, seed=0):
@@ -17,10 +14,8 @@ def randomised(module, seed=0):
     module.double()
     with torch.no_grad():
         for p in module.parameters():
-            p.copy_(
-                torch.randn(p.shape, generator=g, dtype=torch.float64) * 0.4
-                + (0.5 if p.dim() == 1 else 0)
-            )
+            drawn = torch.randn(p.shape, generator=g, dtype=torch.float64)
+            p.copy_(drawn * 0.4 + (0.5 if p.dim() == 1 else 0))
     return module
 
 
@@ -58,17 +53,13 @@ def layer_pairs(ours, theirs):
 def model_pairs(ours, theirs):
     """The same for a whole Transformer beside ``nn.Transformer``."""
     pairs = []
-    for side in ("encoder", "decoder"):
-        for a, b in zip(getattr(ours, side).layers, getattr(theirs, side).layers, strict=True):
+    for mine, other in ((ours.encoder, theirs.encoder), (ours.decoder, theirs.decoder)):
+        for a, b in zip(mine.layers, other.layers, strict=True):
             pairs += layer_pairs(a, b)
-        norm = getattr(ours, side).norm
-        if not isinstance(norm, nn.Identity):
-            pairs += [
-                ([norm.weight], getattr(theirs, side).norm.weight),
-                ([norm.bias], getattr(theirs, side).norm.bias),
-            ]
+        if isinstance(mine.norm, nn.Identity):
+            other.norm = None
         else:
-            getattr(theirs, side).norm = None
+            pairs += [([mine.norm.weight], other.norm.weight), ([mine.norm.bias], other.norm.bias)]
     return pairs
 
 
@@ -83,28 +74,20 @@ def positions(n, d):
     table = torch.zeros(n, d, dtype=torch.float64)
     for p in range(n):
         for k in range(d // 2):
-            table[p, 2 * k], table[p, 2 * k + 1] = (
-                math.sin(p / 10000 ** (2 * k / d)),
-                math.cos(p / 10000 ** (2 * k / d)),
-            )
+            angle = p / 10000 ** (2 * k / d)
+            table[p, 2 * k], table[p, 2 * k + 1] = math.sin(angle), math.cos(angle)
     return table
 
 
 def embedded(embedding, tokens):
-    return embedding.weight[tokens] * math.sqrt(embedding.weight.shape[1]) + positions(
-        tokens.shape[1], embedding.weight.shape[1]
-    )
+    d = embedding.weight.shape[1]
+    return embedding.weight[tokens] * math.sqrt(d) + positions(tokens.shape[1], d)
 
 
-def logits(ours, theirs, source, lengths, target):
-    """The whole model through ``nn.Transformer``."""
+def logits(ours, theirs, source, lengths, target, scale=1):
+    """The whole model through ``nn.Transformer``, from embeddings times ``scale``."""
     outside = torch.arange(source.shape[1]) >= lengths[:, None]
     future = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
-    x = theirs(
-        embedded(ours.source_embedding, source),
-        embedded(ours.target_embedding, target),
-        tgt_mask=future,
-        src_key_padding_mask=outside,
-        memory_key_padding_mask=outside,
-    )
-    return x @ ours.output.weight.T
+    given = embedded(ours.source_embedding, source), embedded(ours.target_embedding, target)
+    padding = {"src_key_padding_mask": outside, "memory_key_padding_mask": outside}
+    return theirs(*(scale * x for x in given), tgt_mask=future, **padding) @ ours.output.weight.T

@@ -1,6 +1,4 @@
-"""The Transformer beside PyTorch's, in value and gradient; where the dropout stands; the sizes
-of the paper; known wrong versions.
-"""
+"""The Transformer beside PyTorch's, its dropout, the sizes of the paper; known wrong versions."""
 
 import math
 from dataclasses import replace
@@ -26,7 +24,6 @@ from .oracles_transformer import (
     N,
     attention_pairs,
     copy_weights,
-    embedded,
     layer_pairs,
     logits,
     model_pairs,
@@ -38,6 +35,7 @@ SOURCE = torch.tensor([[5, 3, 7, 4, 6], [4, 6, 2, 0, 0], [3, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([5, 3, 1])
 TARGET = torch.tensor([[1, 4, 5, 3], [1, 3, 0, 0], [1, 5, 4, 0]])
 RESIDUALS = {False: PostNorm, True: PreNorm}
+THEIRS = {"batch_first": True, "dtype": torch.float64}
 
 
 def parts(**options):
@@ -45,49 +43,47 @@ def parts(**options):
 
 
 def build(seed=0, num_layers=2, tie="none", source_size=8, target_size=7, **options):
-    return randomised(
-        Transformer(source_size, target_size, parts(**options), num_layers=num_layers, tie=tie),
-        seed,
-    )
+    made = Transformer(source_size, target_size, parts(**options), num_layers=num_layers, tie=tie)
+    return randomised(made, seed)
 
 
 def masks(m, n):
-    """Every kind, as ours (True = may) and as PyTorch's key padding and attention masks (True =
+    """Every kind, as ours (True = may) and as PyTorch's attention and key padding masks (True =
     may not).
     """
     words = padding_mask(torch.tensor([n, 3, 1]), n)
-    kinds = {"none": (None, {}), "padding": (words[:, None], {"padding": ~words})}
-    if m == n:
-        kinds["causal"] = (causal_mask(n), {"attention": ~causal_mask(n)})
-        kinds["both"] = (
-            words[:, None] & causal_mask(n),
-            {"padding": ~words, "attention": ~causal_mask(n)},
-        )
     some = torch.rand(m, n, generator=torch.Generator().manual_seed(1)) < 0.5
     some[:, 0] = True
-    kinds["any"] = (some, {"attention": ~some})
-    return kinds
+    kinds = {"none": (None, None, None), "padding": (words[:, None], None, ~words)}
+    if m == n:
+        past = causal_mask(n)
+        kinds |= {"causal": (past, ~past, None), "both": (words[:, None] & past, ~past, ~words)}
+    return kinds | {"any": (some, ~some, None)}
 
 
-def inputs(*lengths, seed=3):
-    g = torch.Generator().manual_seed(seed)
-    return [
-        torch.randn(B, n, D, generator=g, dtype=torch.float64).requires_grad_() for n in lengths
-    ]
+def inputs(*lengths):
+    g = torch.Generator().manual_seed(3)
+    draws = [torch.randn(B, n, D, generator=g, dtype=torch.float64) for n in lengths]
+    return [x.requires_grad_() for x in draws]
 
 
-def assert_agree(ours, theirs, run_ours, run_theirs, pairs, given):
+def assert_agree(ours, theirs, results, given):
     """One value and all gradients: of the inputs and of every parameter."""
-    results = [run_ours(), run_theirs()]
     assert_exact(*results)
-    weight = torch.linspace(-1, 2, results[0].numel(), dtype=torch.float64).view_as(results[0])
-    a, b = (torch.autograd.grad((r * weight).sum(), given, retain_graph=True) for r in results)
-    for one, other in zip(a, b):
-        assert_exact(one, other)
+    pairs = layer_pairs(ours, theirs)
     assert sum(len(p) for p, _ in pairs) == len(list(ours.parameters()))  # nothing is left out
     assert len(pairs) == len(list(theirs.parameters()))
+    slopes, weight = [], torch.linspace(-1, 2, results[0].numel()).view_as(results[0])
     for result in results:
+        for x in given:
+            x.grad = None
         (result * weight).sum().backward()
+        slopes.append([x.grad for x in given])
+    assert_exact(*slopes)
+    assert_gradients_agree(pairs)
+
+
+def assert_gradients_agree(pairs):
     for parts_of, full in pairs:
         assert_exact(torch.cat([p.grad for p in parts_of]), full.grad)
 
@@ -97,22 +93,13 @@ def assert_agree(ours, theirs, run_ours, run_theirs, pairs, given):
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("kind", masks(N, N))
 def test_encoder_layer_equals_pytorch_s(kind, norm_first, activation, need_weights):
-    ours = randomised(
-        parts(residual=RESIDUALS[norm_first], activation=activation).make_encoder(1).layers[0]
-    )
-    theirs = nn.TransformerEncoderLayer(
-        D, H, FF, 0.0, activation, batch_first=True, norm_first=norm_first, dtype=torch.float64
-    )
-    pairs, (x,) = copy_weights(layer_pairs(ours, theirs)), inputs(N)
-    mask, other = masks(N, N)[kind]
-    assert_agree(
-        ours,
-        theirs,
-        lambda: ours(x, mask=mask, need_weights=need_weights).x,
-        lambda: theirs(x, other.get("attention"), other.get("padding")),
-        pairs,
-        [x],
-    )
+    made = parts(residual=RESIDUALS[norm_first], activation=activation)
+    ours = randomised(made.make_encoder(1).layers[0])
+    theirs = nn.TransformerEncoderLayer(D, H, FF, 0.0, activation, norm_first=norm_first, **THEIRS)
+    copy_weights(layer_pairs(ours, theirs))
+    (x,), (mask, *other) = inputs(N), masks(N, N)[kind]
+    results = ours(x, mask=mask, need_weights=need_weights).x, theirs(x, *other)
+    assert_agree(ours, theirs, results, [x])
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -121,43 +108,22 @@ def test_encoder_layer_equals_pytorch_s(kind, norm_first, activation, need_weigh
 @pytest.mark.parametrize("kind", masks(M, M))
 def test_decoder_layer_equals_pytorch_s(kind, source_kind, norm_first, need_weights):
     ours = randomised(parts(residual=RESIDUALS[norm_first]).make_decoder(1).layers[0])
-    theirs = nn.TransformerDecoderLayer(
-        D, H, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
-    )
-    pairs, (x, memory) = copy_weights(layer_pairs(ours, theirs)), inputs(M, N)
-    (mask, target), (source_mask, source) = masks(M, M)[kind], masks(M, N)[source_kind]
-    assert_agree(
-        ours,
-        theirs,
-        lambda: (
-            ours(
-                x,
-                ours.project(memory),
-                mask=mask,
-                source_mask=source_mask,
-                need_weights=need_weights,
-            ).x
-        ),
-        lambda: theirs(
-            x,
-            memory,
-            target.get("attention"),
-            source.get("attention"),
-            target.get("padding"),
-            source.get("padding"),
-        ),
-        pairs,
-        [x, memory],
-    )
+    theirs = nn.TransformerDecoderLayer(D, H, FF, 0.0, norm_first=norm_first, **THEIRS)
+    copy_weights(layer_pairs(ours, theirs))
+    x, memory = inputs(M, N)
+    (mask, *target), (source_mask, *source) = masks(M, M)[kind], masks(M, N)[source_kind]
+    given = {"mask": mask, "source_mask": source_mask, "need_weights": need_weights}
+    others = (other for pair in zip(target, source) for other in pair)
+    results = ours(x, ours.project(memory), **given).x, theirs(x, memory, *others)
+    assert_agree(ours, theirs, results, [x, memory])
 
 
 def test_weights_of_a_decoder_layer_are_those_of_pytorch_s_attentions():
     ours = randomised(parts().make_decoder(1).layers[0])
     x, memory = inputs(M, N)
-    of_target, of_source = ours(
-        x, ours.project(memory), mask=causal_mask(M), need_weights=True
-    ).weights
-    attention = nn.MultiheadAttention(D, H, batch_first=True, dtype=torch.float64)
+    source = ours.project(memory)
+    of_target, of_source = ours(x, source, mask=causal_mask(M), need_weights=True).weights
+    attention = nn.MultiheadAttention(D, H, **THEIRS)
     copy_weights(attention_pairs(ours.attention, attention))
     outcome, expected = attention(x, x, x, attn_mask=~causal_mask(M), average_attn_weights=False)
     assert_exact(of_target, expected)
@@ -171,9 +137,7 @@ def test_weights_of_a_decoder_layer_are_those_of_pytorch_s_attentions():
 def test_the_whole_model_equals_nn_transformer_between_embeddings_and_logits(norm_first, final):
     options = {"final_norm": lambda: nn.LayerNorm(D)} if final else {}
     ours = build(num_layers=(2, 3), residual=RESIDUALS[norm_first], **options)
-    theirs = nn.Transformer(
-        D, H, 2, 3, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
-    )
+    theirs = nn.Transformer(D, H, 2, 3, FF, 0.0, norm_first=norm_first, **THEIRS)
     # as in the paper
     assert isinstance(ours.decoder.norm, nn.Identity) == (not norm_first and not final)
     pairs = copy_weights(model_pairs(ours, theirs))
@@ -187,8 +151,7 @@ def test_the_whole_model_equals_nn_transformer_between_embeddings_and_logits(nor
         assert_exact(got, expected)
         got.square().sum().backward()
         assert_exact([p.grad for p in shared], slopes)
-        for parts_of, full in pairs:
-            assert_exact(torch.cat([p.grad for p in parts_of]), full.grad)
+        assert_gradients_agree(pairs)
 
 
 class Doubled(nn.Module):
@@ -211,9 +174,7 @@ def test_dropout_stands_where_pytorch_has_it_and_by_default_where_the_paper_has_
 ):
     """Every dropout doubles its input: two models agree only if they have it in the same places."""
     ours = build(residual=RESIDUALS[norm_first], final_norm=lambda: nn.LayerNorm(D))
-    theirs = nn.Transformer(
-        D, H, 2, 2, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
-    )
+    theirs = nn.Transformer(D, H, 2, 2, FF, 0.0, norm_first=norm_first, **THEIRS)
     copy_weights(model_pairs(ours, theirs))
     if not inside:
         for layer in (*ours.encoder.layers, *ours.decoder.layers):
@@ -222,20 +183,11 @@ def test_dropout_stands_where_pytorch_has_it_and_by_default_where_the_paper_has_
             layer.dropout = nn.Identity()
     replace_dropouts(ours), replace_dropouts(theirs)
     assert isinstance(ours.dropout, Doubled)
-    ours.dropout = nn.Identity()
-    assert_exact(
-        ours(SOURCE, LENGTHS, TARGET).logits, logits(ours, theirs, SOURCE, LENGTHS, TARGET)
-    )
-    ours.dropout = Doubled()  # on the sum of embeddings and positions, of both sides
-    outside = torch.arange(N) >= LENGTHS[:, None]
-    x = theirs(
-        2 * embedded(ours.source_embedding, SOURCE),
-        2 * embedded(ours.target_embedding, TARGET),
-        tgt_mask=~causal_mask(M),
-        src_key_padding_mask=outside,
-        memory_key_padding_mask=outside,
-    )
-    assert_exact(ours(SOURCE, LENGTHS, TARGET).logits, x @ ours.output.weight.T)
+    # on the sum of embeddings and positions, of both sides
+    for dropout, scale in ((nn.Identity(), 1), (Doubled(), 2)):
+        ours.dropout = dropout
+        expected = logits(ours, theirs, SOURCE, LENGTHS, TARGET, scale)
+        assert_exact(ours(SOURCE, LENGTHS, TARGET).logits, expected)
 
 
 def test_which_dropouts_the_options_set():
@@ -286,9 +238,7 @@ def count(model):
 
 
 def counted(d, ff, layers, vocabulary, bias):
-    """From the sizes: attention has four d×d matrices, the network two, a norm two vectors; one
-    matrix for all tokens.
-    """
+    """Attention has four d×d matrices, the network two, a norm two vectors; one for all tokens."""
     attention = 4 * d * d + (4 * d if bias else 0)
     network = 2 * d * ff + ff + d
     blocks = (attention + network + 2 * 2 * d) + (2 * attention + network + 3 * 2 * d)
@@ -310,10 +260,9 @@ def test_parameters_of_base_and_big_are_those_of_the_paper(name, bias):
 @pytest.mark.parametrize("name", MORE_ROWS)
 def test_parameters_of_other_rows_of_table_3(name):
     sizes, layers, published = MORE_ROWS[name]
+    given = VOCABULARY, VOCABULARY, paper_parts(**sizes)
     with torch.device("meta"):
-        model = Transformer(
-            VOCABULARY, VOCABULARY, paper_parts(**sizes), num_layers=layers, tie="all"
-        )
+        model = Transformer(*given, num_layers=layers, tie="all")
     assert abs(count(model) - published) < 0.08 * published
 
 
@@ -387,9 +336,7 @@ def test_weights_are_shares_of_what_may_be_seen():
 
 
 def test_without_weights_memory_grows_with_the_length_and_not_with_its_square():
-    """What a block keeps for the way back, twice as long a text: twice as much, and nothing of
-    n×n.
-    """
+    """What a block keeps for a text twice as long is twice as much, and nothing of n×n."""
     layer = parts().make_encoder(1).layers[0].double()
 
     def saved(n):
@@ -449,24 +396,17 @@ def _first_block_only(model):
 
 def _source_attends_to_the_target(model):
     for layer in model.decoder.layers:
-        forward = layer.cross_attention.forward
-        _set(
-            layer.cross_attention,
-            "forward",
-            lambda h, f=forward, own=layer.cross_attention, need_weights=False, **_: f(
-                h, projected=own.project(h), need_weights=need_weights
-            ),
-        )
+
+        def forward(h, own=layer.cross_attention, need_weights=False, **_):
+            return type(own).forward(own, h, projected=own.project(h), need_weights=need_weights)
+
+        _set(layer.cross_attention, "forward", forward)
 
 
 def _embedding(change):
     def spoil(model):
-        for embedding in (model.source_embedding, model.target_embedding):
-            _set(
-                embedding,
-                "forward",
-                lambda tokens, e=embedding: e.weight[tokens] * change(math.sqrt(D)),
-            )
+        for e in (model.source_embedding, model.target_embedding):
+            _set(e, "forward", lambda tokens, e=e: e.weight[tokens] * change(math.sqrt(D)))
 
     return spoil
 
@@ -521,7 +461,7 @@ LAYER = parts().make_encoder(1).layers[0](torch.zeros(1, 1, D))
 @pytest.mark.parametrize("mistake", [None, *WRONG])
 def test_known_wrong_models_are_told_apart(mistake):
     model = build()
-    theirs = nn.Transformer(D, H, 2, 2, FF, 0.0, batch_first=True, dtype=torch.float64)
+    theirs = nn.Transformer(D, H, 2, 2, FF, 0.0, **THEIRS)
     copy_weights(model_pairs(model, theirs))
     expected = logits(model, theirs, SOURCE, LENGTHS, TARGET)
     if mistake:
@@ -530,16 +470,14 @@ def test_known_wrong_models_are_told_apart(mistake):
     assert difference < 1e-10 if mistake is None else difference > 1e-2
 
 
+NO_OUTPUT = replace(parts(), output=lambda n: nn.Identity())
 test_bad_input_is_named = refusals(
     ("source_size", lambda: Transformer(0, 7, parts())),
     ("num_layers", lambda: Transformer(8, 7, parts(), num_layers=0)),
     ("num_layers", lambda: Transformer(8, 7, parts(), num_layers=(1, 2, 3))),
     ("tie", lambda: Transformer(8, 7, parts(), num_layers=1, tie="both")),
     ("tie='all' needs one", lambda: Transformer(8, 7, parts(), num_layers=1, tie="all")),
-    (
-        "tie needs an",
-        lambda: Transformer(8, 8, replace(parts(), output=lambda n: nn.Identity()), num_layers=1),
-    ),
+    ("tie needs an", lambda: Transformer(8, 8, NO_OUTPUT, num_layers=1)),
     ("d_model", lambda: paper_parts(10, 4, 8).attention()),
     ("parts", lambda: Transformer(8, 7, {})),
     ("attention", lambda: replace(parts(), attention=nn.Identity())),

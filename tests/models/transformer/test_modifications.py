@@ -1,9 +1,8 @@
-"""Blocks, stacks and starts that change the Transformer: each against its definition, and each
-decoding with the cache.
-"""
+"""What changes the Transformer: each against its definition, and decoding with the cache."""
 
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
@@ -64,19 +63,17 @@ from .oracles_transformer import FF, D, H, randomised
 from .test_transformer_decoding import LENGTHS, SOURCE, TARGET
 
 BASE = paper_parts(D, H, FF, dropout=0.0, residual=PreNorm)
-synthesizers = {
-    f"synthesizer {kind} {mix or ''}".strip(): replace(
+
+
+def synthesizer(kind, mix):
+    return replace(
         BASE, attention=partial(SynthesizerAttention, D, H, length=9, kind=kind, mix=mix)
     )
-    for kind in SYNTHESIZERS
-    for mix in (None, "plus", "alpha")
-}
 
 
 def convolutions(kind):
-    return replace(
-        BASE, attention=partial(kind, D, H, 3), causal_attention=partial(kind, D, H, 3, causal=True)
-    )
+    attention, causal = partial(kind, D, H, 3), partial(kind, D, H, 3, causal=True)
+    return replace(BASE, attention=attention, causal_attention=causal)
 
 
 MODIFICATIONS = {
@@ -99,14 +96,17 @@ MODIFICATIONS = {
     ),
     "adaptive softmax": replace(BASE, output=lambda size: AdaptiveOutput(D, size, (3, 6), 2.0)),
     "mixture of softmaxes": replace(BASE, output=lambda size: MixtureOfSoftmaxes(D, size, 3)),
-    **synthesizers,
+    **{
+        f"synthesizer {kind} {mix or ''}".strip(): synthesizer(kind, mix)
+        for kind in SYNTHESIZERS
+        for mix in (None, "plus", "alpha")
+    },
 }
 
 
 def build(name, layers=2):
-    return randomised(
-        Transformer(8, 8, MODIFICATIONS[name], num_layers=layers, tie="none", token_ids=TOKEN_IDS)
-    ).eval()
+    options = {"num_layers": layers, "tie": "none", "token_ids": TOKEN_IDS}
+    return randomised(Transformer(8, 8, MODIFICATIONS[name], **options)).eval()
 
 
 @pytest.mark.parametrize("name", MODIFICATIONS)
@@ -180,9 +180,8 @@ def test_a_shared_block_is_one_block_and_a_universal_one_knows_its_depth():
         y = block(y + sinusoids(3, D).double()[depth]).x
     # the buffer came from float32
     torch.testing.assert_close(model.encoder(x).x, model.encoder.norm(y), atol=1e-6, rtol=0)
-    assert not torch.allclose(
-        TimeStep(block, 0, D).double()(x).x, TimeStep(block, 2, D).double()(x).x
-    )
+    early, late = (TimeStep(block, depth, D).double()(x).x for depth in (0, 2))
+    assert not torch.allclose(early, late)
 
 
 def test_transparent_attention_mixes_the_levels_of_the_encoder():
@@ -215,14 +214,12 @@ def test_a_funnel_halves_the_sequence_and_its_queries_only():
         norm = second.around_attention.norm
         y = pairs + second.attention(norm(pairs), norm(long[row : row + 1, :n])).context
         y = y + second.feed_forward(second.around_feed_forward.norm(y))
-        assert_exact(stacked.x[row, : pairs.shape[1]], model.encoder.norm(y)[0])
-        assert stacked.mask[row, 0].tolist() == [True] * pairs.shape[1] + [False] * (
-            3 - pairs.shape[1]
-        )
+        halved = pairs.shape[1]
+        assert_exact(stacked.x[row, :halved], model.encoder.norm(y)[0])
+        assert stacked.mask[row, 0].tolist() == [k < halved for k in range(3)]
     assert [w.shape[-2:] for w in stacked.weights] == [(5, 5), (3, 5)]
-    assert sorted(
-        FunnelEncoder(nn.ModuleList(nn.Identity() for _ in range(6)), nn.Identity(), 3).seams
-    ) == [2, 4]
+    six = nn.ModuleList(nn.Identity() for _ in range(6))
+    assert sorted(FunnelEncoder(six, nn.Identity(), 3).seams) == [2, 4]
     assert_refused("groups", lambda: FunnelEncoder([first, second], nn.Identity(), 3))
     for options in ({"rotary": RotaryPositions(D // H)}, {"score": ALiBi(H, causal=False)}):
         placed = EncoderLayer(MultiHeadAttention(D, H, **options), FeedForward(D, FF), wire)
@@ -255,9 +252,8 @@ def test_branches_equal_the_definition_and_a_row_without_keys_is_zero():
     nothing[2] = False
     assert layer(x, mask=nothing).context[:, 2].abs().max() == 0
     fresh = branched(MultiHeadAttention(D, H), FeedForward(D, FF)).output_projection
-    assert (
-        fresh.heads_in.softmax(0).tolist() == fresh.branches_out.softmax(0).tolist() == [1 / H] * H
-    )
+    for shares in (fresh.heads_in, fresh.branches_out):
+        assert shares.softmax(0).tolist() == [1 / H] * H
 
 
 def test_weights_of_branches_are_read_under_their_old_names_too():
@@ -289,9 +285,8 @@ def test_weighted_blocks_have_one_sublayer_less():
     assert names <= {*dict(joined.named_parameters())} | {BIAS}
     assert joined.rotary is options["rotary"] and joined.window.size == 3
     assert joined.num_kv_heads == joined.window.sinks == 1
-    assert_refused(
-        "attention", WeightedEncoderLayer, LightweightConvolution(D, H, 3), network, wire()
-    )
+    wrong = LightweightConvolution(D, H, 3)
+    assert_refused("attention", WeightedEncoderLayer, wrong, network, wire())
 
 
 # Evolved Transformer
@@ -299,25 +294,21 @@ def test_weighted_blocks_have_one_sublayer_less():
 
 def test_a_sequence_convolution_is_pytorch_s():
     x = x_of(6)
-    for separable in (False, True):
-        for causal in (False, True):
-            layer = SequenceConvolution(D, 3, 5, separable=separable, causal=causal).double()
-            y = layer.convolution(F.pad(x.mT, (4, 0) if causal else (2, 2))).mT
-            assert_exact(layer(x), layer.pointwise(y) if separable else y)
-            moved = x.clone()
-            moved[:, -1] += 1
-            assert torch.equal(layer(moved)[:, :-1], layer(x)[:, :-1]) is causal
+    for separable, causal in product((False, True), (False, True)):
+        layer = SequenceConvolution(D, 3, 5, separable=separable, causal=causal).double()
+        y = layer.convolution(F.pad(x.mT, (4, 0) if causal else (2, 2))).mT
+        assert_exact(layer(x), layer.pointwise(y) if separable else y)
+        moved = x.clone()
+        moved[:, -1] += 1
+        assert torch.equal(layer(moved)[:, :-1], layer(x)[:, :-1]) is causal
 
 
 def test_the_evolved_encoder_block_equals_its_figure():
-    layer = randomised(
-        EvolvedEncoderLayer(MultiHeadAttention(D, H), FeedForward(D, FF), wire(), d_model=D)
-    )
-    x = x_of()
-    y = x
-    h = layer.around_gate.norm(y)
+    made = EvolvedEncoderLayer(MultiHeadAttention(D, H), FeedForward(D, FF), wire(), d_model=D)
+    layer, x = randomised(made), x_of()
+    h = layer.around_gate.norm(x)
     values, gate = (h @ layer.gate.weight.mT + layer.gate.bias).split(D, -1)
-    y = y + values * torch.sigmoid(gate)
+    y = x + values * torch.sigmoid(gate)
     h = layer.around_convolutions.norm(y)
     wide = torch.relu(h @ layer.wide.weight.mT + layer.wide.bias)
     c = layer.local.convolution
@@ -339,21 +330,15 @@ def test_the_evolved_decoder_block_equals_its_figure():
     layer, x, memory = model.decoder.layers[0], x_of(13), x_of(4, seed=5)
     mask = causal_mask(13)
     h = layer.around_both.norm(x)
-    assert (
-        layer.wide_attention.num_heads == 2 * H
-        and layer.attention.num_heads == layer.first_cross_attention.num_heads == H
-    )
-    y = (
-        x
-        + layer.wide_attention(h, mask=mask).context
-        + layer.first_cross_attention(h, memory).context
-    )
+    assert layer.wide_attention.num_heads == 2 * H
+    assert layer.attention.num_heads == layer.first_cross_attention.num_heads == H
+    y = x + layer.wide_attention(h, mask=mask).context
+    y = y + layer.first_cross_attention(h, memory).context
     h = layer.around_convolutions.norm(y)
 
     def separable(conv, h, k):
-        return conv.pointwise(
-            F.conv1d(F.pad(h.mT, (k - 1, 0)), conv.convolution.weight, groups=h.shape[-1]).mT
-        )
+        past, weight = F.pad(h.mT, (k - 1, 0)), conv.convolution.weight
+        return conv.pointwise(F.conv1d(past, weight, groups=h.shape[-1]).mT)
 
     left, right = torch.relu(separable(layer.left, h, 11)), separable(layer.right, h, 7)
     h = layer.norm(torch.cat([left[..., : D // 2] + right, left[..., D // 2 :]], -1))
@@ -366,12 +351,8 @@ def test_the_evolved_decoder_block_equals_its_figure():
     cache = None
     # blocks of several positions, longer than a kernel
     for first, last in ((0, 1), (1, 4), (4, 13)):
-        result = layer(
-            x[:, first:last],
-            layer.project(memory),
-            mask=causal_mask(last - first, last),
-            cache=cache,
-        )
+        given = {"mask": causal_mask(last - first, last), "cache": cache}
+        result = layer(x[:, first:last], layer.project(memory), **given)
         assert_exact(result.x, y[:, first:last])
         cache = result.cache
 

@@ -1,6 +1,4 @@
-"""The encoder that is told trees: equal to the plain one where trees say nothing, and moved by
-them where they do.
-"""
+"""The encoder that is told trees: the plain one where trees say nothing, else moved by them."""
 
 import dataclasses
 from functools import partial
@@ -38,11 +36,8 @@ def test_padding_and_other_sentences_change_nothing_and_have_no_weight(depth, of
     logits, weights = made(TOKENS, HEADS, LENGTHS, need_weights=True)
     alone = made(TOKENS[1:, :3], HEADS[1:, :3])
     assert_exact(logits[1:, :3], alone.logits)
-    assert (
-        len(weights) == 2
-        and all((w[1, :, :, 3:] == 0).all() for w in weights)
-        and alone.weights is None
-    )
+    assert len(weights) == 2 and alone.weights is None
+    assert all((w[1, :, :, 3:] == 0).all() for w in weights)
     filled = made(TOKENS, torch.where(torch.arange(5) < LENGTHS[:, None], HEADS, 7), LENGTHS)
     assert_exact(filled.logits[1, :3], logits[1, :3])
 

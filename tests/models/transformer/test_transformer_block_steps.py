@@ -1,6 +1,4 @@
-"""A decoder with a cache that reads several tokens at a time, and beams whose caches follow
-them.
-"""
+"""A decoder with a cache that reads several tokens at a time, and beams whose caches follow."""
 
 import pytest
 import torch
@@ -25,9 +23,8 @@ def log_prob(model, source, tokens):
 def read_block(model, tokens, state, memory, mask):
     """Tokens (B, m) behind the cache: logits (B, m, V) and the new state."""
     x = model.target_positions(model.target_embedding(tokens), state.position)
-    decoded = model.decoder(
-        x, memory.projected, mask=mask, source_mask=memory.mask, caches=state.caches
-    )
+    options = {"mask": mask, "source_mask": memory.mask, "caches": state.caches}
+    decoded = model.decoder(x, memory.projected, **options)
     return model.output(decoded.x), DecoderState(decoded.caches, state.position + tokens.shape[1])
 
 
@@ -35,11 +32,9 @@ def in_blocks(model, sizes, mask):
     memory = model.encode(SOURCE, LENGTHS)
     state, result, start = model.start(memory), [], 0
     for m in sizes:
-        logits, state = read_block(
-            model, TARGET[:, start : start + m], state, memory, mask(m, start + m)
-        )
+        tokens, start = TARGET[:, start : start + m], start + m
+        logits, state = read_block(model, tokens, state, memory, mask(m, start))
         result.append(logits)
-        start += m
     return torch.cat(result, 1), state
 
 
@@ -51,18 +46,17 @@ def test_blocks_of_tokens_behind_a_cache_equal_the_whole_target(sizes):
     assert state.position == 6 and state.caches[0].key.shape[-2] == 6
 
 
-@pytest.mark.parametrize(
-    "mask",
-    [
-        lambda m, n: None,
-        lambda m, n: causal_mask(n)[:m],
-        lambda m, n: causal_mask(m, n).roll(1, -1),
-    ],
-    ids=["none", "aligned at the first column", "one column too far"],
-)
-def test_wrong_masks_of_a_block_are_told_apart(mask):
+WRONG = {
+    "none": lambda m, n: None,
+    "aligned at the first column": lambda m, n: causal_mask(n)[:m],
+    "one column too far": lambda m, n: causal_mask(m, n).roll(1, -1),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_masks_of_a_block_are_told_apart(name):
     model = build()
-    logits, _ = in_blocks(model, (2, 4), mask)
+    logits, _ = in_blocks(model, (2, 4), WRONG[name])
     assert (logits - model(SOURCE, LENGTHS, TARGET).logits).abs().max() > 1e-3
 
 

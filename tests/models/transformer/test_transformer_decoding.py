@@ -1,6 +1,4 @@
-"""Decoding with a cache equals reading the whole prefix again, token by token, in chunks and after
-some were taken back, for every kind of part and of cache.
-"""
+"""Decoding with a cache equals reading the whole prefix, for every kind of part and of cache."""
 
 from dataclasses import replace
 from functools import partial
@@ -52,9 +50,7 @@ TARGET = torch.tensor([[1, 4, 5, 3, 3, 6], [1, 3, 6, 4, 4, 5], [1, 5, 4, 3, 6, 6
 
 
 class CausalConvolution(nn.Module):
-    """What can stand in the place of an attention: a weighted sum of the last three positions,
-    and its own kind of cache.
-    """
+    """In the place of an attention: a weighted sum of the last three positions, its own cache."""
 
     def __init__(self):
         super().__init__()

@@ -1,6 +1,4 @@
-"""Transformers that see, beside PyTorch's layers with the same weights and patches cut by hand;
-that they learn.
-"""
+"""Transformers that see, beside PyTorch's layers and patches cut by hand; that they learn."""
 
 import itertools
 import math
@@ -96,20 +94,14 @@ def test_the_waves_of_a_place():
 
 def perceived(net, x, mask):
     """A Perceiver with one head in its readings, by PyTorch's attention layer and norms."""
-    other = nn.MultiheadAttention(
-        D, 1, kdim=x.shape[-1], vdim=x.shape[-1], batch_first=True, dtype=torch.float64
-    )
+    widths = {"kdim": x.shape[-1], "vdim": x.shape[-1]}
+    other = nn.MultiheadAttention(D, 1, **widths, batch_first=True, dtype=torch.float64)
     ours = net.reading
     parts = ours.query_projection, ours.key_projection, ours.value_projection
     into = other.q_proj_weight, other.k_proj_weight, other.v_proj_weight
-    copy_weights(
-        [
-            *(([part.weight], weight) for part, weight in zip(parts, into)),
-            ([part.bias for part in parts], other.in_proj_bias),
-            ([ours.output_projection.weight], other.out_proj.weight),
-            ([ours.output_projection.bias], other.out_proj.bias),
-        ]
-    )
+    pairs = [([part.weight], weight) for part, weight in zip(parts, into)]
+    copy_weights([*pairs, ([part.bias for part in parts], other.in_proj_bias)])
+    other.out_proj.load_state_dict(ours.output_projection.state_dict())
 
     def normed(z, norm):
         return F.layer_norm(z, z.shape[-1:], norm.weight, norm.bias)
@@ -143,11 +135,8 @@ def test_a_perceiver_is_the_formula():
 
 @pytest.mark.parametrize("conditioning", ["cross-attention", "one vector"])
 def test_a_denoiser_is_the_formula(conditioning):
-    net = randomised(
-        CaptionedDenoiser(
-            6, 2, 11, 4, parts(), num_layers=2, conditioning=conditioning, mean=0.4, deviation=0.6
-        )
-    ).eval()
+    options = {"num_layers": 2, "conditioning": conditioning, "mean": 0.4, "deviation": 0.6}
+    net = randomised(CaptionedDenoiser(6, 2, 11, 4, parts(), **options)).eval()
     x, time = pictures(), torch.tensor([0.3, 0.9], dtype=torch.float64)
     words, lengths = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0]]), torch.tensor([4, 2])
     angle = 1000 * time[:, None] / 10_000 ** (torch.arange(0, D, 2) / D)
@@ -179,10 +168,8 @@ def test_a_denoiser_is_the_formula(conditioning):
     for got, patches, noisy, t in zip(velocity, out, rows, time):
         square = t**2 + (1 - t) ** 2 * 0.6**2
         guess = (t - (1 - t) * 0.6**2) * (noisy - (1 - t) * 0.4) / square - 0.4
-        assert_exact(
-            torch.from_numpy(by_hand(got.detach().numpy(), 2)),
-            (guess + 0.6 * patches / square.sqrt()).detach(),
-        )
+        expected = (guess + 0.6 * patches / square.sqrt()).detach()
+        assert_exact(torch.from_numpy(by_hand(got.detach().numpy(), 2)), expected)
 
 
 def test_an_untrained_correction_of_zero_gives_the_best_guess_without_a_picture():
@@ -214,20 +201,17 @@ def test_steps_against_a_known_velocity_end_at_the_picture():
         def forward(self, x, time, words, lengths=None):
             return (x - target) / time.view(-1, 1, 1, 1), None
 
+    words = torch.ones(3, 2, dtype=torch.long)
     for steps in (1, 4):
-        drawn = draw_from_noise(
-            Known(), torch.ones(3, 2, dtype=torch.long), steps=steps, generator=torch.Generator()
-        )
+        drawn = draw_from_noise(Known(), words, steps=steps, generator=torch.Generator())
         assert_exact(drawn, target)
     # and the loss of that velocity is zero
-    words = torch.ones(3, 2, dtype=torch.long)
     loss, count = flow_loss(Known(), with_noise(target, words, torch.Generator().manual_seed(0)))
     assert loss < 1e-20 and count == 3
 
 
 def test_a_caption_is_learned_through_cross_attention():
-    """Two words say the colours of the two halves; told the other caption's words, the twin
-    cannot."""
+    """Two words say the colours of the two halves; told those of another caption, a twin cannot."""
     errors = []
     for shuffled in (False, True):
         torch.manual_seed(0)
@@ -250,37 +234,22 @@ def test_a_caption_is_learned_through_cross_attention():
     assert errors[0] < 0.5 * errors[1]
 
 
+SEES = VisionTransformer(6, 2, 5, parts(), num_layers=1)
+READS, ROWS = Perceiver(5, 3, 4, parts(), num_layers=1), torch.zeros(2, 7, 5)
+DRAWS = CaptionedDenoiser(6, 2, 11, 4, parts(), num_layers=1)
 test_errors_name_the_argument = refusals(
     ("pictures must be", lambda: patches_of(torch.zeros(3, 5, 4), 2)),
     ("side", lambda: VisionTransformer(6, 4, 5, parts())),
-    (
-        "pictures must be floats",
-        lambda: VisionTransformer(6, 2, 5, parts(), num_layers=1)(torch.zeros(2, 1, 6, 6)),
-    ),
+    ("pictures must be floats", lambda: SEES(torch.zeros(2, 1, 6, 6))),
     ("bands", lambda: fourier_features(torch.zeros(2, 1), 0, 4.0)),
     ("max_frequency", lambda: fourier_features(torch.zeros(2, 1), 2, 1.0)),
     ("num_latents", lambda: Perceiver(5, 0, 4, parts())),
-    ("x", lambda: Perceiver(5, 3, 4, parts(), num_layers=1)(torch.zeros(2, 7, 4))),
+    ("x", lambda: READS(torch.zeros(2, 7, 4))),
     ("conditioning", lambda: CaptionedDenoiser(6, 2, 11, 4, parts(), conditioning="prompt")),
     ("parts", lambda: CaptionedDenoiser(6, 2, 11, 4, {})),
     ("parts", lambda: VisionTransformer(6, 3, 5, {})),
     ("parts", lambda: Perceiver(5, 3, 4, {})),
-    (
-        "key_mask must be broadcastable",
-        lambda: Perceiver(5, 3, 4, parts(), num_layers=1)(
-            torch.zeros(2, 7, 5), key_mask=torch.ones(2, 1, 7, dtype=torch.bool)
-        ),
-    ),
-    (
-        "key_mask must be a boolean",
-        lambda: Perceiver(5, 3, 4, parts(), num_layers=1)(
-            torch.zeros(2, 7, 5), key_mask=torch.ones(2, 7)
-        ),
-    ),
-    (
-        "words",
-        lambda: CaptionedDenoiser(6, 2, 11, 4, parts(), num_layers=1)(
-            torch.zeros(2, 3, 6, 6), torch.zeros(2), torch.full((2, 4), 12)
-        ),
-    ),
+    ("key_mask must be broadcastable", lambda: READS(ROWS, key_mask=torch.ones(2, 1, 7) > 0)),
+    ("key_mask must be a boolean", lambda: READS(ROWS, key_mask=torch.ones(2, 7))),
+    ("words", lambda: DRAWS(torch.zeros(2, 3, 6, 6), torch.zeros(2), torch.full((2, 4), 12))),
 )
