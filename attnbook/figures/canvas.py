@@ -14,9 +14,7 @@ from .styling import CMAP, COLORS
 
 
 def as_array(name: str, values: Any, dimensions: int | tuple[int, ...]) -> np.ndarray:
-    """``values`` (a tensor, an array or a nested list) as float64 of so many dimensions or of this
-    shape, or a ``ValueError``.
-    """
+    """``values`` as float64 of so many dimensions or of this shape, or a ``ValueError``."""
     array = numbers(values)
     if isinstance(dimensions, int):
         fits, wanted = array.ndim == dimensions, f"have {dimensions} dimension(s)"

@@ -57,8 +57,7 @@ def training(
     ylabel: str = "loss (nats per token)",
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw losses over steps: the raw values faint, a running mean over a twentieth of the run on
-    top.
+    """Draw losses over steps: raw values faint, on top a running mean over a twentieth of the run.
 
     Args:
         runs: A list of losses or a History (anything with ``losses``), or several by name.

@@ -1,6 +1,4 @@
-"""Points of the plane and the answers that point at them: hulls, tours, triangulations, and the
-pointer step by step.
-"""
+"""Points of the plane and answers that point at them: hulls, tours, triangulations."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -89,8 +87,7 @@ def plane_walk(
     title: str = "",
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw points and a closed walk over them, orange from its first point on; the true walk is a
-    wide grey band beneath it.
+    """Draw points and a closed walk, orange from its first point on, over the true one in grey.
 
     Args:
         points: ``(n, 2)``.
@@ -128,8 +125,7 @@ def triangulation(
     title: str = "",
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw triangles over points: right ones light blue, wrong ones hatched orange, and the edges
-    of missing ones dashed grey.
+    """Draw triangles: right ones light blue, wrong ones hatched orange, missing ones dashed grey.
 
     Args:
         points: ``(n, 2)``.
@@ -159,8 +155,7 @@ def triangulation(
 
 
 def pointer_steps(points: Any, walk: Sequence[int], weights: Any, *, columns: int = 4) -> Figure:
-    """Draw one small plane per step: every point as large and as dark as its weight, the walk so
-    far, and where it points next.
+    """Draw a plane per step: points as large and dark as their weight, the walk and its next step.
 
     Args:
         points: ``(n, 2)``.
@@ -201,8 +196,7 @@ def pointer_steps(points: Any, walk: Sequence[int], weights: Any, *, columns: in
 
 
 def tour_ring(places: Sequence[int], *, title: str = "", ax: Axes | None = None) -> Figure:
-    """Draw a tour over the shortest one without a map: the cities stand on a ring in the order of
-    the shortest tour.
+    """Draw a tour over the shortest one without a map: cities stand on a ring in its order.
 
     The ring, a wide grey line, is the shortest tour. The other tour is orange: where both go the
     same way it follows the ring, elsewhere it cuts across. The length of a chord says how far apart

@@ -38,9 +38,7 @@ _STATISTICS_BATCHES = 16
 
 
 class AdversarialLoss(NamedTuple):
-    """``discriminator(real scores, fake scores) → ()`` and ``generator(fake scores) → ()``, means
-    over the batch, in nats or as they are.
-    """
+    """``discriminator(real scores, fake scores)`` and ``generator(fake scores)``, means ``()``."""
 
     discriminator: Callable[[Tensor, Tensor], Tensor]
     generator: Callable[[Tensor], Tensor]
@@ -275,9 +273,7 @@ class _AdversarialRun(Run):
 
 @contextmanager
 def _frozen(module: torch.nn.Module) -> Iterator[None]:
-    """No gradients for the parameters of `module` inside the block; they pass through it to its
-    inputs.
-    """
+    """No gradients for the parameters of `module` in the block; they pass to its inputs."""
     wanting = [p for p in module.parameters() if p.requires_grad]
     for p in wanting:
         p.requires_grad_(False)

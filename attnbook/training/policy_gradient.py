@@ -1,5 +1,4 @@
-"""Policy gradient with a value baseline, over complete episodes in worlds drawn anew for each
-update.
+"""Policy gradient with a value baseline, over complete episodes in new worlds for each update.
 
 `fit` runs it like any other loss::
 
@@ -54,9 +53,7 @@ class EpisodeBatches:
 
 
 class AgentPolicy:
-    """An agent as a policy for `play`: step by step with its cache, with actions sampled from its
-    probabilities, or, if ``greedy``, the most probable ones.
-    """
+    """An agent as a policy for `play`, by its cache: actions sampled, or ``greedy`` ones."""
 
     def __init__(self, agent, greedy: bool = False):
         self.agent, self.greedy = agent, greedy
@@ -123,8 +120,7 @@ def policy_loss(
     value_weight: float = 0.5,
     entropy_weight: Tensor | float = 0.0,
 ) -> Tensor:
-    """The loss of each episode, summed over its steps; the expectation of its gradient is the
-    gradient of minus the expected return.
+    """The loss of each episode; its mean gradient is that of minus the expected return.
 
     ``L = Σ_t [ −A_t log π(a_t | x_{≤t}) + c_v (V_t − R_t)² − c_e H(π(· | x_{≤t})) ]``,
     ``R_t = A_t + V_t``
@@ -183,8 +179,7 @@ def clipped_policy_loss(
     value_weight: float = 0.5,
     entropy_weight: Tensor | float = 0.0,
 ) -> Tensor:
-    """The loss of each episode for actions of an earlier policy, which gains nothing by moving far
-    from it (PPO).
+    """The loss of each episode for actions of an earlier policy, which stays near it (PPO).
 
     ``L = Σ_t [ −min(ρ_t A_t, clip(ρ_t, 1 − ε, 1 + ε) A_t) + c_v (V_t − R_t)² − c_e H_t ]``, ``H_t =
     H(π(· | x_{≤t}))``, ``ρ_t = π(a_t | x_{≤t}) / π_before(a_t | x_{≤t})``
@@ -216,8 +211,7 @@ def clipped_policy_loss(
 
 
 class PolicyGradient:
-    """The loss for `fit`: play a batch of episodes with the current agent, then score every action
-    in one parallel pass.
+    """The loss for `fit`: play episodes with the agent as it is, then score them in parallel.
 
     The agent acts step by step, without gradients. The pass with gradients reads complete episodes
     at once: that is where an agent that is causal but not recurrent saves time.

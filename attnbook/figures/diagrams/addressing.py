@@ -1,6 +1,4 @@
-"""Figures of a memory that is addressed: the machine, the four stages of a head, the kernels of
-its shift.
-"""
+"""Figures of an addressed memory: the machine, the four stages of a head, its shift kernels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,4 @@
-"""The parts of a block, read off the live module: sublayers, residual connections, widths,
-parameters.
+"""The parts of a block, read off the module: sublayers, residual connections, widths, parameters.
 
 Nothing here knows a class of the library. A block is a module with children ``NAME``, a sublayer,
 and ``around_NAME``, its residual connection, called as ``residual(x, sublayer)``. Where norm,
@@ -104,9 +103,7 @@ def describe(module: nn.Module, name: str = "") -> Part:
 
 
 def read_block(layer: nn.Module) -> tuple[Sublayer, ...]:
-    """The sublayers of a block with their residual connections ``around_NAME``, in the order of
-    their registration.
-    """
+    """The sublayers of a block and their residuals ``around_NAME``, as they were registered."""
     children = layer._modules if isinstance(layer, nn.Module) else {}
     names = [k for k, child in children.items() if child is not None and f"around_{k}" in children]
     require(

@@ -1,6 +1,4 @@
-"""A network over a sequence, layer by layer: which positions each layer reads, and how its
-vectors grow.
-"""
+"""A network over a sequence: which positions each layer reads, and how its vectors grow."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -50,8 +48,7 @@ def layers_back(
     *,
     widths: Sequence[int] | None = None,
 ) -> Figure:
-    """Draw positions from left to right and layers from bottom to top, with a line from each
-    position to those that it reads.
+    """Draw positions over layers, with a line from each position to those that it reads.
 
     Coloured is what the last position of the last layer depends on. With ``widths`` the vector of
     each level is drawn at its right, as a bar with one field for each layer that has added to it.

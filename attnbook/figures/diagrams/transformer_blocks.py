@@ -35,8 +35,7 @@ _INK, _RESIDUAL = "#222222", COLORS[5]
 
 
 def draw_block(*layers: nn.Module) -> Figure:
-    """Draw blocks beside each other, each from bottom to top: its sublayers, where norms and
-    dropout stand, the residual connections.
+    """Draw blocks side by side, bottom to top: sublayers, norms, dropout, residual connections.
 
     All of it is read off the modules: a box has name, class, widths and number of parameters; a
     residual connection is drawn where x is added to the branch; modules without effect
@@ -74,8 +73,7 @@ def draw_block(*layers: nn.Module) -> Figure:
 
 
 def draw_model(model: nn.Module) -> Figure:
-    """Draw a whole model from bottom to top: embeddings, its stacks of blocks, and what turns the
-    last vectors into logits.
+    """Draw a whole model from bottom to top: embeddings, stacks of blocks, and what makes logits.
 
     Read off the module like :func:`draw_block`. Stacks are the children with a ``ModuleList`` named
     ``layers``; equal blocks are drawn once. Of two stacks the first is the encoder, left, and the
@@ -132,9 +130,7 @@ def draw_model(model: nn.Module) -> Figure:
 
 
 class _Column:
-    """A stream that is drawn upwards; ``side`` is that of its residual connections, 1 right and −1
-    left.
-    """
+    """A stream drawn upwards; ``side`` is that of its residual connections, 1 right, −1 left."""
 
     def __init__(self, ax: Axes, x: float, side: int) -> None:
         self.ax, self.x, self.side, self.y = ax, x, side, 0.0
@@ -214,9 +210,7 @@ class _Column:
         centred(self.ax, x, y, "residual", 7.6, rotation=-90 * self.side, color=_RESIDUAL)
 
     def child(self, module: nn.Module, name: str, drawn: dict[int, str]) -> None:
-        """Draw a module beside the stacks; a matrix that is in the drawing already is named and not
-        counted again.
-        """
+        """Draw a module beside the stacks; a matrix that is drawn already is only named."""
         if type(module) is nn.Identity or getattr(module, "p", None) == 0:
             return
         part, words = describe(module, name), name.replace("_", " ")
@@ -249,9 +243,7 @@ class _Column:
         return crossings
 
     def join(self, heights: list[float], apart: float) -> None:
-        """Connect the output of an encoder with the sublayers of the other column that attend to
-        it.
-        """
+        """Connect an encoder's output with the sublayers of the other column that read it."""
         x, top, color = self.x + apart / 2 - 0.35, self.y + 0.35, COLORS[1]
         ends = [top, *heights]
         line(self.ax, ((self.x, self.x, x), (self.y, top, top)), color, 1.5, zorder=2)

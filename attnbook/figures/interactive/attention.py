@@ -126,8 +126,7 @@ def rotary_scores(
 def alignment_steps(
     sentences: Sequence[tuple[Any, Sequence[str], Sequence[str]]], *, word: int = 0, still: Figure
 ) -> InteractiveFigure:
-    """Show a translation as it is written: what each word looked at, and how much of it every
-    source word has got so far.
+    """Show a translation word by word: what each looked at, how much each source word got so far.
 
     Args:
         sentences: the weights ``(m, n)`` of each, a row for each word that was written; the n words

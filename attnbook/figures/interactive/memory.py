@@ -1,6 +1,4 @@
-"""Figures to touch: memories, the slots of a Neural Turing Machine and the matrix of a linear
-attention.
-"""
+"""Figures to touch: the slots of a Neural Turing Machine, the matrix of a linear attention."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,6 +1,4 @@
-"""Figures of attention weights: the alignment matrix, arcs between words, words shaded by
-weight.
-"""
+"""Attention weights: the alignment matrix, arcs between words, words shaded by weight."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -35,8 +33,7 @@ def alignment(
     gold: Sequence[Collection[int]] | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw the alignment matrix: one row per target token, one column per source token, darker =
-    more weight.
+    """Draw the alignment matrix: a row per target token, a column per source token, dark = more.
 
     Args:
         weights: ``(m, n)``, m target and n source tokens; more rows or columns (end, padding) are
@@ -80,8 +77,7 @@ def alignment(
 
 
 def word_arcs(words: Sequence[str], weights: Any, query: int, ax: Axes | None = None) -> Figure:
-    """Draw how one word attends to the words of its sentence: an arc to each, thicker = more
-    weight.
+    """Draw how a word attends to the words of its sentence: an arc to each, thicker = more weight.
 
     Args:
         words: The sentence.
@@ -121,8 +117,7 @@ def word_arcs(words: Sequence[str], weights: Any, query: int, ax: Axes | None = 
 
 
 def text_heat(words: Sequence[str], weights: Any) -> Figure:
-    """Write the words in lines, each on a rectangle as dark as its weight, with the number under
-    it.
+    """Write words in lines, each on a rectangle as dark as its weight, the number under it.
 
     Args:
         words: The text.

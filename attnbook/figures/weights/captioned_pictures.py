@@ -14,9 +14,7 @@ __all__ = ["picture", "picture_words"]
 
 
 def _pixels(image: Any) -> np.ndarray:
-    """A picture ``(3, H, W)``, integers up to 255 or shares of 1, as ``(H, W, 3)`` between 0 and
-    1.
-    """
+    """A picture ``(3, H, W)``, up to 255 or shares of 1, as ``(H, W, 3)`` from 0 to 1."""
     floating = getattr(image, "is_floating_point", lambda: np.asarray(image).dtype.kind == "f")()
     array = as_array("image", image, 3) / (1 if floating else 255)
     require(

@@ -1,5 +1,4 @@
-"""Masked tokens of two kinds: one needs attention to a single position, the other an average over
-all of them.
+"""Masked tokens of two kinds: one needs attention to one position, the other an average of all.
 
 A *look-up* is a table of names with one value each, in random order, and the same names again in
 another order, their values masked. To predict a masked value the model must find the one position

@@ -75,8 +75,7 @@ class BestArm:
 
 
 class _Counting:
-    """Keeps the wins and losses of each arm, read off the inputs, and pulls the arm of the highest
-    `score`.
+    """Counts each arm's wins and losses, read off the inputs; pulls that of the highest `score`.
 
     Attributes:
         wins, losses: (B, K): what each arm has paid 1 and 0
@@ -118,8 +117,7 @@ class EpsilonGreedy(_Counting):
 
 
 class UCB1(_Counting):
-    """Optimism: each arm once, then the highest ``s/n + √(2 ln t / n)``, with n pulls of the arm
-    and t of all.
+    """Optimism: each arm once, then the highest ``s/n + √(2 ln t / n)``; n pulls of it, t of all.
 
     Source: Auer, Cesa-Bianchi and Fischer 2002, figure 1.
     """

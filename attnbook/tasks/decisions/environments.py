@@ -1,5 +1,4 @@
-"""Batches of small random environments that an agent learns while it acts in them, and how a
-policy is run in them.
+"""Batches of small random environments to learn by acting in them, and how a policy is run.
 
 An environment here is one random draw: one bandit, one decision process. It lasts for ``length``
 steps, which may be several episodes, and the agent is to learn it within them.

@@ -12,8 +12,7 @@ RENTS = 200  # that are tried: for ten pulls the index errs by less than 0.0005
 
 
 def _root(rates: Tensor, worth: Tensor) -> Tensor:
-    """Where a convex, falling function of the rate, known at ``rates (G,)`` as ``worth (G, …)``,
-    becomes 0.
+    """Where a convex, falling function of the rate, ``worth (G, …)`` at ``rates (G,)``, becomes 0.
 
     It is extended along the line through its last two positive values, which for a convex function
     gives too low a rate, by less than one step of the grid."""

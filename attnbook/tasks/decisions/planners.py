@@ -9,8 +9,7 @@ from .environments import select_rows
 
 
 class _PosteriorPlanner:
-    """Tracks the posterior over the environment, plans from it at the start of each episode, and
-    follows the plan.
+    """Tracks the posterior over the environment and follows a plan made from it for each episode.
 
     With n(s, a) visits, rewards that sum to w(s, a) and n(s, a, s') moves seen, and the priors that
     the worlds are drawn from:

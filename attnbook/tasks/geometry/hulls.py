@@ -11,8 +11,7 @@ from ...validate import check_lengths, describe, require
 
 
 def convex_hulls(points: Tensor, lengths: Tensor | None = None) -> Tensor:
-    """The corners of the convex hull of each row's points, counter-clockwise, from the corner with
-    the lowest index.
+    """The corners of each row's convex hull, counter-clockwise, from the lowest index on.
 
     Args:
         points: (B, n, 2) coordinates
@@ -139,8 +138,7 @@ def polygon_area(corners: Tensor) -> float:
 
 
 def is_simple(corners: Tensor) -> bool:
-    """Whether a closed polygon neither meets nor touches itself: at least three different corners,
-    no two edges in common.
+    """Whether a closed polygon of three different corners or more neither meets nor touches itself.
 
     Args:
         corners: (m, 2) in the order of the walk

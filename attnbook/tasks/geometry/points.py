@@ -74,8 +74,7 @@ def draw_delaunay(n: int | tuple[int, int], count: int, generator: torch.Generat
 def draw_tours(
     n: int | tuple[int, int], count: int, generator: torch.Generator, teacher: str = "exact"
 ) -> PointBatch:
-    """Cities of the unit square; the answer is a short tour, from city 0, in the direction that
-    `tours` fixes.
+    """Cities of the unit square; the answer is a short tour from city 0, in `tours`' direction.
 
     Args:
         n, count: as in :func:`draw_sorting`, n at least 3

@@ -133,8 +133,7 @@ def _check_complete(xy, simplices, neighbours, row):
 
 
 def _check_unique(xy, simplices, neighbours, row):
-    """Raise a ValueError if a neighbour's far corner is on a triangle's circumcircle: the other
-    diagonal would do as well.
+    """Raise a ValueError if a neighbour's far corner is on a circumcircle: two diagonals would do.
 
     With the corners a, b, c of a triangle seen from the far corner,
     ``det [a, |a|²; b, |b|²; c, |c|²]`` is 0 there."""

@@ -106,8 +106,7 @@ def _read(file: str) -> tuple[dict[str, str], dict[str, list[str]]]:
 
 
 def lengths_of(points: Tensor, kind: str) -> Tensor:
-    """The distances ``(n, n)`` as TSPLIB rounds them to integers, so that tours can be compared
-    with the best known.
+    """Distances ``(n, n)`` as TSPLIB rounds them to integers, to compare with its best tours.
 
     - EUC_2D: the Euclidean distance, rounded to the nearest integer.
     - ATT: ``r = √((Δx² + Δy²) / 10)``, rounded up.
@@ -137,8 +136,7 @@ def _degrees(points: Tensor) -> Tensor:
 
 
 def unit_square(points: Tensor, kind: str = "EUC_2D") -> Tensor:
-    """The points (n, 2) in the unit square, float32: moved to the origin and divided by the longer
-    side.
+    """The points (n, 2) in the unit square, float32: from the origin, over the longer side.
 
     Both axes have one scale, so that the shortest tour stays the shortest. For GEO the first
     coordinate becomes the longitude, times the cosine of the middle latitude: a map, on which

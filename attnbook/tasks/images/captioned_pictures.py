@@ -53,8 +53,7 @@ class Captioned:
         return Captioned(self.pictures[rows], captions, boxes)
 
     def alignment(self, grid: tuple[int, int]) -> list[tuple[frozenset[int], ...]]:
-        """For each word the regions that hold what it names, as :class:`attnbook.tasks.Pair` has it
-        for source positions.
+        """For each word the regions that hold what it names, as an alignment of a ``Pair``.
 
         ``grid`` is (rows, columns); region ``row · columns + column``. With ``alignment_accuracy``
         this gives the pointing rate: how often the largest weight is in the named object.

@@ -19,8 +19,7 @@ CIFAR_MEMBERS = "f10d4c9e536a564f17fa5e8d68ba087d1235e60cd1f21700e11ff43f0647bbb
 
 
 def cifar10(part: str = "train") -> Labelled:
-    """CIFAR-10, 50,000 training or 10,000 test photographs of ten classes, from JPEG files, in the
-    order of their names.
+    """CIFAR-10, 50,000 training or 10,000 test photographs of ten classes, as JPEG, sorted by name.
 
     JPEG loses a little: these are not the very pixels of the original, so no score on them is
     comparable with published ones.

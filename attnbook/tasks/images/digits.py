@@ -22,8 +22,7 @@ def enlarge(pictures: Tensor, size: int = 32) -> Tensor:
 
 
 def small_digits(part: str = "all") -> Labelled:
-    """Digits of 43 writers at 8 × 8 pixels and 17 greys, brought to 32 × 32, ink white on black;
-    nothing is downloaded.
+    """Digits of 43 writers, 8 × 8 pixels of 17 greys brought to 32 × 32; nothing is downloaded.
 
     Args:
         part: "train" (1347), "test" (450) or "all" (1797); train and test share no picture, but

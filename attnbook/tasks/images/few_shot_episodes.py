@@ -1,5 +1,4 @@
-"""Episodes: a few classes that the learner has never met, a few examples of each with their labels,
-and pictures to name.
+"""Episodes: new classes, a few examples of each with their labels, and pictures to name.
 
 All episodes of a batch are drawn and gathered at once, by index tensors on the device of the
 pictures.
@@ -62,8 +61,7 @@ class EpisodeBatch(NamedTuple):
 
 
 def with_rotations(classes: Classes) -> Classes:
-    """Four times as many classes, of the same alphabets: each as it is, and turned by 90, 180 and
-    270 degrees, as new classes.
+    """Four times as many classes of the same alphabets: each also turned by 90, 180 and 270°.
 
     Source: Santoro et al. 2016, section 4.1.
     """
@@ -143,8 +141,7 @@ def draw_episodes(
 
 @drawn
 def bent(pictures: Tensor, amount: float, generator: torch.Generator | None = None) -> Tensor:
-    """Each picture under a random small affine map, as if written a little larger, turned, slanted
-    or moved.
+    """Each picture under a random small affine map, as if turned, slanted or moved a little.
 
     The result at x' is the picture at ``(I + J) x' + t``, with x from −1 to 1 on both axes and all
     six entries of J and t uniform from −amount to amount; between pixels linear, beyond the edge

@@ -1,5 +1,4 @@
-"""Human sentences about drawn scenes: the Cornell NLVR corpus, its pictures drawn from their
-description.
+"""Human sentences about drawn scenes: the NLVR corpus, pictures drawn from their description.
 
 A picture is three grey boxes with yellow, black and blue squares, circles and triangles in them; a
 sentence is true of it. The corpus gives the place of every object, from which the picture is drawn

@@ -1,5 +1,4 @@
-"""Omniglot: 1,623 characters of 50 alphabets, each drawn by 20 people; grey pictures of 28 × 28
-pixels.
+"""Omniglot: 1,623 characters of 50 alphabets, each drawn by 20 people, as grey 28 × 28 pixels.
 
 Lake, Salakhutdinov and Tenenbaum 2015. The sets are files of the registry: "small1" and "small2",
 the two small training sets of the authors, and "background" and "evaluation", the full ones."""

@@ -1,5 +1,4 @@
-"""Small pictures of coloured shapes, drawn by code: two large ones that the caption names, and
-small ones that it does not.
+"""Drawn coloured shapes: two large ones that the caption names, and small ones that it does not.
 
     a red circle above a blue square
 
@@ -41,8 +40,7 @@ _FINER = 8  # samples per pixel, each way, for smooth edges
 @cache
 @usual_defaults()
 def _sprites(width: int) -> Tensor:
-    """How much of each pixel of a cell a shape covers: (shapes, offsets down, offsets right, CELL,
-    CELL), between 0 and 1.
+    """How much of each pixel a shape covers, 0 to 1: (shapes, places down, right, CELL, CELL).
 
     The offsets, in pixels, are the CELL − width + 1 places of a shape of that width in its cell,
     each way."""

@@ -1,6 +1,4 @@
-"""Smaller relatives of the drawn scenes: one large object, to be named; and two objects, one above
-the other, to be drawn.
-"""
+"""Relatives of the drawn scenes: one large object to be named, two objects to be drawn."""
 
 from functools import cache
 from itertools import product
@@ -20,8 +18,7 @@ SIDE = 2 * CELL
 
 @drawn
 def one_large(count: int, *, seed: int, small: int = 6, cells: int = 6) -> Labelled:
-    """Pictures of 48 × 48 pixels, or fewer, with one large object among small ones; its kind, one
-    of 24, is the class.
+    """Pictures of up to 48 × 48 pixels, one large object among small ones; its kind is the class.
 
     The picture is rolled by a few pixels in each direction, over its edges, so that no grid of
     patches or windows is that of the cells in which the objects were drawn.

@@ -19,8 +19,7 @@ with BOS and ends with EOS, and neither PAD nor BOS is ever written."""
 
 
 class Vocabulary:
-    """A fixed list of tokens; the first four ids are PAD=0, BOS=1, EOS=2, UNK=3 in every
-    vocabulary.
+    """A fixed list of tokens; its first four ids are always PAD=0, BOS=1, EOS=2, UNK=3.
 
     Attributes:
         token_ids: those four as the ``token_ids`` of a model.

@@ -1,5 +1,4 @@
-"""Byte-pair encoding of any text, trained here: bytes, then the pairs of neighbours that were most
-frequent.
+"""Byte-pair encoding of any text, trained here: bytes, then the most frequent neighbours.
 
 For words of a language in pieces, by the package `tokenizers`, see
 :mod:`attnbook.tasks.text.subwords`.
@@ -58,8 +57,7 @@ def split_words(text: str) -> list[str]:
 
 
 class BytePairs:
-    """A byte-pair encoding: 256 bytes, and one piece more for each merge, in the order in which
-    they were learned.
+    """A byte-pair encoding: 256 bytes, and one piece more for each merge, as they were learned.
 
     Ids: PAD, BOS, EOS and UNK as everywhere in the book, then the bytes in the order of GPT-2, then
     the merges, so that ``260 + k`` is what merge k made. No text is unknown.

@@ -58,8 +58,7 @@ def corrupt(
     share: float = 0.15,
     mean: float = 3.0,
 ) -> tuple[list[int], list[int]]:
-    """Cut spans out of a text: the rest with a sentinel in each gap, and the sentinels with their
-    spans.
+    """Cut spans out of a text: the rest with a sentinel per gap, and the sentinels with the spans.
 
     ``a b c d e f g`` may become ``a <1> d e <2>`` and ``<1> b c <2> f g``. A text begins with a
     token that stays and ends with a gap.

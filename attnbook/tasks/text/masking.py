@@ -60,9 +60,7 @@ def hide(
 
 
 class MaskedBatches(GeneratedBatches[Masked]):
-    """Endless batches of texts, as token ids, of about one length with some tokens masked
-    (:func:`hide`).
-    """
+    """Endless batches of texts of token ids, of about one length, masked by :func:`hide`."""
 
     def __init__(
         self, texts: Sequence[Sequence[int]], vocabulary_size: int, batch_size: int, seed: int = 0

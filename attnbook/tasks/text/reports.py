@@ -64,9 +64,7 @@ def vocabulary() -> Vocabulary:
 
 @drawn
 def draw(sentences: int, batch: int, generator: torch.Generator) -> Reports:
-    """``batch`` random reports of so many sentences, at least 4. Half of the filler speaks of the
-    four things, yesterday; the rest of others.
-    """
+    """``batch`` reports of so many sentences, 4 or more; half of the filler is on yesterday."""
     check_integer("sentences", sentences, len(FIELDS))
     check_integer("batch", batch)
     words, fields = vocabulary(), len(FIELDS)

@@ -41,8 +41,7 @@ def tokens() -> tuple[str, ...]:
 
 
 def agreement(generator: random.Random, insertions: tuple[int, int] | int = (0, 3)) -> Pair:
-    """A sentence whose last verb agrees with its first noun across so many insertions (fewest,
-    most).
+    """A sentence whose last verb agrees with its first noun across insertions (fewest, most).
 
     An insertion is ``PLACE the NOUN``, ``that the NOUN VERB``, where VERB agrees with the NOUN
     beside it, or ``that VERB the NOUN``, where it agrees with the first noun."""
@@ -59,8 +58,7 @@ def agreement(generator: random.Random, insertions: tuple[int, int] | int = (0, 
 
 
 def name(generator: random.Random, insertions: tuple[int, int] | int = (0, 3)) -> Pair:
-    """A sentence that begins with a name, holds so many insertions (fewest, most) and ends with
-    that name.
+    """A sentence that begins and ends with a name, with insertions (fewest, most) between.
 
     The insertions are those of :func:`agreement` with other names in the place of the nouns, so the
     name to come back is not the last that was read."""

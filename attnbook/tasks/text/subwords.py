@@ -1,5 +1,4 @@
-"""Byte-pair encoding: words in pieces, so that no word is unknown (Sennrich, Haddow and Birch
-2016).
+"""Byte-pair encoding: words in pieces, so that none is unknown (Sennrich, Haddow, Birch 2016).
 
 Needs the package `tokenizers`: ``pip install "attnbook[translate]"``.
 """

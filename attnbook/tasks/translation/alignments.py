@@ -26,8 +26,7 @@ def _matrix(weights, name: str = "weights") -> np.ndarray:
 
 
 def links_from_weights(weights) -> set[Link]:
-    """For each target position the source position of the largest weight, as links (source,
-    target).
+    """For each target position the source position of the largest weight: (source, target).
 
     Args:
         weights: (m, n); a row of zeros (nothing to attend to) gives no link; the first of equal
@@ -113,12 +112,11 @@ def alignment_accuracy(
     gold: Sequence[Sequence[Collection[int]]],
     content: Sequence[Sequence[bool]] | None = None,
 ) -> float:
-    """The share of target tokens whose largest weight is on a source token that they come from; a
-    row of zeros is on none.
+    """The share of target tokens whose largest weight is on a source token that they come from.
 
     Args:
-        weights: one matrix (m, n) per sentence; rows beyond the gold ones (that of EOS) and columns
-            beyond the source (padding) are allowed
+        weights: one matrix (m, n) per sentence, a row of zeros being on none; rows beyond the gold
+            ones (that of EOS) and columns beyond the source (padding) are allowed
         gold: one alignment per sentence, as `Pair.alignment`: for each target token the source
             positions; tokens that come from nothing are not counted
         content: one list of flags per sentence, as `Pair.content`: only tokens marked True are

@@ -56,8 +56,7 @@ class AlignedSentences(NamedTuple):
 
 
 def multi30k(source: str = "en", target: str = "de", split: str = "train") -> list[Sentences]:
-    """Image captions with translations (Elliott et al. 2016): 29,000 for training, 1,014 for
-    validation.
+    """Image captions, translated (Elliott et al. 2016): 29,000 for training, 1,014 for validation.
 
     Args:
         source, target: two of "en", "de", "fr", "cs" (no Czech in the tests of 2017)
@@ -96,8 +95,7 @@ def _lines(file: str) -> list[str]:
 
 
 def tatoeba(source: str = "en", target: str = "fr") -> list[Sentences]:
-    """Everyday sentences from Tatoeba, sorted by length: 142,787 pairs, many sentences with several
-    translations.
+    """Everyday sentences from Tatoeba by length: 142,787 pairs, often several translations of one.
 
     Licence CC BY 2.0; show `attnbook.tasks.datasets.attribution("tatoeba-fra-eng")` beside them.
     """

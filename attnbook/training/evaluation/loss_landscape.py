@@ -1,6 +1,4 @@
-"""The loss landscape around a point in weight space: two random directions, scaled per filter, and
-the loss on a grid between them.
-"""
+"""The loss on a grid between two random directions in weight space, scaled per filter."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -51,9 +51,7 @@ def token_accuracy(predictions: Sequence[Sequence], references: Sequence[Sequenc
 
 
 def edit_distance(prediction: Sequence, reference: Sequence) -> int:
-    """The least number of insertions, deletions and substitutions that turn one into the other
-    (Levenshtein 1966).
-    """
+    """The least number of insertions, deletions and substitutions (Levenshtein 1966)."""
     row = list(range(len(reference) + 1))
     for i, a in enumerate(prediction, start=1):
         diagonal, row[0] = row[0], i
@@ -130,9 +128,7 @@ def cider(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequen
 
 
 def check_installed(*metrics: str) -> None:
-    """Raise an ImportError now, and not after a training, unless these metrics ("bleu", "cider")
-    can be computed here.
-    """
+    """Raise an ImportError, before a training, unless these ("bleu", "cider") are there."""
     for metric in metrics:
         _imported(metric)
 

@@ -1,6 +1,4 @@
-"""Scores for the samples of a generator: Fréchet distance of features, per class too, and the
-inception-style score.
-"""
+"""Scores for samples of a generator: Fréchet distance, per class too, inception-style score."""
 
 from typing import NamedTuple
 
@@ -78,8 +76,7 @@ def frechet_distance(one: Statistics, other: Statistics) -> float:
 
 
 def fid(one: Tensor, other: Tensor) -> float:
-    """Fréchet distance of two sets of features ``(n, d)`` and ``(m, d)``, see
-    :func:`frechet_distance`.
+    """The :func:`frechet_distance` of two sets of features ``(n, d)`` and ``(m, d)``.
 
     It depends on the feature network and, for small n, on n: figures of two networks or of two
     sizes of sample are not to be compared."""
@@ -135,8 +132,7 @@ def fid_without_bias(one: Tensor, real: Tensor) -> float:
 
 
 def inception_score(logits: Tensor) -> float:
-    """How certain a classifier is of each picture, and how evenly it predicts the classes: from 1
-    to the number of classes.
+    """How certain a classifier is, and how evenly it predicts the K classes: from 1 to K.
 
     ``exp( 1/n Σ_i KL(p(y | x_i) ‖ p(y)) )``,  ``p(y) = 1/n Σ_i p(y | x_i)``
 

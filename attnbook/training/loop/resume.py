@@ -39,8 +39,7 @@ def is_due(step: int, every: int | None, steps: int) -> bool:
 def write_checkpoint(
     directory: Path, step: int, state: dict[str, Any], settings: dict[str, Any], keep: int
 ) -> Path:
-    """Write ``state`` after ``step`` updates to directory/step_NNNNNN and keep only the newest
-    ``keep`` ones.
+    """Write ``state`` to directory/step_NNNNNN and keep only the newest ``keep`` ones.
 
     Files are written under a temporary name and flushed to the disk; the folder is renamed last.
 
@@ -106,9 +105,7 @@ def sole_writer(directory: Path) -> Iterator[None]:
 
 
 def _lock(directory: Path) -> int | None:
-    """A descriptor that locks the directory until it is closed, also by the death of the process;
-    None where there are no such locks.
-    """
+    """What locks the directory until it is closed or the process dies; None without locks."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -229,9 +226,7 @@ def _flush_directory(directory: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint in two steps, so that a kill half-way leaves no half checkpoint under its
-    name.
-    """
+    """Remove a checkpoint by way of another name: a kill leaves no half of one."""
     renamed = path.with_name(f".{path.name}.old.tmp")
     shutil.rmtree(renamed, ignore_errors=True)
     os.replace(path, renamed)

@@ -1,6 +1,4 @@
-"""The loop of every training: one update after another, with a bar, evaluation, checkpoints and
-resume.
-"""
+"""The loop of every training: updates, with a bar, evaluation, checkpoints and resume."""
 
 import copy
 import os
@@ -206,9 +204,7 @@ class Run(ABC):
 
 
 def check_run(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the arguments that all trainings have; return all of them, with numbers that go into
-    checkpoints as Python's.
-    """
+    """Check what all trainings take; all of it, its numbers as Python's, for checkpoints."""
     steps = check_integer("steps", given["steps"])
     seed = check_integer("seed", given["seed"], 0, 2**63 - 1)
     if given["average"] is not None:
@@ -229,9 +225,7 @@ def check_run(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_value(value: Any) -> Any:
-    """Numbers, text and nests of them, out of tensors and NumPy scalars, so that a checkpoint can
-    hold them.
-    """
+    """Nests of numbers and text, out of tensors and NumPy scalars, for a checkpoint."""
     # first: np.float64 is a float, and cannot be read from a checkpoint
     if isinstance(value, np.generic):
         value = value.item()

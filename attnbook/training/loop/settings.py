@@ -37,9 +37,7 @@ def describe(value: Any) -> str:
 
 
 def modules_of(model: torch.nn.Module, prefix: str = "") -> dict[str, str]:
-    """The class of each module and its numbers and texts, such as a number of heads or a dropout,
-    of which no shape speaks.
-    """
+    """The class of each module, and its :func:`attributes_of`, of which no shape speaks."""
     modules = model.named_modules(prefix=prefix)
     classes = {name: type(module).__qualname__ for name, module in modules if name}
     return classes | attributes_of(model, prefix)

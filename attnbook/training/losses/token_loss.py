@@ -50,9 +50,7 @@ def token_loss(
 def summed_cross_entropy(
     model, logits: Tensor, target: Tensor, counted: Tensor, label_smoothing: float = 0.0
 ) -> Tensor:
-    """The sum over the targets (B, n) that count; a ValueError names the model when its logits are
-    not (B, n, V).
-    """
+    """The sum over the targets (B, n) that count, by a model with logits (B, n, V)."""
     if logits.dim() != 3 or logits.shape[:2] != target.shape:
         raise ValueError(
             f"logits must have shape {(*target.shape, 'V')} as in target_out, got "
