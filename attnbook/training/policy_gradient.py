@@ -151,10 +151,8 @@ def policy_loss(
 
 def _check_steps(logits: Tensor, **given: Tensor) -> None:
     shape = tuple(logits.shape[:-1])
-    for name, value in given.items():
-        require(
-            value.shape == shape, f"{name} must have shape {shape}, got shape {tuple(value.shape)}"
-        )
+    for name, came in ((name, tuple(value.shape)) for name, value in given.items()):
+        require(came == shape, f"{name} must have shape {shape}, got shape {came}")
 
 
 def _chosen(log_p: Tensor, actions: Tensor) -> Tensor:
@@ -244,10 +242,8 @@ class PolicyGradient:
 
     def __repr__(self) -> str:
         """What a checkpoint of `fit` compares: with other numbers it is another run."""
-        return (
-            f"{type(self).__name__}({self.worlds.length} steps, "
-            f"{dict(steps=self.steps, entropy=self.entropy, **self.settings)})"
-        )
+        numbers = dict(steps=self.steps, entropy=self.entropy, **self.settings)
+        return f"{type(self).__name__}({self.worlds.length} steps, {numbers})"
 
     def __call__(self, agent, batch: EpisodeBatch) -> tuple[Tensor, int]:
         require(
@@ -263,14 +259,8 @@ class PolicyGradient:
         """The loss of each episode, ``(B,)``."""
         played = self.play(agent, batch)
         choices = agent(played.inputs)
-        return policy_loss(
-            choices.logits,
-            choices.values,
-            played.actions,
-            played.rewards,
-            entropy_weight=entropy_weight,
-            **self.settings,
-        )
+        given = choices.logits, choices.values, played.actions, played.rewards
+        return policy_loss(*given, entropy_weight=entropy_weight, **self.settings)
 
     def play(self, agent, batch: EpisodeBatch) -> Trajectories:
         """Episodes of the agent as it is now, and their mean return noted."""
@@ -330,17 +320,9 @@ class ClippedPolicyGradient(PolicyGradient):
                 "micro_batch is not for this loss"
             )
         choices = agent(inputs)
-        return clipped_policy_loss(
-            choices.logits,
-            choices.values,
-            actions,
-            before,
-            gains,
-            returns,
-            clip=self.clip,
-            value_weight=self.settings["value_weight"],
-            entropy_weight=entropy_weight,
-        )
+        given = choices.logits, choices.values, actions, before, gains, returns
+        weights = dict(value_weight=self.settings["value_weight"], entropy_weight=entropy_weight)
+        return clipped_policy_loss(*given, clip=self.clip, **weights)
 
     @torch.no_grad()
     def _play(self, agent, batch: EpisodeBatch) -> tuple[Tensor, ...]:

@@ -1,6 +1,7 @@
 """The loss on a grid between two random directions in weight space, scaled per filter."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -85,16 +86,13 @@ def loss_surface(
         )
     before = {name: value.clone() for name, value in model.state_dict().items()}
     start = {name: value.detach().clone() for name, value in weights.items()}
-    surface = torch.empty(len(steps), len(steps), dtype=torch.float64)
+    surface, (first, second) = torch.empty(len(steps), len(steps), dtype=torch.float64), directions
     try:
         with torch.no_grad():
-            for i, a in enumerate(steps):
-                for j, b in enumerate(steps):
-                    for name, weight in weights.items():
-                        weight.copy_(
-                            start[name] + a * directions[0][name] + b * directions[1][name]
-                        )
-                    surface[i, j] = float(loss(model))
+            for (i, a), (j, b) in product(enumerate(steps), repeat=2):
+                for name, weight in weights.items():
+                    weight.copy_(start[name] + a * first[name] + b * second[name])
+                surface[i, j] = float(loss(model))
     finally:
         with torch.no_grad():
             for name, value in model.state_dict(keep_vars=True).items():

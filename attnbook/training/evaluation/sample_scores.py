@@ -66,12 +66,8 @@ def frechet_distance(one: Statistics, other: Statistics) -> float:
     values, vectors = torch.linalg.eigh(one.covariance)
     root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
     overlap = torch.linalg.eigvalsh(root @ other.covariance @ root).clamp_min(0).sqrt().sum()
-    apart = (
-        (one.mean - other.mean).square().sum()
-        + one.covariance.trace()
-        + other.covariance.trace()
-        - 2 * overlap
-    )
+    apart = (one.mean - other.mean).square().sum()
+    apart = apart + one.covariance.trace() + other.covariance.trace() - 2 * overlap
     return float(apart.clamp_min(0))  # rounding may leave −1e-13 for equal sets
 
 
@@ -121,11 +117,9 @@ def fid_without_bias(one: Tensor, real: Tensor) -> float:
     counts = torch.linspace(0.5 * len(one), len(one), 8).round().long()
     distances = []
     for count in counts.tolist():
-        parts = (
-            one[torch.randperm(len(one), generator=generator)[:count].to(one.device)]
-            for _ in range(8)
-        )
-        distances.append(sum(frechet_distance(statistics(part), target) for part in parts) / 8)
+        chosen = (torch.randperm(len(one), generator=generator)[:count] for _ in range(8))
+        parts = (statistics(one[rows.to(one.device)]) for rows in chosen)
+        distances.append(sum(frechet_distance(part, target) for part in parts) / 8)
     design = torch.stack([torch.ones(8, dtype=torch.float64), 1 / counts.double()], 1)
     target = torch.tensor(distances, dtype=torch.float64)[:, None]
     return float(torch.linalg.lstsq(design, target).solution[0])

@@ -55,16 +55,11 @@ def save_model(
     stored = {
         name: _prepared(name, tensor, half) for name, tensor in state.items() if name not in aliases
     }
-    attributes = attributes_of(model, in_training=False)
-    header = {
-        **metadata,
-        _CLASS: type(model).__name__,
-        _ATTRIBUTES: json.dumps(attributes, sort_keys=True),
-    }
+    attributes = json.dumps(attributes_of(model, in_training=False), sort_keys=True)
+    header = {**metadata, _CLASS: type(model).__name__, _ATTRIBUTES: attributes}
     if aliases:
         header[_ALIASES] = json.dumps(aliases, sort_keys=True)
-    data = save(stored, metadata=header)
-    return write_atomically(Path(path), data)
+    return write_atomically(Path(path), save(stored, metadata=header))
 
 
 def load_model_weights(model: torch.nn.Module, path: str | os.PathLike) -> dict[str, str]:

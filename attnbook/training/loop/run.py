@@ -120,19 +120,13 @@ class Run(ABC):
                 settings = {key: python_value(value) for key, value in self.settings().items()}
                 self.resume(directory, settings)
                 if history.steps < steps:  # a finished run is only read
-                    self.processes.on_main(
-                        lambda: stack.enter_context(resume.sole_writer(directory))
-                    )
+                    writer = resume.sole_writer(directory)
+                    self.processes.on_main(lambda: stack.enter_context(writer))
             began = time.monotonic() - history.seconds
             shown = self.progress and self.processes.index == 0
-            bar = tqdm(
-                total=steps,
-                initial=history.steps,
-                disable=not shown or os.environ.get("ATTNBOOK_PROGRESS") == "0",
-                file=sys.stderr,
-                unit="step",
-                mininterval=0.5,
-            )
+            silent = not shown or os.environ.get("ATTNBOOK_PROGRESS") == "0"
+            style: dict[str, Any] = dict(file=sys.stderr, unit="step", mininterval=0.5)
+            bar = tqdm(total=steps, initial=history.steps, disable=silent, **style)
             stack.enter_context(bar)
             for step in range(history.steps, steps):
                 self.update(step)
