@@ -18,10 +18,8 @@ _DOT, _GREY = "#222222", "#999999"
 
 def _points(points: Any) -> np.ndarray:
     array = as_array("points", points, 2)
-    require(
-        array.shape[1] == 2 and len(array) > 0,
-        f"points must be (n, 2) with n >= 1, got shape {array.shape}",
-    )
+    fits = array.shape[1] == 2 and len(array) > 0
+    require(fits, f"points must be (n, 2) with n >= 1, got shape {array.shape}")
     return array
 
 
@@ -65,17 +63,10 @@ def _number(ax, points: np.ndarray) -> None:
     """The position of each point in the input, beside it, on the side away from the middle."""
     middle = points.mean(0)
     for i, (x, y) in enumerate(points):
-        right, up = x >= middle[0], y >= middle[1]
-        ax.annotate(
-            str(i),
-            (x, y),
-            xytext=(4 if right else -4, 3 if up else -3),
-            textcoords="offset points",
-            fontsize=8,
-            color=_DOT,
-            ha="left" if right else "right",
-            va="bottom" if up else "top",
-        )
+        right, ha = (4, "left") if x >= middle[0] else (-4, "right")
+        up, va = (3, "bottom") if y >= middle[1] else (-3, "top")
+        style = dict(textcoords="offset points", fontsize=8, color=_DOT, ha=ha, va=va)
+        ax.annotate(str(i), (x, y), xytext=(right, up), **style)
 
 
 def plane_walk(

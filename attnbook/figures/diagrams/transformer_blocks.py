@@ -63,10 +63,8 @@ def draw_block(*layers: nn.Module) -> Figure:
         column.end("to the next block")
     for column, layer in zip(columns, layers):
         residuals = (child for name, child in _children(layer) if name.startswith("around_"))
-        text = (
-            f"{type(layer).__name__}, {type(next(residuals)).__name__}\n"
-            f"{count_parameters(layer):,} parameters"
-        )
+        names = f"{type(layer).__name__}, {type(next(residuals)).__name__}"
+        text = f"{names}\n{count_parameters(layer):,} parameters"
         centred(ax, column.x, column.y + 0.2, text, 9.5, va="bottom", color=_INK)
     across = (-_WIDTH / 2 - left, columns[-1].x + _OUT + 0.4)
     return _finished(ax, across, max(column.y for column in columns) + 1.0)
@@ -100,9 +98,7 @@ def draw_model(model: nn.Module) -> Figure:
     )
     order = [name for name, _ in children]
     first, last = order.index(stacks[0][0]), order.index(stacks[-1][0])
-    two = len(stacks) == 2
-    ax = axes_of(None)
-    apart = 2 * _OUT + 1.9
+    two, apart, ax = len(stacks) == 2, 2 * _OUT + 1.9, axes_of(None)
     columns: list[_Column] = []
     crossings, drawn = [], {}
     captions = ["source tokens, (n)", "target tokens so far, (m)"] if two else ["tokens, (n)"]
@@ -123,8 +119,7 @@ def draw_model(model: nn.Module) -> Figure:
     for name, child in children[last + 1 :]:
         columns[-1].child(child, name, drawn)
     columns[-1].end("logits")
-    title = f"{type(model).__name__}: {count_parameters(model):,} parameters"
-    ax.set_title(title, fontsize=10.5)
+    ax.set_title(f"{type(model).__name__}: {count_parameters(model):,} parameters", fontsize=10.5)
     across = (-_OUT - 0.95, (len(stacks) - 1) * apart + _OUT + 0.95)
     return _finished(ax, across, max(column.y for column in columns))
 
@@ -234,10 +229,8 @@ class _Column:
         style = dict(facecolor="#f3f3ef", edgecolor="#bbbbbb", linewidth=1.1, zorder=0)
         self._rounded(self.x - left, bottom + 0.1, width, height, 0.2, **style)
         same = len(blocks) > 1 and all(block is blocks[0] for block in blocks)
-        text = (
-            f"{len(blocks)} × {'the same block' if same else type(blocks[0]).__name__}, "
-            f"{count_parameters(*blocks):,} parameters"
-        )
+        what = "the same block" if same else type(blocks[0]).__name__
+        text = f"{len(blocks)} × {what}, {count_parameters(*blocks):,} parameters"
         x, y = self.x + self.side * (_OUT + 0.62), (bottom + self.y) / 2
         centred(self.ax, x, y, text, 9, rotation=-90 * self.side, color=_INK)
         return crossings

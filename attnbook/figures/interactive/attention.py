@@ -74,10 +74,8 @@ def position_products(
     Source: section 3.5 of Vaswani et al. 2017.
     """
     widths = [int(width) for width in widths]
-    require(
-        len(widths) > 0 and all(w > 0 and w % 2 == 0 for w in widths),
-        f"widths must be even numbers, got {widths}",
-    )
+    even = len(widths) > 0 and all(w > 0 and w % 2 == 0 for w in widths)
+    require(even, f"widths must be even numbers, got {widths}")
     for name, place in (("first", first), ("second", second)):
         check_integer(name, place, 0, length - 1)
     data = dict(widths=widths, width=widths[0], length=length, first=first, second=second)
