@@ -83,11 +83,9 @@ def _look_ups(length: int, count: int, generator: torch.Generator) -> Gaps:
 
 def _topics(length: int, count: int, generator: torch.Generator) -> Gaps:
     topic = torch.randint(TOPICS, (count,), generator=generator)
-    words = FIRST + torch.multinomial(
-        frequencies()[topic], length, replacement=True, generator=generator
-    )
-    places = torch.rand(count, length, generator=generator).argsort(1)
-    places = places[:, : max(1, round(SHARE * length))]
+    chances, hidden = frequencies()[topic], max(1, round(SHARE * length))
+    words = FIRST + torch.multinomial(chances, length, replacement=True, generator=generator)
+    places = torch.rand(count, length, generator=generator).argsort(1)[:, :hidden]
     masked = torch.zeros_like(words, dtype=torch.bool).scatter(1, places, True)
     return Gaps(words.masked_fill(masked, UNK), words.masked_fill(~masked, PAD))
 

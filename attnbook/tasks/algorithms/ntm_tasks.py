@@ -258,12 +258,9 @@ class AlgorithmBatches(GeneratedBatches[AlgorithmBatch]):
         self, kind: str, batch_size: int, seed: int = 0, *, grow: int = 0, **settings: Any
     ):
         super().__init__(partial(draw, kind, **settings), batch_size, seed)
-        self.kind, self.settings = kind, settings
-        self.grow = check_integer("grow", grow, 0)
-        require(
-            not grow or kind in self._GROWS,
-            f"grow must be 0 for {kind}, whose sequences have one length, got {grow!r}",
-        )
+        self.kind, self.settings, self.grow = kind, settings, check_integer("grow", grow, 0)
+        grows = not grow or kind in self._GROWS
+        require(grows, f"grow must be 0 for {kind}, whose sequences have one length, got {grow!r}")
 
     def batch(self, step: int) -> AlgorithmBatch:
         """The batch of a step, counted from 0."""

@@ -60,9 +60,8 @@ class DecisionProcesses:
 
     def step(self, actions: Tensor) -> Step:
         """Act once in each world."""
-        require(
-            self.taken < self.length, f"step: call reset first, a world has {self.length} steps"
-        )
+        begun = self.taken < self.length
+        require(begun, f"step: call reset first, a world has {self.length} steps")
         check_actions(actions, len(self.means), self.num_actions)
         chance, noise = (
             draw(len(actions), generator=self._generator, device=self.device)

@@ -94,9 +94,8 @@ def bayes_value(
         wins, losses = counts[arm]
         p = (wins + 1) / (wins + losses + 2)
         rest = counts[:arm] + counts[arm + 1 :]
-        won, lost = (
-            tuple(sorted((*rest, pair))) for pair in ((wins + 1, losses), (wins, losses + 1))
-        )
+        after = (wins + 1, losses), (wins, losses + 1)
+        won, lost = (tuple(sorted((*rest, pair))) for pair in after)
         return p * (1 + value(won, left - 1)) + (1 - p) * value(lost, left - 1)
 
     return value(((0, 0),) * arms, pulls)

@@ -73,8 +73,7 @@ class EpsilonGreedyPlanner(_PosteriorPlanner):
 
     def act(self, input):
         planned = super().act(input)
-        chance = torch.rand(len(planned), generator=self.generator, device=planned.device)
-        other = torch.randint(
-            self.worlds.num_actions, planned.shape, generator=self.generator, device=planned.device
-        )
+        draw, device, actions = self.generator, planned.device, self.worlds.num_actions
+        chance = torch.rand(len(planned), generator=draw, device=device)
+        other = torch.randint(actions, planned.shape, generator=draw, device=device)
         return torch.where(chance < self.epsilon, other, planned)

@@ -84,10 +84,8 @@ def draw_tours(
     There is no END: a tour has as many steps as cities, without the return to city 0.
     """
     inputs, lengths, _ = _uniform(n, count, 2, generator, least=3)
-    require(
-        teacher != "exact" or inputs.shape[1] <= MOST,
-        f"n must be at most {MOST} cities for exact tours, got {n!r}",
-    )
+    few = teacher != "exact" or inputs.shape[1] <= MOST
+    require(few, f"n must be at most {MOST} cities for exact tours, got {n!r}")
     return PointBatch(inputs, lengths, taught_tours(inputs, lengths, teacher))
 
 

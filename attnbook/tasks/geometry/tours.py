@@ -84,19 +84,12 @@ def held_karp(matrix: Tensor) -> Tensor:
     Source: Held and Karp 1962; Bellman 1962.
     """
     n = matrix.shape[-1]
-    require(
-        matrix.dim() == 3 and matrix.shape[1] == n > 0,
-        f"matrix must be (batch, n, n) with n >= 1, got {describe(matrix)}",
-    )
-    require(
-        n <= MOST,
-        f"matrix must have at most {MOST} cities for an exact tour, got {n}; two_opt_best takes "
-        "more",
-    )
-    require(
-        bool(matrix.isfinite().all()) and torch.equal(matrix, matrix.mT),
-        "matrix must be finite and symmetric",
-    )
+    square = matrix.dim() == 3 and matrix.shape[1] == n > 0
+    require(square, f"matrix must be (batch, n, n) with n >= 1, got {describe(matrix)}")
+    came = f"got {n}; two_opt_best takes more"
+    require(n <= MOST, f"matrix must have at most {MOST} cities for an exact tour, {came}")
+    usual = bool(matrix.isfinite().all()) and torch.equal(matrix, matrix.mT)
+    require(usual, "matrix must be finite and symmetric")
     if n <= 3 or len(matrix) == 0:
         return torch.arange(n, device=matrix.device).expand(len(matrix), n).clone()
     rows = max(1, _TABLE // (2 ** (n - 1) * (n - 1)))
@@ -223,10 +216,8 @@ def two_opt_best(matrix: Tensor, starts: int | None = None) -> Tensor:
 
     A heuristic without a guarantee; for n up to 16 `held_karp` gives the shortest. starts: all n
     cities if not given."""
-    n = matrix.shape[1]
-    starts = n if starts is None else min(starts, n)
-    best = two_opt(matrix, farthest_insertion(matrix))
-    for start in range(starts):
+    n, best = matrix.shape[1], two_opt(matrix, farthest_insertion(matrix))
+    for start in range(n if starts is None else min(starts, n)):
         tour = two_opt(matrix, nearest_neighbour(matrix, start))
         better = tour_length(matrix, tour) < tour_length(matrix, best)
         best = torch.where(better[:, None], tour, best)

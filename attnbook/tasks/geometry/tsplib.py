@@ -47,29 +47,21 @@ def load(name: str) -> Instance:
     check_choice("name", name, names())
     header, sections = _read(f"{name}.tsp")
     kind = header.get("EDGE_WEIGHT_TYPE", "")
-    require(
-        kind in KINDS and "NODE_COORD_SECTION" in sections,
-        f"name must be an instance with {', '.join(KINDS)} distances and coordinates; {name} has "
-        f"{kind}",
-    )
+    known = kind in KINDS and "NODE_COORD_SECTION" in sections
+    wanted = f"an instance with {', '.join(KINDS)} distances and coordinates"
+    require(known, f"name must be {wanted}; {name} has {kind}")
     rows = [line.split() for line in sections["NODE_COORD_SECTION"]]
     n = int(header["DIMENSION"])
-    require(
-        [(int(row[0]), len(row)) for row in rows] == [(k + 1, 3) for k in range(n)],
-        f"tsplib/{name}.tsp must list {n} cities in order, with two coordinates each",
-    )
+    whole = [(int(row[0]), len(row)) for row in rows] == [(k + 1, 3) for k in range(n)]
+    require(whole, f"tsplib/{name}.tsp must list {n} cities in order, with two coordinates each")
     points = torch.tensor([[float(x) for x in row[1:]] for row in rows], dtype=torch.float64)
     return Instance(name, kind, points, _tour(name, n), best_lengths()[name])
 
 
 def best_lengths() -> dict[str, int]:
     """The length of the shortest known tour of each instance of the library."""
-    lengths = {}
-    for line in _lines("bestSolutions.txt"):
-        name, colon, rest = line.partition(":")
-        if colon and rest.split():
-            lengths[name.strip()] = int(rest.split()[0])
-    return lengths
+    parts = (line.partition(":") for line in _lines("bestSolutions.txt"))
+    return {name.strip(): int(rest.split()[0]) for name, _, rest in parts if rest.split()}
 
 
 def _tour(name: str, n: int) -> Tensor | None:

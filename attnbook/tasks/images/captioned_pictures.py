@@ -68,10 +68,8 @@ def regions_of(
 ) -> frozenset[int]:
     """The regions of a grid (rows, columns) of a picture (height, width) that overlap a box."""
     (height, width), (rows, columns) = size, grid
-    require(
-        min(grid) > 0 and height % rows == 0 and width % columns == 0,
-        f"grid must divide a picture of {height} by {width} pixels, got {grid}",
-    )
+    divides = min(grid) > 0 and height % rows == 0 and width % columns == 0
+    require(divides, f"grid must divide a picture of {height} by {width} pixels, got {grid}")
     h, w = height // rows, width // columns
     return frozenset(
         row * columns + column

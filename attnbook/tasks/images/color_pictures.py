@@ -39,10 +39,8 @@ def cifar10(part: str = "train") -> Labelled:
                 continue
             with Image.open(io.BytesIO(content.read())) as stored:
                 picture = stored.convert("RGB")
-            require(
-                picture.size == (32, 32),
-                f"{member.name} in {path} must be 32 by 32 pixels, got {picture.size}",
-            )
+            size, named = picture.size, f"{member.name} in {path}"
+            require(size == (32, 32), f"{named} must be 32 by 32 pixels, got {size}")
             label, pixels = CIFAR_CLASSES.index(kind), np.asarray(picture).transpose(2, 0, 1)
             pictures.append((member.name, label, pixels))
     require(len(pictures) > 0, f"path must hold a picture of a class, got none in {path}")

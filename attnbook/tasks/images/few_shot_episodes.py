@@ -103,19 +103,14 @@ def draw_episodes(
         ways, shots, queries, count: N, K, Q, B.
         generator: on the device of the pictures.
     """
-    require(
-        isinstance(pictures, Tensor) and pictures.dim() == 4,
-        f"pictures must be (classes, examples, size, size), got {describe(pictures)}",
-    )
+    fits = isinstance(pictures, Tensor) and pictures.dim() == 4
+    require(fits, f"pictures must be (classes, examples, size, size), got {describe(pictures)}")
     (classes, examples), device = pictures.shape[:2], pictures.device
     for name, value in (("ways", ways), ("shots", shots), ("queries", queries), ("count", count)):
         check_integer(name, value)
     require(ways <= classes, f"ways must be at most the number of classes, {classes}, got {ways}")
-    require(
-        shots + queries <= examples,
-        f"shots + queries must be at most the {examples} examples of a class, got {shots} + "
-        f"{queries}",
-    )
+    most, came = f"the {examples} examples of a class", f"{shots} + {queries}"
+    require(shots + queries <= examples, f"shots + queries must be at most {most}, got {came}")
 
     def numbers(*shape: int) -> Tensor:
         return torch.rand(shape, generator=generator, device=device)
@@ -131,12 +126,9 @@ def draw_episodes(
     answers = (numbers(count, queries) * ways).long().clamp_max(ways - 1)
     # for query q the q-th unused example of its class
     query_example = of_class[:, :, shots:].gather(1, answers[:, None]).squeeze(1)
-    return EpisodeBatch(
-        pictures[chosen.gather(1, labels), shown],
-        labels,
-        pictures[chosen.gather(1, answers), query_example],
-        answers,
-    )
+    support = pictures[chosen.gather(1, labels), shown]
+    query = pictures[chosen.gather(1, answers), query_example]
+    return EpisodeBatch(support, labels, query, answers)
 
 
 @drawn

@@ -54,10 +54,8 @@ def read(name: str) -> Classes:
 
         def ground(member: str) -> Tensor:
             with Image.open(io.BytesIO(archive.read(member))) as picture:
-                require(
-                    picture.size == (_ORIGINAL, _ORIGINAL),
-                    f"{member} must be {_ORIGINAL} by {_ORIGINAL} pixels, got {picture.size}",
-                )
+                n, size = _ORIGINAL, picture.size
+                require(size == (n, n), f"{member} must be {n} by {n} pixels, got {size}")
                 return torch.from_numpy(np.array(picture.convert("L")))
 
         rows = []

@@ -116,9 +116,8 @@ def draw(cells: Tensor, kinds: Tensor, sizes: Tensor, offsets: Tensor) -> Tensor
         down, right = offsets[chosen].unbind(-1)
         # (objects, 1, CELL, CELL)
         cover = _sprites(size)[kinds[chosen] % len(SHAPES), down, right][:, None]
-        painted[place[chosen]] = (
-            cover * colour[chosen][:, :, None, None] + (1 - cover) * ground[:, None, None]
-        )
+        over, under = colour[chosen][:, :, None, None], ground[:, None, None]
+        painted[place[chosen]] = cover * over + (1 - cover) * under
     painting = painted.view(n, rows, columns, 3, CELL, CELL).permute(0, 3, 1, 4, 2, 5)
     return painting.reshape(n, 3, rows * CELL, columns * CELL).round().to(torch.uint8)
 
