@@ -37,10 +37,9 @@ def numbered_vocabulary(
 def segments(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary, length: int) -> Tensor:
     """Sentences one after the other, cut into ids ``(pieces, length)``, without the rest."""
     ids = [i for sentence in sentences for i in vocabulary.encode(sentence)]
-    require(
-        len(ids) >= length, f"sentences must hold at least length = {length} words, got {len(ids)}"
-    )
-    return torch.tensor(ids[: len(ids) // length * length]).view(-1, length)
+    n = len(ids)
+    require(n >= length, f"sentences must hold at least length = {length} words, got {n}")
+    return torch.tensor(ids[: n // length * length]).view(-1, length)
 
 
 def _parts(total: int, number: int, generator: random.Random) -> list[int]:

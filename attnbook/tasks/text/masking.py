@@ -65,9 +65,8 @@ class MaskedBatches(GeneratedBatches[Masked]):
     def __init__(
         self, texts: Sequence[Sequence[int]], vocabulary_size: int, batch_size: int, seed: int = 0
     ):
-        require(
-            bool(texts) and all(texts), "texts must hold at least one text, and none that is empty"
-        )
+        whole = bool(texts) and all(texts)
+        require(whole, "texts must hold at least one text, and none that is empty")
         texts = sorted(texts, key=len)
 
         def draw(count: int, generator: torch.Generator) -> Masked:

@@ -94,11 +94,9 @@ def alignment_error_rate(
 
     Source: Och and Ney (2003), where the evaluation of alignments is defined.
     """
-    require(
-        len(predicted) == len(sure) == len(possible),
-        "predicted, sure and possible must have one entry per sentence, got "
-        f"{len(predicted)}, {len(sure)} and {len(possible)}",
-    )
+    n, came = len(predicted), f"{len(predicted)}, {len(sure)} and {len(possible)}"
+    wanted = "predicted, sure and possible must have one entry per sentence"
+    require(n == len(sure) == len(possible), f"{wanted}, got {came}")
     right = total = 0
     for a, s, p in zip(map(set, predicted), map(set, sure), map(set, possible)):
         right += len(a & s) + len(a & (p | s))
@@ -123,10 +121,8 @@ def alignment_accuracy(
             counted; None: all
     """
     sizes = [len(each) for each in (weights, gold, content) if each is not None]
-    require(
-        len(set(sizes)) == 1,
-        f"weights, gold and content must have one entry per sentence, got {sizes}",
-    )
+    same = len(set(sizes)) == 1
+    require(same, f"weights, gold and content must have one entry per sentence, got {sizes}")
     right = counted = 0
     for index, positions in enumerate(gold):
         matrix = _matrix(weights[index], f"weights[{index}]")
@@ -162,14 +158,10 @@ def word_weights(weights, source_words: Sequence[int], target_words: Sequence[in
         (target words, source words); a word without a piece has a row or column of zeros.
     """
     matrix = _matrix(weights)
-    for name, owners, size in (
-        ("source_words", source_words, matrix.shape[1]),
-        ("target_words", target_words, len(matrix)),
-    ):
-        require(
-            0 < len(owners) <= size and min(owners) >= 0,
-            f"{name} must name a word for each of 1..{size} pieces, got {list(owners)[:8]}",
-        )
+    sides = {"source_words": source_words, "target_words": target_words}
+    for (name, owners), size in zip(sides.items(), reversed(matrix.shape)):
+        fits, came = 0 < len(owners) <= size and min(owners) >= 0, list(owners)[:8]
+        require(fits, f"{name} must name a word for each of 1..{size} pieces, got {came}")
     source = np.zeros((len(source_words), max(source_words) + 1))
     source[np.arange(len(source_words)), list(source_words)] = 1
     target = np.zeros((max(target_words) + 1, len(target_words)))

@@ -131,10 +131,9 @@ def pair(date: datetime.date, format: str = "day month year", case: str = "plain
     """
     check_choice("format", format, FORMATS)
     check_choice("case", case, CASES)
-    require(
-        "{yy}" not in FORMATS[format] or FIRST <= date <= LAST,
-        f"date must lie in {FIRST.year}–{LAST.year} for a year of two digits, got {date}",
-    )
+    within, years = FIRST <= date <= LAST, f"{FIRST.year}–{LAST.year}"
+    within = within or "{yy}" not in FORMATS[format]
+    require(within, f"date must lie in {years} for a year of two digits, got {date}")
     require(date.year >= 1000, f"date must have a year of four digits, got {date}")
     text, alignment = _render(_PARSED[format], date)
     text = text.lower() if case == "lower" else text.upper() if case == "upper" else text

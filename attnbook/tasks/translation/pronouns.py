@@ -60,11 +60,10 @@ _DESCRIBING = phrases.adjectives_of(
 """32 adjectives with one form for both genders."""
 
 _NOUNS = {noun.english: noun for noun in phrases.NOUNS}
-_OF_KIND = {
-    kind: tuple(_NOUNS[word] for word in nouns.split()) for kind, (nouns, _) in KINDS.items()
-}
 _FITS = {kind: phrases.adjectives_of(adjectives) for kind, (_, adjectives) in KINDS.items()}
-_KIND_AND_NOUN = [(kind, noun) for kind, nouns in _OF_KIND.items() for noun in nouns]
+_KIND_AND_NOUN = [
+    (kind, _NOUNS[one]) for kind, (nouns, _) in KINDS.items() for one in nouns.split()
+]
 _BY_GENDER = {gender: [one for one in _KIND_AND_NOUN if one[1].gender == gender] for gender in "mf"}
 
 
