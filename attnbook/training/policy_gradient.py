@@ -30,12 +30,7 @@ __all__ = [
 
 
 class EpisodeBatch(NamedTuple):
-    """The worlds of one update.
-
-    Attributes:
-        seed: ``(B,)``, one per world.
-        step: ``(B,)``, the number of updates before this one.
-    """
+    """The worlds of one update: seed ``(B,)``, one each; step ``(B,)``, the updates before it."""
 
     seed: Tensor
     step: Tensor

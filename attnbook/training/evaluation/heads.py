@@ -120,11 +120,9 @@ def patch_heads(attention: Any, found: Tensor, *heads: int):
     chosen = [_check_head(attention, head) for head in heads]
 
     def edit(own: Tensor) -> Tensor:
-        require(
-            own.shape == found.shape,
-            f"found must have the shape of what the heads find here, {tuple(own.shape)}, got "
-            f"{tuple(found.shape)}",
-        )
+        wanted, came = tuple(own.shape), tuple(found.shape)
+        here = f"what the heads find here, {wanted}"
+        require(came == wanted, f"found must have the shape of {here}, got {came}")
         patched = own.clone()
         patched[..., chosen, :] = found[..., chosen, :]
         return patched

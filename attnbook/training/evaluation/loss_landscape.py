@@ -79,11 +79,9 @@ def loss_surface(
     weights = dict(model.named_parameters())
     for k, direction in enumerate(directions):
         shapes = {name: tuple(value.shape) for name, value in direction.items()}
-        require(
-            shapes == {name: tuple(value.shape) for name, value in weights.items()},
-            f"directions[{k}] must have the names and shapes of the model's parameters, got "
-            f"{shapes}",
-        )
+        fits = shapes == {name: tuple(value.shape) for name, value in weights.items()}
+        wanted = "the names and shapes of the model's parameters"
+        require(fits, f"directions[{k}] must have {wanted}, got {shapes}")
     before = {name: value.clone() for name, value in model.state_dict().items()}
     start = {name: value.detach().clone() for name, value in weights.items()}
     surface, (first, second) = torch.empty(len(steps), len(steps), dtype=torch.float64), directions

@@ -19,13 +19,7 @@ __all__ = [
 
 
 class Statistics(NamedTuple):
-    """Mean and covariance of a set of features, in float64.
-
-    Attributes:
-        mean: (d,).
-        covariance: (d, d), divided by n − 1.
-        count: ``n``.
-    """
+    """Mean ``(d,)`` and covariance ``(d, d)``, over n − 1, of n features in float64, and n."""
 
     mean: Tensor
     covariance: Tensor
@@ -87,11 +81,9 @@ def intra_fid(one: Tensor, one_labels: Tensor, other: Tensor, other_labels: Tens
     """
     sets = {"one_labels": (one, one_labels), "other_labels": (other, other_labels)}
     for name, (features, labels) in sets.items():
-        require(
-            labels.shape == features.shape[:1],
-            f"{name} must have shape {tuple(features.shape[:1])}, a label for each row of "
-            f"features, got {tuple(labels.shape)}",
-        )
+        shape, came = tuple(features.shape[:1]), tuple(labels.shape)
+        wanted = f"shape {shape}, a label for each row of features"
+        require(came == shape, f"{name} must have {wanted}, got {came}")
     classes, others = (sorted(set(labels.tolist())) for labels in (one_labels, other_labels))
     require(
         classes == others and bool(classes),

@@ -164,12 +164,10 @@ def check_settings(name: str, stored: dict[str, Any], current: dict[str, Any]) -
                 stacklevel=4,
             )
         elif key == "schedule":
-            changed = [step for step in old if step in new and old[step] != new[step]]
-            parts += [
-                f"schedule: factor {old[step]:g} at step {step} in the checkpoint, "
-                f"{new[step]:g} in this call"
-                for step in changed[:1]
-            ]
+            at = next((step for step in old if step in new and old[step] != new[step]), None)
+            if at is not None:
+                there = f"factor {old[at]:g} at step {at} in the checkpoint"
+                parts.append(f"schedule: {there}, {new[at]:g} in this call")
         elif key == "modules":
             changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
             parts += [
@@ -177,10 +175,8 @@ def check_settings(name: str, stored: dict[str, Any], current: dict[str, Any]) -
                 for name in changed[:3]
             ]
         elif key == "shapes":
-            difference = compare_shapes(old, new)
-            parts.append(
-                "the parameters: " + (difference or "same names and shapes in another order")
-            )
+            difference = compare_shapes(old, new) or "same names and shapes in another order"
+            parts.append(f"the parameters: {difference}")
         else:
             parts.append(f"{key}: {old!r} in the checkpoint, {new!r} in this call")
     if parts:

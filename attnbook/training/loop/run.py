@@ -204,17 +204,13 @@ def check_run(given: Mapping[str, Any]) -> dict[str, Any]:
     if given["average"] is not None:
         check_number("average", given["average"], least=0, below=1)
     evaluate = given["evaluate"]
-    require(
-        evaluate is None or callable(evaluate),
-        f"evaluate must be a function of what is trained, got {evaluate!r}",
-    )
+    fits = evaluate is None or callable(evaluate)
+    require(fits, f"evaluate must be a function of what is trained, got {evaluate!r}")
     for name, needed in (("save_every", "checkpoint_dir"), ("evaluate_every", "evaluate")):
-        if given[name] is not None:
-            check_integer(name, given[name])
-            require(
-                given[needed] is not None,
-                f"{name} must be None without {needed}, got {given[name]}",
-            )
+        if (every := given[name]) is not None:
+            check_integer(name, every)
+            there = given[needed] is not None
+            require(there, f"{name} must be None without {needed}, got {every}")
     return {**given, "steps": steps, "seed": seed}
 
 

@@ -62,9 +62,8 @@ def attributes_of(
         for key, value in vars(module).items():
             value = python_value(value)
             plain = value is None or isinstance(value, bool | int | float | str)
-            hidden = key == "training" or key.startswith("_")
             training_alone = "dropout" in key or key == "padding_idx"
-            hidden = hidden or (training_alone and not in_training)
+            hidden = key == "training" or key.startswith("_") or training_alone and not in_training
             if plain and not hidden:
                 described[f"{name}.{key}".lstrip(".")] = repr(value)
     return described

@@ -39,9 +39,8 @@ def token_loss(
     device = device_of(model)
     batch = fields_of(batch, "source", "lengths", "target_in", "target_out")
     counted = counted_targets(batch, ignore_index).to(device)
-    logits = model(
-        batch.source.to(device), batch.lengths.to(device), batch.target_in.to(device)
-    ).logits
+    read = batch.source, batch.lengths, batch.target_in
+    logits = model(*(tensor.to(device) for tensor in read)).logits
     target = batch.target_out.to(device)
     total = summed_cross_entropy(model, logits, target, counted, label_smoothing)
     return total, counted.sum()
