@@ -210,12 +210,11 @@ class _Column:
             return
         part, words = describe(module, name), name.replace("_", " ")
         weight = getattr(module, "weight", None)
-        if weight is not None and part.kind != "norm":
-            first = drawn.setdefault(id(weight), words)
-            if first != words:
-                part = replace(part, shared=f"the matrix of the {first}")
+        first = words if weight is None else drawn.setdefault(id(weight), words)
         if part.kind == "norm":
             part = replace(part, role="", detail="")
+        elif first != words:
+            part = replace(part, shared=f"the matrix of the {first}")
         self.box(part)
 
     def repeated(self, blocks: list[nn.Module]) -> list[float]:

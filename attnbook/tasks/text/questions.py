@@ -137,12 +137,8 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
 
 
 class QuestionBatch(NamedTuple):
-    """B stories as int64, padded with PAD=0.
-
-    Attributes:
-        story: (B, n, words) one row per sentence, the first sentence first
-        question: (B, words)
-        answer: (B,) the id of the answer's word
+    """B stories as int64, padded with PAD=0: story ``(B, n, words)``, a row per sentence in order;
+    question ``(B, words)``; answer ``(B,)``, the id of its word.
     """
 
     story: Tensor

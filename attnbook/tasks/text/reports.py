@@ -38,12 +38,8 @@ SENTENCE = 6
 
 
 class Reports(NamedTuple):
-    """B reports of S sentences and their summaries, as ids.
-
-    Attributes:
-        source: (B, 6 S) the sentences one after the other
-        target: (B, 8) name and value of each of the four facts
-        places: (B, 4) the sentence that states each fact
+    """B reports of S sentences as ids, source ``(B, 6 S)``; target ``(B, 8)``, name and value of
+    each of the four facts; places ``(B, 4)``, the sentence that states each of them.
     """
 
     source: Tensor

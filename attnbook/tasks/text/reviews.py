@@ -149,12 +149,8 @@ def split(
 
 
 class DocumentBatch(NamedTuple):
-    """B documents as int64, padded with PAD=0.
-
-    Attributes:
-        documents: (B, sentences, words)
-        lengths: (B, sentences) words of each sentence, 0 for a sentence that is padding
-        label: (B,)
+    """B documents as int64, padded with PAD=0, ``(B, sentences, words)``; lengths
+    ``(B, sentences)``, the words of each sentence, 0 for padding; and label ``(B,)``.
     """
 
     documents: Tensor

@@ -42,11 +42,8 @@ class Sentences(NamedTuple):
 
 
 class AlignedSentences(NamedTuple):
-    """A sentence pair with gold links (source word, target word), counted from 0.
-
-    Attributes:
-        sure: links that annotators are certain of
-        possible: all links, the sure ones among them (S ⊆ P, as in Och and Ney 2003)
+    """A sentence pair with gold links (source word, target word), counted from 0: those that
+    annotators are sure of, and all possible ones (S ⊆ P, as in Och and Ney 2003).
     """
 
     source: tuple[str, ...]

@@ -12,6 +12,7 @@ hyphens come from nothing."""
 
 import datetime
 import random
+import re
 from itertools import product
 
 from ...validate import check_choice, require
@@ -70,16 +71,8 @@ def _suffix(day: int) -> str:
     return "th" if 11 <= day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
 
 
-def _parse(pattern: str) -> tuple[tuple[str, str], ...]:
-    """A format as (literal text, name of the part that follows it) pieces."""
-    pieces = []
-    for piece in pattern.split("{"):
-        name, closed, text = piece.partition("}")
-        pieces.append((name, text) if closed else ("", piece))
-    return tuple(pieces)
-
-
-_PARSED = {name: _parse(pattern) for name, pattern in FORMATS.items()}
+# The pieces of a format: (name of a part, "") or ("", literal text).
+_PARSED = {name: re.findall(r"{(\w+)}|([^{]+)", pattern) for name, pattern in FORMATS.items()}
 
 
 def _number(text: str, at: int) -> tuple[frozenset[int], frozenset[int]]:
