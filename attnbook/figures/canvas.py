@@ -14,14 +14,11 @@ from .styling import CMAP, COLORS
 
 
 def as_array(name: str, values: Any, dimensions: int | tuple[int, ...]) -> np.ndarray:
-    """``values`` (a tensor, an array or a nested list) as float64 of so many dimensions or of this
-    shape, or a ``ValueError``.
-    """
+    """``values`` as float64 of so many dimensions or of this shape, or a ``ValueError``."""
     array = numbers(values)
+    fits, wanted = array.shape == dimensions, f"be of shape {dimensions}"
     if isinstance(dimensions, int):
         fits, wanted = array.ndim == dimensions, f"have {dimensions} dimension(s)"
-    else:
-        fits, wanted = array.shape == dimensions, f"be of shape {dimensions}"
     require(fits, f"{name} must {wanted}, got shape {array.shape}")
     require(bool(np.isfinite(array).all()), f"{name} must be finite, got NaN or infinity")
     return array
@@ -41,10 +38,8 @@ def plain(text: object) -> str:
 
 def axes_of(ax: Axes | None, width: float | None = None, height: float | None = None) -> Axes:
     """``ax``, or axes in a new figure of this size in inches."""
-    if ax is not None:
-        return ax
     size = None if width is None or height is None else (width, height)
-    return plt.subplots(figsize=size, layout="constrained")[1]
+    return plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
 
 
 def panels(count: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
@@ -93,16 +88,8 @@ def line(ax: Axes, points: Any, color: Any, linewidth: float, **style: Any) -> N
 
 def arrow(ax: Axes, start: Any, end: Any, color: str = "#555555", **style: Any) -> None:
     """A straight arrow from start to end."""
-    style = {
-        "arrowstyle": "-|>",
-        "mutation_scale": 9,
-        "shrinkA": 0,
-        "shrinkB": 0,
-        "linewidth": 1.1,
-        "zorder": 2,
-        **style,
-    }
-    ax.add_patch(FancyArrowPatch(start, end, color=color, **style))
+    usual = dict(arrowstyle="-|>", mutation_scale=9, shrinkA=0, shrinkB=0, linewidth=1.1, zorder=2)
+    ax.add_patch(FancyArrowPatch(start, end, color=color, **{**usual, **style}))
 
 
 def shade(weight: Any) -> Any:

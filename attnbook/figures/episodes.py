@@ -1,7 +1,5 @@
 """Episodes of few-shot classification: examples with their labels, the query, and its weights."""
 
-from typing import Any
-
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
@@ -11,15 +9,7 @@ from .styling import COLORS
 __all__ = ["episode_rows"]
 
 
-def episode_rows(
-    support: Any,
-    labels: Any,
-    query: Any,
-    *,
-    answers: Any = None,
-    weights: Any = None,
-    said: Any = None,
-) -> Figure:
+def episode_rows(support, labels, query, *, answers=None, weights=None, said=None) -> Figure:
     """Draw episodes, one per row: the examples with their labels, then the query.
 
     Args:
@@ -63,9 +53,8 @@ def episode_rows(
                 style = dict(clip_on=False, color=shade(0.8))
                 rectangle(ax, -0.5, y, size * share, 0.14 * size, **style)
                 # the number stands in a long bar, beside a short one
-                x, ha, ink = size - 0.5, "right", "#222222"
-                if share > 0.45:
-                    x, ha, ink = 0.3, "left", "#ffffff"
+                inside = 0.3, "left", "#ffffff"
+                x, ha, ink = inside if share > 0.45 else (size - 0.5, "right", "#222222")
                 text = f"{share:.2f}"
                 centred(ax, x, y + 0.07 * size, text, 8, ha=ha, clip_on=False, color=ink)
     return fig

@@ -54,13 +54,6 @@ def legend(figure: Figure, entries: Mapping[str, tuple[str, str]], *, columns: i
     )
     wide = any(kind == "word" for kind, _ in entries.values())
     marks = [_MARKS[kind](color) for kind, color in entries.values()]
-    return figure.legend(
-        marks,
-        list(entries),
-        loc="outside lower center",
-        ncols=min(columns, len(entries)),
-        fontsize=9.5,
-        handlelength=2.8 if wide else 1.8,
-        columnspacing=1.4,
-        frameon=False,
-    )
+    style: dict[str, Any] = dict(loc="outside lower center", ncols=min(columns, len(entries)))
+    style |= dict(fontsize=9.5, columnspacing=1.4, frameon=False, handlelength=2.8 if wide else 1.8)
+    return figure.legend(marks, list(entries), **style)

@@ -1,6 +1,6 @@
 """Figures of numbers: training curves, and curves with bands over seeds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,12 +14,7 @@ __all__ = ["curves", "training"]
 
 
 def curves(
-    x: Sequence[float],
-    lines: Mapping[str, object],
-    *,
-    xlabel: str,
-    ylabel: str,
-    ax: Axes | None = None,
+    x, lines: Mapping[str, object], *, xlabel: str, ylabel: str, ax: Axes | None = None
 ) -> Figure:
     """Draw named lines over ``x``; of several seeds the mean as a line and the range as a band.
 
@@ -32,8 +27,7 @@ def curves(
     places = as_array("x", x, 1)
     ax = axes_of(ax)
     for k, (name, values) in enumerate(lines.items()):
-        array = np.atleast_1d(numbers(values))
-        array = array[None] if array.ndim == 1 else array
+        array = np.atleast_2d(numbers(values))
         require(
             array.ndim == 2 and array.shape[1] == len(places),
             f"line {name!r} must hold {len(places)} values, or that many per seed, got shape "
@@ -57,8 +51,7 @@ def training(
     ylabel: str = "loss (nats per token)",
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw losses over steps: the raw values faint, a running mean over a twentieth of the run on
-    top.
+    """Draw losses over steps: raw values faint, on top a running mean over a twentieth of the run.
 
     Args:
         runs: A list of losses or a History (anything with ``losses``), or several by name.

@@ -1,6 +1,4 @@
-"""Points of the plane and the answers that point at them: hulls, tours, triangulations, and the
-pointer step by step.
-"""
+"""Points of the plane and answers that point at them: hulls, tours, triangulations."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,10 +18,8 @@ _DOT, _GREY = "#222222", "#999999"
 
 def _points(points: Any) -> np.ndarray:
     array = as_array("points", points, 2)
-    require(
-        array.shape[1] == 2 and len(array) > 0,
-        f"points must be (n, 2) with n >= 1, got shape {array.shape}",
-    )
+    fits = array.shape[1] == 2 and len(array) > 0
+    require(fits, f"points must be (n, 2) with n >= 1, got shape {array.shape}")
     return array
 
 
@@ -67,17 +63,10 @@ def _number(ax, points: np.ndarray) -> None:
     """The position of each point in the input, beside it, on the side away from the middle."""
     middle = points.mean(0)
     for i, (x, y) in enumerate(points):
-        right, up = x >= middle[0], y >= middle[1]
-        ax.annotate(
-            str(i),
-            (x, y),
-            xytext=(4 if right else -4, 3 if up else -3),
-            textcoords="offset points",
-            fontsize=8,
-            color=_DOT,
-            ha="left" if right else "right",
-            va="bottom" if up else "top",
-        )
+        right, ha = (4, "left") if x >= middle[0] else (-4, "right")
+        up, va = (3, "bottom") if y >= middle[1] else (-3, "top")
+        style = dict(textcoords="offset points", fontsize=8, color=_DOT, ha=ha, va=va)
+        ax.annotate(str(i), (x, y), xytext=(right, up), **style)
 
 
 def plane_walk(
@@ -89,8 +78,7 @@ def plane_walk(
     title: str = "",
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw points and a closed walk over them, orange from its first point on; the true walk is a
-    wide grey band beneath it.
+    """Draw points and a closed walk, orange from its first point on, over the true one in grey.
 
     Args:
         points: ``(n, 2)``.
@@ -128,8 +116,7 @@ def triangulation(
     title: str = "",
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw triangles over points: right ones light blue, wrong ones hatched orange, and the edges
-    of missing ones dashed grey.
+    """Draw triangles: right ones light blue, wrong ones hatched orange, missing ones dashed grey.
 
     Args:
         points: ``(n, 2)``.
@@ -159,8 +146,7 @@ def triangulation(
 
 
 def pointer_steps(points: Any, walk: Sequence[int], weights: Any, *, columns: int = 4) -> Figure:
-    """Draw one small plane per step: every point as large and as dark as its weight, the walk so
-    far, and where it points next.
+    """Draw a plane per step: points as large and dark as their weight, the walk and its next step.
 
     Args:
         points: ``(n, 2)``.
@@ -201,8 +187,7 @@ def pointer_steps(points: Any, walk: Sequence[int], weights: Any, *, columns: in
 
 
 def tour_ring(places: Sequence[int], *, title: str = "", ax: Axes | None = None) -> Figure:
-    """Draw a tour over the shortest one without a map: the cities stand on a ring in the order of
-    the shortest tour.
+    """Draw a tour over the shortest one without a map: cities stand on a ring in its order.
 
     The ring, a wide grey line, is the shortest tour. The other tour is orange: where both go the
     same way it follows the ring, elsewhere it cuts across. The length of a chord says how far apart

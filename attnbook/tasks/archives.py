@@ -12,8 +12,7 @@ from . import datasets
 
 
 def members_digest(path: str | os.PathLike, chosen: Callable[[str], bool]) -> str:
-    """One SHA-256 over the chosen files of a tar archive, whatever its compression, order, owners
-    and dates.
+    """One SHA-256 over the chosen files of a tar archive, however packed, ordered, owned or dated.
 
     It is that of the lines ``SHA-256  NAME``, sorted by name, each with a line feed; NAME without
     the first folder, which GitHub names after the commit.
@@ -36,8 +35,7 @@ def members_digest(path: str | os.PathLike, chosen: Callable[[str], bool]) -> st
 def fetch_archive(
     name: str, file: str, url: str, digest: str, chosen: Callable[[str], bool]
 ) -> Path:
-    """The path of an archive: from the folder of ATTNBOOK_DATA as the registry knows it, else
-    downloaded and checked by its files.
+    """The path of an archive: from the folder ATTNBOOK_DATA, else downloaded, its files checked.
 
     Args:
         name, file: as in :func:`attnbook.tasks.datasets.fetch`, whose errors this raises.

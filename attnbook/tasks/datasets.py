@@ -1,5 +1,4 @@
-"""Files of real data: from a local mirror, from the cache, or downloaded by pooch, and always
-checked against a checksum.
+"""Files of real data, from a mirror, the cache or a download, always checked by a checksum.
 
 `data/registry.csv` lists every file with its address, size and checksum: SHA-256, or the SHA-1
 under which git stores a blob where that is all that is published. With the variable ATTNBOOK_DATA

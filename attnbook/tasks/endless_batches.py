@@ -35,9 +35,7 @@ def usual_defaults() -> Iterator[None]:
 
 
 def drawn(function: Callable[P, T]) -> Callable[P, T]:
-    """The same numbers whatever the default device and dtype: they are drawn on the CPU in float32,
-    and what is real is then given the default dtype.
-    """
+    """Draw on the CPU in float32 whatever the defaults; real results get the default dtype."""
 
     @functools.wraps(function)
     def draw(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -62,8 +60,7 @@ def text_generator(seed: int, step: int) -> random.Random:
 
 
 class GeneratedBatches(Generic[T]):
-    """New examples at every step. One is drawn at once, so that a wrong argument of ``draw`` shows
-    before the training begins.
+    """New examples at every step; one is drawn at once, so that a wrong argument shows early.
 
     Args:
         draw: ``draw(batch_size, generator)`` makes one batch from random numbers.

@@ -24,8 +24,7 @@ def task_names() -> tuple[str, ...]:
 def make_task(
     name: str, *, train: int, valid: int = 1000, test: int = 1000, seed: int = 0, **options
 ) -> Task:
-    """A task with ``train``, ``valid`` and ``test`` pairs; all sources differ, so nothing is tested
-    that was trained on.
+    """A task of ``train``, ``valid`` and ``test`` pairs; no two of them have the same source.
 
     The vocabularies of the generated tasks hold all tokens that can come up; those of corpora hold
     the tokens of the training pairs, the rest is <unk>.

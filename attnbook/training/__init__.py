@@ -1,6 +1,4 @@
-"""Training and scoring, for any model with the methods `encode`, `start`, `step` and
-`forward`.
-"""
+"""Training and scoring of any model that has `encode`, `start`, `step` and `forward`."""
 
 from .adversarial import AdversarialHistory, fit_adversarial, sample_pictures, standing_statistics
 from .evaluation.metrics import (

@@ -38,9 +38,7 @@ _STATISTICS_BATCHES = 16
 
 
 class AdversarialLoss(NamedTuple):
-    """``discriminator(real scores, fake scores) → ()`` and ``generator(fake scores) → ()``, means
-    over the batch, in nats or as they are.
-    """
+    """``discriminator(real scores, fake scores)`` and ``generator(fake scores)``, means ``()``."""
 
     discriminator: Callable[[Tensor, Tensor], Tensor]
     generator: Callable[[Tensor], Tensor]
@@ -159,10 +157,8 @@ def fit_adversarial(
     """
     given = _checked(locals())
     seed, processes = given["seed"], join_processes(given.pop("device"))
-    require(
-        processes.count == 1,
-        f"launch must start one process for fit_adversarial, got {processes.count}",
-    )
+    alone = processes.count == 1
+    require(alone, f"launch must start one process for fit_adversarial, got {processes.count}")
     given["precision"] = usable_precision(precision, processes.device)
     with temporary_seed(seed), temporary_mode(generator, True), temporary_mode(discriminator, True):
         run = _AdversarialRun(processes, **given)
@@ -196,21 +192,14 @@ class _AdversarialRun(Run):
         self.scaled = {}
         for (name, network), rate in zip(networks.items(), self.rates, strict=True):
             adam = torch.optim.Adam(network.parameters(), lr=rate, betas=betas)
-            self.scaled[name] = ScaledOptimizer(adam, network, self.precision, self.device)
-            self.parts |= {
-                name: network,
-                f"{name} optimizer": adam,
-                f"{name} scaler": self.scaled[name].scaler,
-            }
+            scaled = self.scaled[name] = ScaledOptimizer(adam, network, self.precision, self.device)
+            parts = {name: network, f"{name} optimizer": adam, f"{name} scaler": scaled.scaler}
+            self.parts |= parts
         self.before = [torch.empty_like(weight) for weight in discriminator.parameters()]
 
     def settings(self) -> dict[str, Any]:
-        return {
-            "loss": _name_of(self.loss),
-            "rates": list(self.rates),
-            "betas": list(self.betas),
-            **super().settings(),
-        }
+        rates, betas = list(self.rates), list(self.betas)
+        return {"loss": _name_of(self.loss), "rates": rates, "betas": betas, **super().settings()}
 
     def update(self, step: int) -> None:
         pictures, labels = self.load(step)
@@ -223,12 +212,8 @@ class _AdversarialRun(Run):
         with torch.no_grad(), lower_precision():
             fakes = self.generator(noise, labels)
         with parametrize.cached(), lower_precision():
-            real_scores = self.discriminator(pictures, labels)
-            fake_scores = self.discriminator(fakes, labels)
-        of_discriminator = self.backward(
-            "discriminator",
-            self.loss.discriminator(full_precision(real_scores), full_precision(fake_scores)),
-        )
+            both = [full_precision(self.discriminator(x, labels)) for x in (pictures, fakes)]
+        of_discriminator = self.backward("discriminator", self.loss.discriminator(*both))
         self.copy_weights(self.discriminator.parameters(), self.before)
         self.scaled["discriminator"].step()
         with _frozen(self.discriminator), lower_precision():
@@ -275,9 +260,7 @@ class _AdversarialRun(Run):
 
 @contextmanager
 def _frozen(module: torch.nn.Module) -> Iterator[None]:
-    """No gradients for the parameters of `module` inside the block; they pass through it to its
-    inputs.
-    """
+    """No gradients for the parameters of `module` in the block; they pass to its inputs."""
     wanting = [p for p in module.parameters() if p.requires_grad]
     for p in wanting:
         p.requires_grad_(False)
@@ -314,11 +297,8 @@ def standing_statistics(
     if labels is not None:
         _check_labels("labels", labels)
     parameter, d_noise = next(generator.parameters()), _noise_width(generator)
-    norms = [
-        part
-        for part in generator.modules()
-        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.track_running_stats
-    ]
+    kind = torch.nn.modules.batchnorm._BatchNorm
+    norms = [m for m in generator.modules() if isinstance(m, kind) and m.track_running_stats]
     momenta = [part.momentum for part in norms]
     buffers = [(buffer, buffer.clone()) for buffer in generator.buffers()]
     g = torch.Generator().manual_seed(check_seed(seed))
@@ -363,15 +343,10 @@ def sample_pictures(generator: torch.nn.Module, number: int | Tensor, *, seed: i
     count = check_integer("number", number) if labels is None else len(labels)
     parameter = next(generator.parameters())
     g = torch.Generator().manual_seed(check_seed(seed))
-    noise = torch.randn(count, _noise_width(generator), generator=g).to(parameter)
+    noise = torch.randn(count, _noise_width(generator), generator=g).to(parameter).split(_ROWS)
+    rows = [None] * len(noise) if labels is None else labels.to(parameter.device).split(_ROWS)
     with temporary_mode(generator, False):
-        parts = [
-            generator(
-                noise[k : k + _ROWS],
-                None if labels is None else labels[k : k + _ROWS].to(parameter.device),
-            )
-            for k in range(0, count, _ROWS)
-        ]
+        parts = [generator(*part) for part in zip(noise, rows, strict=True)]
     return torch.cat(parts).float().cpu()
 
 
@@ -396,11 +371,9 @@ def _name_of(loss: AdversarialLoss) -> str:
 
 def _checked(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("generator", "discriminator"):
-        network = given[name]
-        require(
-            isinstance(network, torch.nn.Module),
-            f"{name} must be a torch.nn.Module, got {type(network).__name__}",
-        )
+        kind = type(given[name])
+        fits = issubclass(kind, torch.nn.Module)
+        require(fits, f"{name} must be a torch.nn.Module, got {kind.__name__}")
     require(
         callable(getattr(given["batches"], "batch", None)),
         f"batches must have a method batch(step), got {type(given['batches']).__name__}",

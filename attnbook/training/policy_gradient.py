@@ -1,5 +1,4 @@
-"""Policy gradient with a value baseline, over complete episodes in worlds drawn anew for each
-update.
+"""Policy gradient with a value baseline, over complete episodes in new worlds for each update.
 
 `fit` runs it like any other loss::
 
@@ -31,12 +30,7 @@ __all__ = [
 
 
 class EpisodeBatch(NamedTuple):
-    """The worlds of one update.
-
-    Attributes:
-        seed: ``(B,)``, one per world.
-        step: ``(B,)``, the number of updates before this one.
-    """
+    """The worlds of one update: seed ``(B,)``, one each; step ``(B,)``, the updates before it."""
 
     seed: Tensor
     step: Tensor
@@ -54,9 +48,7 @@ class EpisodeBatches:
 
 
 class AgentPolicy:
-    """An agent as a policy for `play`: step by step with its cache, with actions sampled from its
-    probabilities, or, if ``greedy``, the most probable ones.
-    """
+    """An agent as a policy for `play`, by its cache: actions sampled, or ``greedy`` ones."""
 
     def __init__(self, agent, greedy: bool = False):
         self.agent, self.greedy = agent, greedy
@@ -123,8 +115,7 @@ def policy_loss(
     value_weight: float = 0.5,
     entropy_weight: Tensor | float = 0.0,
 ) -> Tensor:
-    """The loss of each episode, summed over its steps; the expectation of its gradient is the
-    gradient of minus the expected return.
+    """The loss of each episode; its mean gradient is that of minus the expected return.
 
     ``L = Σ_t [ −A_t log π(a_t | x_{≤t}) + c_v (V_t − R_t)² − c_e H(π(· | x_{≤t})) ]``,
     ``R_t = A_t + V_t``
@@ -155,10 +146,8 @@ def policy_loss(
 
 def _check_steps(logits: Tensor, **given: Tensor) -> None:
     shape = tuple(logits.shape[:-1])
-    for name, value in given.items():
-        require(
-            value.shape == shape, f"{name} must have shape {shape}, got shape {tuple(value.shape)}"
-        )
+    for name, came in ((name, tuple(value.shape)) for name, value in given.items()):
+        require(came == shape, f"{name} must have shape {shape}, got shape {came}")
 
 
 def _chosen(log_p: Tensor, actions: Tensor) -> Tensor:
@@ -183,8 +172,7 @@ def clipped_policy_loss(
     value_weight: float = 0.5,
     entropy_weight: Tensor | float = 0.0,
 ) -> Tensor:
-    """The loss of each episode for actions of an earlier policy, which gains nothing by moving far
-    from it (PPO).
+    """The loss of each episode for actions of an earlier policy, which stays near it (PPO).
 
     ``L = Σ_t [ −min(ρ_t A_t, clip(ρ_t, 1 − ε, 1 + ε) A_t) + c_v (V_t − R_t)² − c_e H_t ]``, ``H_t =
     H(π(· | x_{≤t}))``, ``ρ_t = π(a_t | x_{≤t}) / π_before(a_t | x_{≤t})``
@@ -216,8 +204,7 @@ def clipped_policy_loss(
 
 
 class PolicyGradient:
-    """The loss for `fit`: play a batch of episodes with the current agent, then score every action
-    in one parallel pass.
+    """The loss for `fit`: play episodes with the agent as it is, then score them in parallel.
 
     The agent acts step by step, without gradients. The pass with gradients reads complete episodes
     at once: that is where an agent that is causal but not recurrent saves time.
@@ -250,10 +237,8 @@ class PolicyGradient:
 
     def __repr__(self) -> str:
         """What a checkpoint of `fit` compares: with other numbers it is another run."""
-        return (
-            f"{type(self).__name__}({self.worlds.length} steps, "
-            f"{dict(steps=self.steps, entropy=self.entropy, **self.settings)})"
-        )
+        numbers = dict(steps=self.steps, entropy=self.entropy, **self.settings)
+        return f"{type(self).__name__}({self.worlds.length} steps, {numbers})"
 
     def __call__(self, agent, batch: EpisodeBatch) -> tuple[Tensor, int]:
         require(
@@ -269,14 +254,8 @@ class PolicyGradient:
         """The loss of each episode, ``(B,)``."""
         played = self.play(agent, batch)
         choices = agent(played.inputs)
-        return policy_loss(
-            choices.logits,
-            choices.values,
-            played.actions,
-            played.rewards,
-            entropy_weight=entropy_weight,
-            **self.settings,
-        )
+        given = choices.logits, choices.values, played.actions, played.rewards
+        return policy_loss(*given, entropy_weight=entropy_weight, **self.settings)
 
     def play(self, agent, batch: EpisodeBatch) -> Trajectories:
         """Episodes of the agent as it is now, and their mean return noted."""
@@ -336,17 +315,9 @@ class ClippedPolicyGradient(PolicyGradient):
                 "micro_batch is not for this loss"
             )
         choices = agent(inputs)
-        return clipped_policy_loss(
-            choices.logits,
-            choices.values,
-            actions,
-            before,
-            gains,
-            returns,
-            clip=self.clip,
-            value_weight=self.settings["value_weight"],
-            entropy_weight=entropy_weight,
-        )
+        given = choices.logits, choices.values, actions, before, gains, returns
+        weights = dict(value_weight=self.settings["value_weight"], entropy_weight=entropy_weight)
+        return clipped_policy_loss(*given, clip=self.clip, **weights)
 
     @torch.no_grad()
     def _play(self, agent, batch: EpisodeBatch) -> tuple[Tensor, ...]:

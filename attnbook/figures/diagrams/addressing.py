@@ -1,6 +1,4 @@
-"""Figures of a memory that is addressed: the machine, the four stages of a head, the kernels of
-its shift.
-"""
+"""Figures of an addressed memory: the machine, the four stages of a head, its shift kernels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -88,10 +86,8 @@ def addressing_flow(
     rows = {name: as_array(name, weights, 1) for name, weights in stages.items()}
     lengths = sorted({len(row) for row in rows.values()})
     require(len(lengths) == 1, f"stages must hold as many weights each, got {lengths}")
-    require(
-        not notes or len(notes) == len(rows) - 1,
-        f"notes must be one fewer than the stages, {len(rows) - 1}, got {len(notes)}",
-    )
+    gaps, came = len(rows) - 1, len(notes)
+    require(came in (0, gaps), f"notes must be one fewer than the stages, {gaps}, got {came}")
     fig = plt.figure(figsize=(6.6, 0.4 + 0.98 * len(rows)), layout="constrained")
     axes = fig.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0]
     slots = range(lengths[0])
@@ -116,11 +112,8 @@ def shift_kernels(kernels: Mapping[str, Any]) -> Figure:
     Source: figure 11 of Weng 2018.
     """
     rows = {name: as_array(name, kernel, 1) for name, kernel in kernels.items()}
-    for name, row in rows.items():
-        require(
-            len(row) % 2 == 1,
-            f"kernel {name!r} must have an odd number of shifts, −R … R, got {len(row)}",
-        )
+    for name, n in ((name, len(row)) for name, row in rows.items()):
+        require(n % 2 == 1, f"kernel {name!r} must have an odd number of shifts, −R … R, got {n}")
     fig = plt.figure(figsize=(3.7 * len(rows), 2.7), layout="constrained")
     axes = fig.subplots(1, len(rows), sharey=True, squeeze=False)[0]
     for k, (ax, (name, row)) in enumerate(zip(axes, rows.items())):

@@ -50,9 +50,8 @@ def encoder_decoder(
         arrow(ax, (i, -0.68), (i, -0.28))
         if i:
             arrow(ax, (i - 0.63, 0), (i - 0.37, 0))
-    above = dict(
-        va="bottom", rotation=tilt, rotation_mode="anchor", ha="left" if tilt else "center"
-    )
+    ha = "left" if tilt else "center"
+    above = dict(va="bottom", rotation=tilt, rotation_mode="anchor", ha=ha)
     for t, word in enumerate(target):
         x, read = shift + t, "start" if t == 0 else target[t - 1]
         labelled_box(ax, x, 0, f"$s_{{{t + 1}}}$", COLORS[1])
@@ -84,8 +83,7 @@ def encoder_decoder(
         asking = shift + step - 1.3 if step else shift - 0.6  # the state before, or the start
         arrow(ax, (asking, 0.28 if step else 0.05), (middle + 0.43, 1.6), COLORS[1], **asks)
         centred(ax, (middle + 0.43 + asking) / 2, 1.4, "query", 8.5, color=COLORS[1])
-    top = 1.2 if attention is None else 2.3
-    ax.set(xlim=(-0.7, shift + m - 0.3), ylim=(-1.35, top))
+    ax.set(xlim=(-0.7, shift + m - 0.3), ylim=(-1.35, 1.2 if attention is None else 2.3))
     ax.set_aspect("equal")
     ax.axis("off")
     return figure_of(ax)

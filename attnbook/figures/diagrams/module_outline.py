@@ -1,5 +1,4 @@
-"""The parts of a block, read off the live module: sublayers, residual connections, widths,
-parameters.
+"""The parts of a block, read off the module: sublayers, residual connections, widths, parameters.
 
 Nothing here knows a class of the library. A block is a module with children ``NAME``, a sublayer,
 and ``around_NAME``, its residual connection, called as ``residual(x, sublayer)``. Where norm,
@@ -75,9 +74,7 @@ _ROLES = {
 
 def count_parameters(*modules: nn.Module) -> int:
     """The number of parameters of some modules; what they share counts once."""
-    return sum(
-        p.numel() for p in {id(p): p for module in modules for p in module.parameters()}.values()
-    )
+    return sum(p.numel() for p in {p for module in modules for p in module.parameters()})
 
 
 def describe(module: nn.Module, name: str = "") -> Part:
@@ -104,9 +101,7 @@ def describe(module: nn.Module, name: str = "") -> Part:
 
 
 def read_block(layer: nn.Module) -> tuple[Sublayer, ...]:
-    """The sublayers of a block with their residual connections ``around_NAME``, in the order of
-    their registration.
-    """
+    """The sublayers of a block and their residuals ``around_NAME``, as they were registered."""
     children = layer._modules if isinstance(layer, nn.Module) else {}
     names = [k for k, child in children.items() if child is not None and f"around_{k}" in children]
     require(
@@ -178,21 +173,18 @@ def _walk(part: Part, root: _Connection) -> Sublayer:
 
 
 def _is(node: Node, name: str) -> bool:
-    return (
-        node.op in ("call_function", "call_method")
-        and getattr(node.target, "__name__", node.target).strip("_i") == name
-    )
+    called = getattr(node.target, "__name__", node.target)
+    return node.op in ("call_function", "call_method") and called.strip("_i") == name
 
 
 def _scale(root: nn.Module, factor: object) -> Part:
-    if isinstance(factor, Node):
-        target = str(factor.target)
-        name, count = target.rpartition(".")[2], root.get_parameter(target).numel()
-        return Part("", "scale", f"× {name}", "", count)
-    return Part("", "scale", f"× {factor:g}", "", 0)
+    if not isinstance(factor, Node):
+        return Part("", "scale", f"× {factor:g}", "", 0)
+    target = str(factor.target)
+    count = root.get_parameter(target).numel()
+    return Part("", "scale", f"× {target.rpartition('.')[2]}", "", count)
 
 
 def _nothing(module: nn.Module) -> bool:
-    return type(module) is nn.Identity or (
-        "Dropout" in type(module).__name__ and getattr(module, "p", None) == 0
-    )
+    kind = type(module)
+    return kind is nn.Identity or "Dropout" in kind.__name__ and getattr(module, "p", None) == 0

@@ -1,9 +1,6 @@
-"""A network over a sequence, layer by layer: which positions each layer reads, and how its
-vectors grow.
-"""
+"""A network over a sequence: which positions each layer reads, and how its vectors grow."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -32,11 +29,9 @@ def reached(reads: Sequence) -> list[np.ndarray]:
     """
     require(len(reads) > 0, "reads must hold at least one layer, got none")
     matrices = [as_array(f"reads[{k}]", layer, 2) > 0 for k, layer in enumerate(reads)]
-    size = len(matrices[0])
-    shapes = [m.shape for m in matrices]
-    require(
-        set(shapes) == {(size, size)}, f"reads must hold square matrices of one size, got {shapes}"
-    )
+    size, shapes = len(matrices[0]), [m.shape for m in matrices]
+    square = set(shapes) == {(size, size)}
+    require(square, f"reads must hold square matrices of one size, got {shapes}")
     levels = [np.arange(size) == size - 1]
     for matrix in reversed(matrices):
         levels.insert(0, matrix[levels[0]].any(0))
@@ -44,14 +39,9 @@ def reached(reads: Sequence) -> list[np.ndarray]:
 
 
 def layers_back(
-    reads: Sequence[Any],
-    names: Sequence[str],
-    kinds: Sequence[str],
-    *,
-    widths: Sequence[int] | None = None,
+    reads, names: Sequence[str], kinds: Sequence[str], *, widths: Sequence[int] | None = None
 ) -> Figure:
-    """Draw positions from left to right and layers from bottom to top, with a line from each
-    position to those that it reads.
+    """Draw positions over layers, with a line from each position to those that it reads.
 
     Coloured is what the last position of the last layer depends on. With ``widths`` the vector of
     each level is drawn at its right, as a bar with one field for each layer that has added to it.
@@ -85,10 +75,7 @@ def layers_back(
     for level, on in enumerate(levels):
         for t in range(size):
             face, edge = (_INK, _INK) if on[t] else ("#ffffff", "#aaaaaa")
-            style: dict[str, Any] = dict(
-                color=face, markeredgecolor=edge, zorder=3, linestyle="none"
-            )
-            ax.plot(t, level, marker="o", markersize=7, **style)
+            ax.plot(t, level, "o", color=face, markeredgecolor=edge, markersize=7, zorder=3)
     for t in range(size):
         centred(ax, t, -0.35, t + 1, 9.5, va="top", color=_INK)
     if widths is not None:

@@ -35,8 +35,7 @@ _INK, _RESIDUAL = "#222222", COLORS[5]
 
 
 def draw_block(*layers: nn.Module) -> Figure:
-    """Draw blocks beside each other, each from bottom to top: its sublayers, where norms and
-    dropout stand, the residual connections.
+    """Draw blocks side by side, bottom to top: sublayers, norms, dropout, residual connections.
 
     All of it is read off the modules: a box has name, class, widths and number of parameters; a
     residual connection is drawn where x is added to the branch; modules without effect
@@ -64,18 +63,15 @@ def draw_block(*layers: nn.Module) -> Figure:
         column.end("to the next block")
     for column, layer in zip(columns, layers):
         residuals = (child for name, child in _children(layer) if name.startswith("around_"))
-        text = (
-            f"{type(layer).__name__}, {type(next(residuals)).__name__}\n"
-            f"{count_parameters(layer):,} parameters"
-        )
+        names = f"{type(layer).__name__}, {type(next(residuals)).__name__}"
+        text = f"{names}\n{count_parameters(layer):,} parameters"
         centred(ax, column.x, column.y + 0.2, text, 9.5, va="bottom", color=_INK)
     across = (-_WIDTH / 2 - left, columns[-1].x + _OUT + 0.4)
     return _finished(ax, across, max(column.y for column in columns) + 1.0)
 
 
 def draw_model(model: nn.Module) -> Figure:
-    """Draw a whole model from bottom to top: embeddings, its stacks of blocks, and what turns the
-    last vectors into logits.
+    """Draw a whole model from bottom to top: embeddings, stacks of blocks, and what makes logits.
 
     Read off the module like :func:`draw_block`. Stacks are the children with a ``ModuleList`` named
     ``layers``; equal blocks are drawn once. Of two stacks the first is the encoder, left, and the
@@ -102,9 +98,7 @@ def draw_model(model: nn.Module) -> Figure:
     )
     order = [name for name, _ in children]
     first, last = order.index(stacks[0][0]), order.index(stacks[-1][0])
-    two = len(stacks) == 2
-    ax = axes_of(None)
-    apart = 2 * _OUT + 1.9
+    two, apart, ax = len(stacks) == 2, 2 * _OUT + 1.9, axes_of(None)
     columns: list[_Column] = []
     crossings, drawn = [], {}
     captions = ["source tokens, (n)", "target tokens so far, (m)"] if two else ["tokens, (n)"]
@@ -125,16 +119,13 @@ def draw_model(model: nn.Module) -> Figure:
     for name, child in children[last + 1 :]:
         columns[-1].child(child, name, drawn)
     columns[-1].end("logits")
-    title = f"{type(model).__name__}: {count_parameters(model):,} parameters"
-    ax.set_title(title, fontsize=10.5)
+    ax.set_title(f"{type(model).__name__}: {count_parameters(model):,} parameters", fontsize=10.5)
     across = (-_OUT - 0.95, (len(stacks) - 1) * apart + _OUT + 0.95)
     return _finished(ax, across, max(column.y for column in columns))
 
 
 class _Column:
-    """A stream that is drawn upwards; ``side`` is that of its residual connections, 1 right and −1
-    left.
-    """
+    """A stream drawn upwards; ``side`` is that of its residual connections, 1 right, −1 left."""
 
     def __init__(self, ax: Axes, x: float, side: int) -> None:
         self.ax, self.x, self.side, self.y = ax, x, side, 0.0
@@ -214,19 +205,16 @@ class _Column:
         centred(self.ax, x, y, "residual", 7.6, rotation=-90 * self.side, color=_RESIDUAL)
 
     def child(self, module: nn.Module, name: str, drawn: dict[int, str]) -> None:
-        """Draw a module beside the stacks; a matrix that is in the drawing already is named and not
-        counted again.
-        """
+        """Draw a module beside the stacks; a matrix that is drawn already is only named."""
         if type(module) is nn.Identity or getattr(module, "p", None) == 0:
             return
         part, words = describe(module, name), name.replace("_", " ")
         weight = getattr(module, "weight", None)
-        if weight is not None and part.kind != "norm":
-            first = drawn.setdefault(id(weight), words)
-            if first != words:
-                part = replace(part, shared=f"the matrix of the {first}")
+        first = words if weight is None else drawn.setdefault(id(weight), words)
         if part.kind == "norm":
             part = replace(part, role="", detail="")
+        elif first != words:
+            part = replace(part, shared=f"the matrix of the {first}")
         self.box(part)
 
     def repeated(self, blocks: list[nn.Module]) -> list[float]:
@@ -240,18 +228,14 @@ class _Column:
         style = dict(facecolor="#f3f3ef", edgecolor="#bbbbbb", linewidth=1.1, zorder=0)
         self._rounded(self.x - left, bottom + 0.1, width, height, 0.2, **style)
         same = len(blocks) > 1 and all(block is blocks[0] for block in blocks)
-        text = (
-            f"{len(blocks)} × {'the same block' if same else type(blocks[0]).__name__}, "
-            f"{count_parameters(*blocks):,} parameters"
-        )
+        what = "the same block" if same else type(blocks[0]).__name__
+        text = f"{len(blocks)} × {what}, {count_parameters(*blocks):,} parameters"
         x, y = self.x + self.side * (_OUT + 0.62), (bottom + self.y) / 2
         centred(self.ax, x, y, text, 9, rotation=-90 * self.side, color=_INK)
         return crossings
 
     def join(self, heights: list[float], apart: float) -> None:
-        """Connect the output of an encoder with the sublayers of the other column that attend to
-        it.
-        """
+        """Connect an encoder's output with the sublayers of the other column that read it."""
         x, top, color = self.x + apart / 2 - 0.35, self.y + 0.35, COLORS[1]
         ends = [top, *heights]
         line(self.ax, ((self.x, self.x, x), (self.y, top, top)), color, 1.5, zorder=2)

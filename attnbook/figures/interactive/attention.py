@@ -74,10 +74,8 @@ def position_products(
     Source: section 3.5 of Vaswani et al. 2017.
     """
     widths = [int(width) for width in widths]
-    require(
-        len(widths) > 0 and all(w > 0 and w % 2 == 0 for w in widths),
-        f"widths must be even numbers, got {widths}",
-    )
+    even = len(widths) > 0 and all(w > 0 and w % 2 == 0 for w in widths)
+    require(even, f"widths must be even numbers, got {widths}")
     for name, place in (("first", first), ("second", second)):
         check_integer(name, place, 0, length - 1)
     data = dict(widths=widths, width=widths[0], length=length, first=first, second=second)
@@ -126,8 +124,7 @@ def rotary_scores(
 def alignment_steps(
     sentences: Sequence[tuple[Any, Sequence[str], Sequence[str]]], *, word: int = 0, still: Figure
 ) -> InteractiveFigure:
-    """Show a translation as it is written: what each word looked at, and how much of it every
-    source word has got so far.
+    """Show a translation word by word: what each looked at, how much each source word got so far.
 
     Args:
         sentences: the weights ``(m, n)`` of each, a row for each word that was written; the n words

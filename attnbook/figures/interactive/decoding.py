@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -74,13 +73,7 @@ def beam_steps(
 
 
 def tour_steps(
-    points: Any,
-    walk: Sequence[int],
-    weights: Any,
-    best: Sequence[int],
-    *,
-    step: int = 0,
-    still: Figure,
+    points, walk: Sequence[int], weights, best: Sequence[int], *, step: int = 0, still: Figure
 ) -> InteractiveFigure:
     """Show the tour of a pointer network one step at a time, over the shortest one.
 
@@ -95,16 +88,12 @@ def tour_steps(
     """
     n, rows = len(points), as_array("weights", weights, 2)
     xy = as_array("points", points, (n, 2))
-    require(
-        len(rows) == n and rows.shape[1] in (n, n + 1),
-        f"weights must be ({n}, {n}) or ({n}, {n + 1}), got shape {rows.shape}",
-    )
+    fits = rows.shape in ((n, n), (n, n + 1))
+    require(fits, f"weights must be ({n}, {n}) or ({n}, {n + 1}), got shape {rows.shape}")
     tours = {name: [int(k) for k in tour] for name, tour in (("walk", walk), ("best", best))}
     for name, tour in tours.items():
-        require(
-            sorted(tour) == list(range(n)),
-            f"{name} must visit each of the {n} cities once, got {tour}",
-        )
+        once = sorted(tour) == list(range(n))
+        require(once, f"{name} must visit each of the {n} cities once, got {tour}")
     check_integer("step", step, 0, n)
     data = {"points": xy, "weights": rows[:, :n], "step": step, **tours}
     label = "The tour of a pointer network, step by step over the shortest tour"

@@ -1,6 +1,4 @@
-"""What every figure to touch shares: one piece of HTML with its script, and a still for where no
-script runs.
-"""
+"""What figures to touch share: HTML with its script, and a still for where none runs."""
 
 import base64
 import hashlib

@@ -17,9 +17,9 @@ START, END = "⟨s⟩", "⟨/s⟩"
 
 class _Part(NamedTuple):
     name: str
-    weights: np.ndarray  # (layers, h, m, n)
     rows: tuple[str, ...]
     columns: tuple[str, ...]
+    weights: np.ndarray  # (layers, h, m, n)
 
 
 def head_viewer(
@@ -79,10 +79,8 @@ def view_heads(
         len(named) > 0 and not set(named) - set(titles),
         f"weights must be named {', '.join(titles)}, got {', '.join(map(str, named)) or 'none'}",
     )
-    require(
-        target is not None or set(named) == {"encoder"},
-        f"target must be given for weights named {', '.join(named)}, got None",
-    )
+    known = target is not None or set(named) == {"encoder"}
+    require(known, f"target must be given for weights named {', '.join(named)}, got None")
     written, read = [*(target or ()), END], [START, *(target or ())]
     tokens = {"encoder": (source, source), "decoder": (written, read), "cross": (written, source)}
     parts = [
@@ -100,17 +98,8 @@ def _figure(parts: Sequence[_Part], first: Sequence[int]) -> InteractiveFigure:
         for p in parts
     )
     label = f"Attention weights of every head as small maps, darker is more weight. {shown}."
-    data = {
-        "parts": [
-            {
-                "name": p.name, "rows": p.rows, "columns": p.columns,
-                "weights": np.rint(1000 * p.weights).astype(int),
-            }
-            for p in parts
-        ],
-        "first": first,
-    }  # fmt: skip
-    return InteractiveFigure("heads", label, data, _still(parts))
+    whole = [p._asdict() | {"weights": np.rint(1000 * p.weights).astype(int)} for p in parts]
+    return InteractiveFigure("heads", label, {"parts": whole, "first": first}, _still(parts))
 
 
 def _of_sentence(key: str, value, index: int) -> np.ndarray:
@@ -126,27 +115,21 @@ def _of_sentence(key: str, value, index: int) -> np.ndarray:
 
 def _part(argument: str, name: str, weights, rows: Sequence[str], columns: Sequence[str]) -> _Part:
     array = numbers(weights)
-    require(
-        array.ndim in (2, 3, 4),
-        f"{argument} must have the shape (layers, h, m, n), (h, m, n) or (m, n), got {array.shape}",
-    )
+    fits, shape = array.ndim in (2, 3, 4), "(layers, h, m, n), (h, m, n) or (m, n)"
+    require(fits, f"{argument} must have the shape {shape}, got {array.shape}")
     array = as_array(argument, array.reshape((1,) * (4 - array.ndim) + array.shape), 4)
     for said, words in (("rows", rows), ("columns", columns)):
-        require(
-            not isinstance(words, str) and len(words) > 0,
-            f"{said} must hold at least one token, got {words!r}; split a sentence first",
-        )
-    require(
-        array.size > 0 and array.shape[2] >= len(rows) and array.shape[3] >= len(columns),
-        f"{argument} must cover {len(rows)} rows and {len(columns)} columns, got {array.shape}",
-    )
-    array = array[:, :, : len(rows), : len(columns)]
-    require(
-        array.min() >= -1e-3 and array.max() <= 1 + 1e-3,
-        f"{argument} must lie between 0 and 1, got {array.min():g} to {array.max():g}: are these "
-        "scores?",
-    )
-    return _Part(name, array.clip(0, 1), tuple(map(str, rows)), tuple(map(str, columns)))
+        tokens = not isinstance(words, str) and len(words) > 0
+        came = f"got {words!r}; split a sentence first"
+        require(tokens, f"{said} must hold at least one token, {came}")
+    (_, _, high, wide), m, n = array.shape, len(rows), len(columns)
+    covers = array.size > 0 and high >= m and wide >= n
+    require(covers, f"{argument} must cover {m} rows and {n} columns, got {array.shape}")
+    array = array[:, :, :m, :n]
+    low, top = array.min(), array.max()
+    came = f"got {low:g} to {top:g}: are these scores?"
+    require(-1e-3 <= low <= top <= 1 + 1e-3, f"{argument} must lie between 0 and 1, {came}")
+    return _Part(name, tuple(map(str, rows)), tuple(map(str, columns)), array.clip(0, 1))
 
 
 def _first(part: _Part, number: int, *places: int) -> list[int]:

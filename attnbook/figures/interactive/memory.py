@@ -1,6 +1,4 @@
-"""Figures to touch: memories, the slots of a Neural Turing Machine and the matrix of a linear
-attention.
-"""
+"""Figures to touch: the slots of a Neural Turing Machine, the matrix of a linear attention."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -44,20 +42,13 @@ def addressing_steps(
     rows = as_array("memory", memory, 2)
     wanted = as_array("key", key, rows.shape[1:])
     before = as_array("previous", previous, rows.shape[:1])
-    ranges = {
-        "strength": (strength, 0, 20),
-        "gate": (gate, 0, 1),
-        "shift": (shift, -1, 1),
-        "gamma": (gamma, 1, 10),
-    }
-    for name, (value, low, high) in ranges.items():
+    shown = {"strength": strength, "gate": gate, "shift": shift, "gamma": gamma}
+    for (name, value), (low, high) in zip(shown.items(), ((0, 20), (0, 1), (-1, 1), (1, 10))):
         check_number(name, value, least=low, most=high)
-    require(
-        len(names) in (0, len(rows)),
-        f"names must be one for each of the {len(rows)} slots, got {len(names)}",
-    )
+    n, came = len(rows), len(names)
+    require(came in (0, n), f"names must be one for each of the {n} slots, got {came}")
     data = {"memory": rows, "key": wanted, "previous": before, "names": list(map(str, names))}
-    data |= {name: float(value) for name, (value, _, _) in ranges.items()}
+    data |= {name: float(value) for name, value in shown.items()}
     label = "Weights of the slots before and after each of four steps"
     return InteractiveFigure("addressing", label, data, still)
 
@@ -137,22 +128,16 @@ def delta_rule_steps(
     Source: equation 24 of Schlag, Irie and Schmidhuber 2021.
     """
     k, v = as_array("keys", keys, 2), as_array("values", values, (len(keys), len(entries)))
-    require(
-        len(names) == len(k) > 0, f"names must be one for each of {len(k)} keys, got {len(names)}"
-    )
-    pairs = [
-        {"key": key, "value": value, "names": [str(a), str(b)]}
-        for key, value, (a, b) in zip(k, v, names, strict=True)
-    ]
+    n, came = len(k), len(names)
+    require(came == n > 0, f"names must be one for each of {n} keys, got {came}")
     first: dict[str, np.ndarray] = {}
-    for pair in pairs:
-        name = pair["names"][0]
-        require(
-            bool(np.array_equal(first.setdefault(name, pair["key"]), pair["key"])),
-            f"keys of one name must be equal, got two of {name}",
-        )
+    pairs = []
+    for key, value, (name, other) in zip(k, v, names, strict=True):
+        pairs.append({"key": key, "value": value, "names": [str(name), str(other)]})
+        same = bool(np.array_equal(first.setdefault(str(name), key), key))
+        require(same, f"keys of one name must be equal, got two of {name}")
     check_choice("read", read, first)
-    check_integer("written", written, 0, len(k))
+    check_integer("written", written, 0, n)
     data = {
         "pairs": pairs, "keys": list(first), "entries": list(map(str, entries)), "read": read,
         "written": written, "strength": 1.0,

@@ -1,6 +1,4 @@
-"""Figures of attention weights: the alignment matrix, arcs between words, words shaded by
-weight.
-"""
+"""Attention weights: the alignment matrix, arcs between words, words shaded by weight."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -35,8 +33,7 @@ def alignment(
     gold: Sequence[Collection[int]] | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Draw the alignment matrix: one row per target token, one column per source token, darker =
-    more weight.
+    """Draw the alignment matrix: a row per target token, a column per source token, dark = more.
 
     Args:
         weights: ``(m, n)``, m target and n source tokens; more rows or columns (end, padding) are
@@ -48,28 +45,23 @@ def alignment(
 
     Source: figure 3 of Bahdanau, Cho and Bengio 2015.
     """
-    matrix = as_array("weights", weights, 2)
-    require(
-        matrix.shape[0] >= len(target) and matrix.shape[1] >= len(source),
-        f"weights must cover {len(target)} target and {len(source)} source tokens, got "
-        f"{matrix.shape}",
-    )
+    matrix, m, n = as_array("weights", weights, 2), len(target), len(source)
+    covers = matrix.shape[0] >= m and matrix.shape[1] >= n
+    require(covers, f"weights must cover {m} target and {n} source tokens, got {matrix.shape}")
     framed = [list(positions) for positions in gold or ()]
     require(
-        len(framed) <= len(target) and set().union(*framed) <= set(range(len(source))),
-        f"gold must hold positions among {len(source)} source tokens for at most {len(target)} "
-        f"target tokens, got {gold!r}",
+        len(framed) <= m and set().union(*framed) <= set(range(n)),
+        f"gold must hold positions among {n} source tokens for at most {m} target tokens, got "
+        f"{gold!r}",
     )
-    matrix = matrix[: len(target), : len(source)]
     characters = max(map(len, source), default=1) == 1
     cell, above = (0.22, 0.6) if characters else (0.34, 1.3)
-    ax = axes_of(ax, min(7.6, 1.8 + cell * len(source)), min(7.6, above + cell * len(target)))
-    heat(ax, matrix, aspect="equal")
-    turned: dict[str, Any] = dict(rotation=60, ha="left", rotation_mode="anchor")
-    upright: dict[str, Any] = dict(rotation=0, ha="center", rotation_mode=None)
+    ax = axes_of(ax, min(7.6, 1.8 + cell * n), min(7.6, above + cell * m))
+    heat(ax, matrix[:m, :n], aspect="equal")
+    angle, ha, mode = (0, "center", None) if characters else (60, "left", "anchor")
     labels = ["␣" if s == " " else plain(s) for s in source]
-    ax.set_xticks(range(len(source)), labels, **(upright if characters else turned))
-    ax.set_yticks(range(len(target)), list(map(plain, target)))
+    ax.set_xticks(range(n), labels, rotation=angle, ha=ha, rotation_mode=mode)
+    ax.set_yticks(range(m), list(map(plain, target)))
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
     outline(ax)
@@ -80,8 +72,7 @@ def alignment(
 
 
 def word_arcs(words: Sequence[str], weights: Any, query: int, ax: Axes | None = None) -> Figure:
-    """Draw how one word attends to the words of its sentence: an arc to each, thicker = more
-    weight.
+    """Draw how a word attends to the words of its sentence: an arc to each, thicker = more weight.
 
     Args:
         words: The sentence.
@@ -96,19 +87,10 @@ def word_arcs(words: Sequence[str], weights: Any, query: int, ax: Axes | None = 
     ax = axes_of(ax, min(7.6, 1.05 * len(words) + 0.4), 2.4)
     for j, weight in enumerate(row):
         if j != query and weight >= 0.005:
-            bend = -0.45 if j > query else 0.45
-            arrow(
-                ax,
-                (query, 0.16),
-                (j, 0.16),
-                COLORS[0],
-                connectionstyle=f"arc3,rad={bend}",
-                linewidth=0.4 + 6 * weight,
-                alpha=0.25 + 0.75 * weight,
-                shrinkA=2,
-                shrinkB=2,
-                zorder=1,
-            )
+            bend = f"arc3,rad={-0.45 if j > query else 0.45}"
+            style = dict(linewidth=0.4 + 6 * weight, alpha=0.25 + 0.75 * weight, zorder=1)
+            ends = (query, 0.16), (j, 0.16)
+            arrow(ax, *ends, COLORS[0], connectionstyle=bend, shrinkA=2, shrinkB=2, **style)
         bold = "bold" if weight == row.max() else "normal"
         centred(ax, j, -0.32, f"{weight:.2f}", 9, color="#333333", weight=bold)
     box = dict(boxstyle="round,pad=0.25", fc="#ffffff", ec=COLORS[1], lw=1.6)
@@ -121,8 +103,7 @@ def word_arcs(words: Sequence[str], weights: Any, query: int, ax: Axes | None = 
 
 
 def text_heat(words: Sequence[str], weights: Any) -> Figure:
-    """Write the words in lines, each on a rectangle as dark as its weight, with the number under
-    it.
+    """Write words in lines, each on a rectangle as dark as its weight, the number under it.
 
     Args:
         words: The text.
@@ -130,10 +111,9 @@ def text_heat(words: Sequence[str], weights: Any) -> Figure:
     """
     row = as_array("weights", weights, (len(words),))
     require(len(row) > 0, "words must hold at least one word, got none")
-    require(
-        row.min() >= -1e-3 and row.max() <= 1 + 1e-3,
-        f"weights must lie between 0 and 1, got {row.min():g} to {row.max():g}",
-    )
+    low, high = row.min(), row.max()
+    fits = -1e-3 <= low <= high <= 1 + 1e-3
+    require(fits, f"weights must lie between 0 and 1, got {low:g} to {high:g}")
     widths = [0.12 * len(word) + 0.28 for word in words]
     places, x, line = [], 0.0, 0
     for width in widths:
@@ -142,7 +122,7 @@ def text_heat(words: Sequence[str], weights: Any) -> Figure:
         places.append((x, line))
         x += width
     ax = axes_of(None, 7.2, 0.62 * (line + 1) + 0.1)
-    top = max(row.max(), 1e-12)
+    top = max(high, 1e-12)
     for word, weight, (x, line), width in zip(words, row, places, widths):
         rectangle(ax, x, -line - 0.3, width - 0.06, 0.6, color=shade(0.75 * weight / top), lw=0)
         ink = "#ffffff" if weight > 0.7 * top else "#222222"  # legible on dark rectangles too

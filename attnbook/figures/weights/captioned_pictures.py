@@ -14,9 +14,7 @@ __all__ = ["picture", "picture_words"]
 
 
 def _pixels(image: Any) -> np.ndarray:
-    """A picture ``(3, H, W)``, integers up to 255 or shares of 1, as ``(H, W, 3)`` between 0 and
-    1.
-    """
+    """A picture ``(3, H, W)``, up to 255 or shares of 1, as ``(H, W, 3)`` from 0 to 1."""
     floating = getattr(image, "is_floating_point", lambda: np.asarray(image).dtype.kind == "f")()
     array = as_array("image", image, 3) / (1 if floating else 255)
     require(
@@ -52,9 +50,7 @@ def picture(
     across = min(7.2, 3.2 * width / height)
     ax = axes_of(ax, across, across * height / width + 0.3)
     ax.imshow(pixels, interpolation="nearest")
-    for count, size, line in (
-        ((grid[0], height, ax.axhline), (grid[1], width, ax.axvline)) if grid else ()
-    ):
+    for count, size, line in zip(grid or (), (height, width), (ax.axhline, ax.axvline)):
         for k in range(1, count):
             line(k * size / count - 0.5, color="#888888", linewidth=0.6)
     _frames(ax, boxes)
@@ -66,12 +62,7 @@ def picture(
 
 
 def picture_words(
-    image: Any,
-    words: Sequence[str],
-    weights: Any,
-    grid: tuple[int, int],
-    *,
-    boxes: Sequence[Sequence] | None = None,
+    image, words: Sequence[str], weights, grid: tuple[int, int], *, boxes: Sequence | None = None
 ) -> Figure:
     """Draw the picture once per word of its caption, bright where the weight at that word is; the
     largest weight is written beside the word.
@@ -94,10 +85,8 @@ def picture_words(
         f"weights must be at least ({len(words)}, {regions}), a row per word and a column per "
         f"region, got shape {matrix.shape}",
     )
-    require(
-        height % grid[0] == width % grid[1] == 0,
-        f"grid must divide a picture of {height} by {width} pixels, got {grid}",
-    )
+    divides = height % grid[0] == width % grid[1] == 0
+    require(divides, f"grid must divide a picture of {height} by {width} pixels, got {grid}")
     fig, axes = panels(len(words) + 1, 4, 1.85, 1.75 * height / width + 0.35)
     axes[0].axis("off")
     axes[0].imshow(pixels, interpolation="nearest")

@@ -1,6 +1,4 @@
-"""Figures of documents and stories: sentences with their words shaded by weight, and the weights
-of each hop.
-"""
+"""Documents and stories: sentences with words shaded by weight, and the weights of each hop."""
 
 from collections.abc import Collection, Sequence
 from typing import Any

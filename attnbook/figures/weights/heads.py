@@ -1,6 +1,4 @@
-"""Figures of a machine with a memory: sequences of bits, the weights of its heads over time, and
-the memory step by step.
-"""
+"""A machine with a memory: sequences of bits, and the weights of its heads over time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,8 +35,7 @@ def _check_marks(marks: Sequence[int], steps: int) -> None:
 def bit_panels(
     panels: Mapping[str, Any], *, marks: Sequence[int] = (), axes: Sequence[Axes] | None = None
 ) -> Figure:
-    """Draw sequences of vectors under each other, one column per step, one row per channel; darker
-    is nearer to 1.
+    """Draw sequences of vectors, one column per step, one row per channel; darker is nearer to 1.
 
     Args:
         panels: Name → ``(T, channels)``, values from 0 to 1; all with the same T.
@@ -79,8 +76,7 @@ def head_weights(
     marks: Sequence[int] = (),
     axes: Sequence[Axes] | None = None,
 ) -> Figure:
-    """Draw the weights of heads over time: a panel per head, one column per step, one row per slot,
-    darker = more weight.
+    """Draw the weights of heads over time: a panel per head, a column per step, a row per slot.
 
     Args:
         weights: ``(T, heads, N)``.

@@ -41,16 +41,14 @@ def dependency_tree(
         ax.axhline(-level, color="#e3e3dd", linewidth=0.8, linestyle="-", zorder=0)
     for word, head in enumerate(heads):
         if head >= 0:
-            ends = (head, word), (-depth[head], -depth[word])
-            line(ax, ends, COLORS[0], 1.1, zorder=1)
+            line(ax, ((head, word), (-depth[head], -depth[word])), COLORS[0], 1.1, zorder=1)
     for k, word in enumerate(words):
         edge, width = (COLORS[1], 1.6) if k in marked else ("#bbbbbb", 0.7)
         box = dict(boxstyle="round,pad=0.2", facecolor="#ffffff", edgecolor=edge, linewidth=width)
         centred(ax, k, -depth[k], plain(word), 9, zorder=3, bbox=box)
         if notes is not None:
-            box = dict(facecolor="#fbfbf8", edgecolor="none", pad=0.6)
-            y = -depth[k] - 0.36
-            centred(ax, k, y, notes[k], 8.5, color=COLORS[1], zorder=4, bbox=box)
+            style = dict(zorder=4, bbox=dict(facecolor="#fbfbf8", edgecolor="none", pad=0.6))
+            centred(ax, k, -depth[k] - 0.36, notes[k], 8.5, color=COLORS[1], **style)
     ax.set(xlim=(-0.7, n - 0.3), ylim=(-deepest - 0.6, 0.45), ylabel="depth")
     ax.set_yticks(range(-deepest, 1), [str(level) for level in range(deepest, -1, -1)])
     ax.set_xticks([])

@@ -1,5 +1,4 @@
-"""Masked tokens of two kinds: one needs attention to a single position, the other an average over
-all of them.
+"""Masked tokens of two kinds: one needs attention to one position, the other an average of all.
 
 A *look-up* is a table of names with one value each, in random order, and the same names again in
 another order, their values masked. To predict a masked value the model must find the one position
@@ -84,11 +83,9 @@ def _look_ups(length: int, count: int, generator: torch.Generator) -> Gaps:
 
 def _topics(length: int, count: int, generator: torch.Generator) -> Gaps:
     topic = torch.randint(TOPICS, (count,), generator=generator)
-    words = FIRST + torch.multinomial(
-        frequencies()[topic], length, replacement=True, generator=generator
-    )
-    places = torch.rand(count, length, generator=generator).argsort(1)
-    places = places[:, : max(1, round(SHARE * length))]
+    chances, hidden = frequencies()[topic], max(1, round(SHARE * length))
+    words = FIRST + torch.multinomial(chances, length, replacement=True, generator=generator)
+    places = torch.rand(count, length, generator=generator).argsort(1)[:, :hidden]
     masked = torch.zeros_like(words, dtype=torch.bool).scatter(1, places, True)
     return Gaps(words.masked_fill(masked, UNK), words.masked_fill(~masked, PAD))
 

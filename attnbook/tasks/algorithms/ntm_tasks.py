@@ -66,8 +66,7 @@ def draw_repeat_copy(
     counted: tuple[int, int] = (1, 10),
     together: bool = False,
 ) -> AlgorithmBatch:
-    """Random vectors and a number r: reproduce the vectors r times, then an end marker on another
-    channel.
+    """Random vectors and a number r: reproduce the vectors r times, then an end marker.
 
     A row of n vectors has n + 1 + n r + 1 steps. At step n the delimiter is 1 and the next
     channel holds the number, ``(r − μ) / σ`` with the mean and the standard deviation of the
@@ -165,8 +164,7 @@ def draw_n_grams(
 
 
 def optimal_n_grams(bits: Tensor, n: int = 6) -> Tensor:
-    """The optimal predictions for :func:`draw_n_grams`: the probability that each bit is 1, given
-    the bits before it.
+    """The optimal predictions for :func:`draw_n_grams`: p(1) of each bit, given those before it.
 
     ``p_t = (N1 + ½) / (N0 + N1 + 1)``, where N1 and N0 count how often a 1 and a 0 followed the
     same n − 1 bits so far; ½ for the first n − 1 bits. It is the mean of the posterior of the
@@ -200,8 +198,7 @@ def optimal_n_grams(bits: Tensor, n: int = 6) -> Tensor:
 def draw_priority_sort(
     count: int, generator: torch.Generator, *, bits: int = 8, given: int = 20, wanted: int = 16
 ) -> AlgorithmBatch:
-    """Random vectors, each with a priority from [−1, 1): reproduce the ``wanted`` of highest
-    priority, the highest first.
+    """Vectors with priorities from [−1, 1): reproduce the ``wanted`` highest, the highest first.
 
     A row has given + 1 + wanted steps: vectors with the priority on channel ``bits``, a delimiter
     on channel ``bits + 1``, and zeros. The delimiter is ours: the paper says neither that there is
@@ -261,12 +258,9 @@ class AlgorithmBatches(GeneratedBatches[AlgorithmBatch]):
         self, kind: str, batch_size: int, seed: int = 0, *, grow: int = 0, **settings: Any
     ):
         super().__init__(partial(draw, kind, **settings), batch_size, seed)
-        self.kind, self.settings = kind, settings
-        self.grow = check_integer("grow", grow, 0)
-        require(
-            not grow or kind in self._GROWS,
-            f"grow must be 0 for {kind}, whose sequences have one length, got {grow!r}",
-        )
+        self.kind, self.settings, self.grow = kind, settings, check_integer("grow", grow, 0)
+        grows = not grow or kind in self._GROWS
+        require(grows, f"grow must be 0 for {kind}, whose sequences have one length, got {grow!r}")
 
     def batch(self, step: int) -> AlgorithmBatch:
         """The batch of a step, counted from 0."""

@@ -14,9 +14,7 @@ ORDERS = ("before", "reverse")
 
 
 class OrderBatch(NamedTuple):
-    """tokens ``(B, n)``, letters numbered from 1, and target ``(B, n)``: the answer at each letter,
-    PAD = 0 where there is none.
-    """
+    """tokens ``(B, n)``, letters from 1 on; target ``(B, n)``, the answer to each or PAD = 0."""
 
     tokens: Tensor
     target: Tensor

@@ -37,9 +37,8 @@ class Bandits:
 
     def step(self, actions: Tensor) -> Step:
         """Pull one arm in each world."""
-        require(
-            self.pulled < self.length, f"step: call reset first, an episode has {self.length} pulls"
-        )
+        begun = self.pulled < self.length
+        require(begun, f"step: call reset first, an episode has {self.length} pulls")
         check_actions(actions, len(self.chances), self.num_actions)
         luck = torch.rand(self.chances.shape, generator=self._generator, device=self.device)
         reward = select_rows((luck < self.chances).to(self.chances.dtype), actions)
@@ -56,9 +55,8 @@ class RandomPolicy:
         self.num_actions, self.count, self.generator = worlds.num_actions, count, generator
 
     def act(self, input: Tensor) -> Tensor:
-        return torch.randint(
-            self.num_actions, (self.count,), generator=self.generator, device=input.device
-        )
+        shape, device = (self.count,), input.device
+        return torch.randint(self.num_actions, shape, generator=self.generator, device=device)
 
 
 class BestArm:
@@ -75,8 +73,7 @@ class BestArm:
 
 
 class _Counting:
-    """Keeps the wins and losses of each arm, read off the inputs, and pulls the arm of the highest
-    `score`.
+    """Counts each arm's wins and losses, read off the inputs; pulls that of the highest `score`.
 
     Attributes:
         wins, losses: (B, K): what each arm has paid 1 and 0
@@ -118,8 +115,7 @@ class EpsilonGreedy(_Counting):
 
 
 class UCB1(_Counting):
-    """Optimism: each arm once, then the highest ``s/n + √(2 ln t / n)``, with n pulls of the arm
-    and t of all.
+    """Optimism: each arm once, then the highest ``s/n + √(2 ln t / n)``; n pulls of it, t of all.
 
     Source: Auer, Cesa-Bianchi and Fischer 2002, figure 1.
     """
@@ -155,10 +151,8 @@ class Indexed(_Counting):
     """
 
     def __init__(self, table: Tensor):
-        require(
-            table.dim() in (2, 3),
-            f"table must be (left, wins, losses) or (wins, losses), got {describe(table)}",
-        )
+        fits, axes = table.dim() in (2, 3), "(left, wins, losses) or (wins, losses)"
+        require(fits, f"table must be {axes}, got {describe(table)}")
         self.table = table
 
     def score(self, wins, losses, left):

@@ -10,8 +10,7 @@ from .environments import Step, check_actions, select_rows
 
 
 class DecisionProcesses:
-    """A batch of random Markov decision processes with S states and A actions, lived in for N
-    episodes of H steps.
+    """Random Markov decision processes, S states and A actions, lived in for N episodes of H steps.
 
     ``P(· | s, a) ~ Dirichlet(1, …, 1)``, ``μ(s, a) ~ N(1, 1)``, ``r_t ~ N(μ(s_t, a_t), 1)``; each
     episode starts in state 0.
@@ -61,9 +60,8 @@ class DecisionProcesses:
 
     def step(self, actions: Tensor) -> Step:
         """Act once in each world."""
-        require(
-            self.taken < self.length, f"step: call reset first, a world has {self.length} steps"
-        )
+        begun = self.taken < self.length
+        require(begun, f"step: call reset first, a world has {self.length} steps")
         check_actions(actions, len(self.means), self.num_actions)
         chance, noise = (
             draw(len(actions), generator=self._generator, device=self.device)
@@ -90,9 +88,7 @@ class DecisionProcesses:
         return torch.cat([last, state, torch.full_like(state[:, :1], float(done))], -1)
 
     def read(self, input: Tensor) -> tuple[Tensor, ...]:
-        """The parts of an input: last action as one-hot ``(B, A)``, then last reward, state and
-        done, each ``(B,)``.
-        """
+        """Last action as one-hot ``(B, A)``; last reward, state and done, each ``(B,)``."""
         a, s = self.num_actions, self.states
         return input[:, :a], input[:, a], input[:, a + 1 : a + 1 + s].argmax(-1), input[:, -1] > 0
 

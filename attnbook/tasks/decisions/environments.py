@@ -1,5 +1,4 @@
-"""Batches of small random environments that an agent learns while it acts in them, and how a
-policy is run in them.
+"""Batches of small random environments to learn by acting in them, and how a policy is run.
 
 An environment here is one random draw: one bandit, one decision process. It lasts for ``length``
 steps, which may be several episodes, and the agent is to learn it within them.
@@ -113,10 +112,8 @@ class Estimate(NamedTuple):
 
 def estimate(values: Tensor) -> Estimate:
     """The mean of ``values (n,)``, one per environment, and ``1.96 · s / √n``."""
-    require(
-        values.dim() == 1 and len(values) > 1,
-        f"values must be a vector of at least two numbers, got {describe(values)}",
-    )
+    several = values.dim() == 1 and len(values) > 1
+    require(several, f"values must be a vector of at least two numbers, got {describe(values)}")
     values = values.double()
     return Estimate(float(values.mean()), 1.96 * float(values.std()) / math.sqrt(len(values)))
 
@@ -128,10 +125,8 @@ def select_rows(table: Tensor, *places: Tensor) -> Tensor:
 
 def check_actions(actions: Tensor, count: int, num_actions: int) -> None:
     """Raise ValueError unless ``actions`` is one integer below ``num_actions`` per environment."""
-    shape = actions.shape if isinstance(actions, Tensor) else None
-    if shape != (count,) or actions.dtype != torch.int64:
-        raise ValueError(
-            f"actions must be int64 of shape ({count},), one per environment, got "
-            f"{describe(actions)}"
-        )
+    fits = isinstance(actions, Tensor) and actions.shape == (count,)
+    wanted = f"int64 of shape ({count},), one per environment"
+    fits = fits and actions.dtype == torch.int64
+    require(fits, f"actions must be {wanted}, got {describe(actions)}")
     check_values("actions", actions, 0, num_actions - 1)

@@ -12,8 +12,7 @@ RENTS = 200  # that are tried: for ten pulls the index errs by less than 0.0005
 
 
 def _root(rates: Tensor, worth: Tensor) -> Tensor:
-    """Where a convex, falling function of the rate, known at ``rates (G,)`` as ``worth (G, …)``,
-    becomes 0.
+    """Where a convex, falling function of the rate, ``worth (G, …)`` at ``rates (G,)``, becomes 0.
 
     It is extended along the line through its last two positive values, which for a convex function
     gives too low a rate, by less than one step of the grid."""
@@ -95,9 +94,8 @@ def bayes_value(
         wins, losses = counts[arm]
         p = (wins + 1) / (wins + losses + 2)
         rest = counts[:arm] + counts[arm + 1 :]
-        won, lost = (
-            tuple(sorted((*rest, pair))) for pair in ((wins + 1, losses), (wins, losses + 1))
-        )
+        after = (wins + 1, losses), (wins, losses + 1)
+        won, lost = (tuple(sorted((*rest, pair))) for pair in after)
         return p * (1 + value(won, left - 1)) + (1 - p) * value(lost, left - 1)
 
     return value(((0, 0),) * arms, pulls)

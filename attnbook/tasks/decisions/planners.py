@@ -9,8 +9,7 @@ from .environments import select_rows
 
 
 class _PosteriorPlanner:
-    """Tracks the posterior over the environment, plans from it at the start of each episode, and
-    follows the plan.
+    """Tracks the posterior over the environment and follows a plan made from it for each episode.
 
     With n(s, a) visits, rewards that sum to w(s, a) and n(s, a, s') moves seen, and the priors that
     the worlds are drawn from:
@@ -74,8 +73,7 @@ class EpsilonGreedyPlanner(_PosteriorPlanner):
 
     def act(self, input):
         planned = super().act(input)
-        chance = torch.rand(len(planned), generator=self.generator, device=planned.device)
-        other = torch.randint(
-            self.worlds.num_actions, planned.shape, generator=self.generator, device=planned.device
-        )
+        draw, device, actions = self.generator, planned.device, self.worlds.num_actions
+        chance = torch.rand(len(planned), generator=draw, device=device)
+        other = torch.randint(actions, planned.shape, generator=draw, device=device)
         return torch.where(chance < self.epsilon, other, planned)

@@ -11,8 +11,7 @@ from ...validate import check_lengths, describe, require
 
 
 def convex_hulls(points: Tensor, lengths: Tensor | None = None) -> Tensor:
-    """The corners of the convex hull of each row's points, counter-clockwise, from the corner with
-    the lowest index.
+    """The corners of each row's convex hull, counter-clockwise, from the lowest index on.
 
     Args:
         points: (B, n, 2) coordinates
@@ -139,17 +138,14 @@ def polygon_area(corners: Tensor) -> float:
 
 
 def is_simple(corners: Tensor) -> bool:
-    """Whether a closed polygon neither meets nor touches itself: at least three different corners,
-    no two edges in common.
+    """Whether a closed polygon of three different corners or more neither meets nor touches itself.
 
     Args:
         corners: (m, 2) in the order of the walk
     """
-    p = corners.double()
-    m = len(p)
+    p, q, m = corners.double(), corners.double().roll(-1, 0), len(corners)
     if m < 3:
         return False
-    q = p.roll(-1, 0)
 
     def side(a, b, c):  # the sign of the turn a → b → c for all pairs of edges
         u, v = b - a, c - a
@@ -158,12 +154,12 @@ def is_simple(corners: Tensor) -> bool:
     def within(a, b, c):  # whether c, on the line a b, is between a and b
         return ((torch.minimum(a, b) <= c) & (c <= torch.maximum(a, b))).all(-1)
 
-    a, b = p[:, None], q[:, None]
-    c, d = p[None], q[None]
-    sides = side(a, b, c), side(a, b, d), side(c, d, a), side(c, d, b)
+    a, b, c, d = p[:, None], q[:, None], p[None], q[None]
+    turns = (a, b, c), (a, b, d), (c, d, a), (c, d, b)
+    sides = [side(*turn) for turn in turns]
     meet = (sides[0] * sides[1] < 0) & (sides[2] * sides[3] < 0)
-    for s, (start, end, point) in zip(sides, ((a, b, c), (a, b, d), (c, d, a), (c, d, b))):
-        meet = meet | ((s == 0) & within(start, end, point))
+    for s, turn in zip(sides, turns):
+        meet = meet | ((s == 0) & within(*turn))
     i = torch.arange(m, device=p.device)
     step = (i[None] - i[:, None]) % m
     apart = (step > 1) & (step < m - 1)
@@ -213,13 +209,10 @@ def report(
     The corners of an answer are input points, so a simple polygon is inside the hull, and the area
     that both cover is that of the polygon. Source: Vinyals, Fortunato and Jaitly 2015, section 4.2.
     """
-    require(
-        len(points) == len(predicted) == len(truth) > 0,
-        "points, predicted and truth must be as many, at least one, "
-        f"got {len(points)}, {len(predicted)} and {len(truth)}",
-    )
-    exact = same = simple = 0
-    area = 0.0
+    count, came = len(points), f"{len(points)}, {len(predicted)} and {len(truth)}"
+    many = count == len(predicted) == len(truth) > 0
+    require(many, f"points, predicted and truth must be as many, at least one, got {came}")
+    exact, same, simple, area = 0, 0, 0, 0.0
     for row, answer, right in zip(points, predicted, truth):
         answer, right = list(answer), list(right)
         exact += answer == right
@@ -227,5 +220,4 @@ def report(
         if is_simple(row[answer]):
             simple += 1
             area += abs(polygon_area(row[answer])) / abs(polygon_area(row[right]))
-    count = len(points)
     return HullReport(exact / count, same / count, simple / count, area / simple if simple else 0.0)

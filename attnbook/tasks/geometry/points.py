@@ -74,8 +74,7 @@ def draw_delaunay(n: int | tuple[int, int], count: int, generator: torch.Generat
 def draw_tours(
     n: int | tuple[int, int], count: int, generator: torch.Generator, teacher: str = "exact"
 ) -> PointBatch:
-    """Cities of the unit square; the answer is a short tour, from city 0, in the direction that
-    `tours` fixes.
+    """Cities of the unit square; the answer is a short tour from city 0, in `tours`' direction.
 
     Args:
         n, count: as in :func:`draw_sorting`, n at least 3
@@ -85,10 +84,8 @@ def draw_tours(
     There is no END: a tour has as many steps as cities, without the return to city 0.
     """
     inputs, lengths, _ = _uniform(n, count, 2, generator, least=3)
-    require(
-        teacher != "exact" or inputs.shape[1] <= MOST,
-        f"n must be at most {MOST} cities for exact tours, got {n!r}",
-    )
+    few = teacher != "exact" or inputs.shape[1] <= MOST
+    require(few, f"n must be at most {MOST} cities for exact tours, got {n!r}")
     return PointBatch(inputs, lengths, taught_tours(inputs, lengths, teacher))
 
 

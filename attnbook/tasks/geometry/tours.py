@@ -1,5 +1,4 @@
-"""Tours through cities: the shortest by dynamic programming, short ones by rules of thumb, many
-instances at once.
+"""Tours through cities, many instances at once: the shortest, and short ones by rules of thumb.
 
 A tour is a permutation of 0 … n − 1; the way from its last city back to its first is part of it and
 not written. The canonical form starts at city 0, in the direction in which the second city has a
@@ -50,8 +49,7 @@ def canonical(tours: Tensor) -> Tensor:
 
 
 def taught_tours(points: Tensor, lengths: Tensor | None = None, teacher: str = "exact") -> Tensor:
-    """The tour of each row that a teacher gives, canonical: (B, n), −1 as padding. Rows of one
-    length are solved together.
+    """The tour of each row that a teacher gives, canonical: (B, n), −1 as padding.
 
     Args:
         points: (B, n, 2)
@@ -86,19 +84,12 @@ def held_karp(matrix: Tensor) -> Tensor:
     Source: Held and Karp 1962; Bellman 1962.
     """
     n = matrix.shape[-1]
-    require(
-        matrix.dim() == 3 and matrix.shape[1] == n > 0,
-        f"matrix must be (batch, n, n) with n >= 1, got {describe(matrix)}",
-    )
-    require(
-        n <= MOST,
-        f"matrix must have at most {MOST} cities for an exact tour, got {n}; two_opt_best takes "
-        "more",
-    )
-    require(
-        bool(matrix.isfinite().all()) and torch.equal(matrix, matrix.mT),
-        "matrix must be finite and symmetric",
-    )
+    square = matrix.dim() == 3 and matrix.shape[1] == n > 0
+    require(square, f"matrix must be (batch, n, n) with n >= 1, got {describe(matrix)}")
+    came = f"got {n}; two_opt_best takes more"
+    require(n <= MOST, f"matrix must have at most {MOST} cities for an exact tour, {came}")
+    usual = bool(matrix.isfinite().all()) and torch.equal(matrix, matrix.mT)
+    require(usual, "matrix must be finite and symmetric")
     if n <= 3 or len(matrix) == 0:
         return torch.arange(n, device=matrix.device).expand(len(matrix), n).clone()
     rows = max(1, _TABLE // (2 ** (n - 1) * (n - 1)))
@@ -162,8 +153,7 @@ def nearest_neighbour(matrix: Tensor, start: int | Tensor = 0) -> Tensor:
 
 
 def farthest_insertion(matrix: Tensor) -> Tensor:
-    """Insert the city farthest from the tour where it lengthens it least, until all are in: tours
-    (B, n) in O(n²).
+    """Insert the farthest city where it lengthens the tour least, until all are in: (B, n), O(n²).
 
     Begins with city 0 and the city farthest from it. Source: Rosenkrantz, Stearns and Lewis 1977.
     """
@@ -189,8 +179,7 @@ def farthest_insertion(matrix: Tensor) -> Tensor:
 
 
 def two_opt(matrix: Tensor, tours: Tensor) -> Tensor:
-    """Exchange two edges as long as that shortens the tour, the best exchange first; all rows in
-    step.
+    """Exchange two edges as long as that shortens the tour, the best first; all rows in step.
 
     ``Δ(i, j) = d(tᵢ, tⱼ) + d(tᵢ₊₁, tⱼ₊₁) − d(tᵢ, tᵢ₊₁) − d(tⱼ, tⱼ₊₁)``: the part from i + 1 to j is
     turned round.
@@ -223,15 +212,12 @@ def two_opt(matrix: Tensor, tours: Tensor) -> Tensor:
 
 
 def two_opt_best(matrix: Tensor, starts: int | None = None) -> Tensor:
-    """The best of several runs of `two_opt`: from farthest insertion, and from nearest neighbour at
-    each of `starts` cities.
+    """The best `two_opt` from farthest insertion and from nearest neighbour at `starts` cities.
 
     A heuristic without a guarantee; for n up to 16 `held_karp` gives the shortest. starts: all n
     cities if not given."""
-    n = matrix.shape[1]
-    starts = n if starts is None else min(starts, n)
-    best = two_opt(matrix, farthest_insertion(matrix))
-    for start in range(starts):
+    n, best = matrix.shape[1], two_opt(matrix, farthest_insertion(matrix))
+    for start in range(n if starts is None else min(starts, n)):
         tour = two_opt(matrix, nearest_neighbour(matrix, start))
         better = tour_length(matrix, tour) < tour_length(matrix, best)
         best = torch.where(better[:, None], tour, best)

@@ -44,7 +44,7 @@ def delaunay(points: Tensor, lengths: Tensor | None = None) -> Tensor:
         (found[b] if b in found else _triangles(row[:size], b)).reshape(-1)
         for b, (row, size) in enumerate(zip(xy, sizes))
     ]
-    padded = np.full((len(flat), max((len(f) for f in flat), default=0)), -1, dtype=np.int64)
+    padded = np.full((len(flat), max(map(len, flat), default=0)), -1, dtype=np.int64)
     for row, f in zip(padded, flat):
         row[: len(f)] = f
     return torch.from_numpy(padded).to(points.device)
@@ -133,8 +133,7 @@ def _check_complete(xy, simplices, neighbours, row):
 
 
 def _check_unique(xy, simplices, neighbours, row):
-    """Raise a ValueError if a neighbour's far corner is on a triangle's circumcircle: the other
-    diagonal would do as well.
+    """Raise a ValueError if a neighbour's far corner is on a circumcircle: two diagonals would do.
 
     With the corners a, b, c of a triangle seen from the far corner,
     ``det [a, |a|²; b, |b|²; c, |c|²]`` is 0 there."""
@@ -145,10 +144,8 @@ def _check_unique(xy, simplices, neighbours, row):
     seen = xy[simplices[triangle]] - xy[far][:, None]
     square = (seen**2).sum(-1)
     determinant = np.linalg.det(np.concatenate([seen, square[..., None]], -1))
-    require(
-        bool((abs(determinant) >= 1e-14 * square.max(1, initial=0) ** 2).all()),
-        f"row {row}: four points lie on one circle: the triangulation is not unique",
-    )
+    unique = bool((abs(determinant) >= 1e-14 * square.max(1, initial=0) ** 2).all())
+    require(unique, f"row {row}: four points lie on one circle: the triangulation is not unique")
 
 
 def incentres(corners: np.ndarray) -> np.ndarray:
@@ -179,10 +176,8 @@ def report(
     predicted: Sequence[Sequence[int]], truth: Sequence[Sequence[int]]
 ) -> TriangulationReport:
     """Compare flat answers with the true ones (Vinyals, Fortunato and Jaitly 2015, section 4.3)."""
-    require(
-        len(predicted) == len(truth) > 0,
-        f"predicted and truth must be as many, at least one, got {len(predicted)} and {len(truth)}",
-    )
+    many, came = len(predicted) == len(truth) > 0, f"{len(predicted)} and {len(truth)}"
+    require(many, f"predicted and truth must be as many, at least one, got {came}")
     exact = covered = 0.0
     for answer, right in zip(predicted, truth):
         answer_set, right_set = set(triangles_of(answer)), set(triangles_of(right))

@@ -47,29 +47,21 @@ def load(name: str) -> Instance:
     check_choice("name", name, names())
     header, sections = _read(f"{name}.tsp")
     kind = header.get("EDGE_WEIGHT_TYPE", "")
-    require(
-        kind in KINDS and "NODE_COORD_SECTION" in sections,
-        f"name must be an instance with {', '.join(KINDS)} distances and coordinates; {name} has "
-        f"{kind}",
-    )
+    known = kind in KINDS and "NODE_COORD_SECTION" in sections
+    wanted = f"an instance with {', '.join(KINDS)} distances and coordinates"
+    require(known, f"name must be {wanted}; {name} has {kind}")
     rows = [line.split() for line in sections["NODE_COORD_SECTION"]]
     n = int(header["DIMENSION"])
-    require(
-        [(int(row[0]), len(row)) for row in rows] == [(k + 1, 3) for k in range(n)],
-        f"tsplib/{name}.tsp must list {n} cities in order, with two coordinates each",
-    )
+    whole = [(int(row[0]), len(row)) for row in rows] == [(k + 1, 3) for k in range(n)]
+    require(whole, f"tsplib/{name}.tsp must list {n} cities in order, with two coordinates each")
     points = torch.tensor([[float(x) for x in row[1:]] for row in rows], dtype=torch.float64)
     return Instance(name, kind, points, _tour(name, n), best_lengths()[name])
 
 
 def best_lengths() -> dict[str, int]:
     """The length of the shortest known tour of each instance of the library."""
-    lengths = {}
-    for line in _lines("bestSolutions.txt"):
-        name, colon, rest = line.partition(":")
-        if colon and rest.split():
-            lengths[name.strip()] = int(rest.split()[0])
-    return lengths
+    parts = (line.partition(":") for line in _lines("bestSolutions.txt"))
+    return {name.strip(): int(rest.split()[0]) for name, _, rest in parts if rest.split()}
 
 
 def _tour(name: str, n: int) -> Tensor | None:
@@ -106,8 +98,7 @@ def _read(file: str) -> tuple[dict[str, str], dict[str, list[str]]]:
 
 
 def lengths_of(points: Tensor, kind: str) -> Tensor:
-    """The distances ``(n, n)`` as TSPLIB rounds them to integers, so that tours can be compared
-    with the best known.
+    """Distances ``(n, n)`` as TSPLIB rounds them to integers, to compare with its best tours.
 
     - EUC_2D: the Euclidean distance, rounded to the nearest integer.
     - ATT: ``r = √((Δx² + Δy²) / 10)``, rounded up.
@@ -137,8 +128,7 @@ def _degrees(points: Tensor) -> Tensor:
 
 
 def unit_square(points: Tensor, kind: str = "EUC_2D") -> Tensor:
-    """The points (n, 2) in the unit square, float32: moved to the origin and divided by the longer
-    side.
+    """The points (n, 2) in the unit square, float32: from the origin, over the longer side.
 
     Both axes have one scale, so that the shortest tour stays the shortest. For GEO the first
     coordinate becomes the longitude, times the cosine of the middle latitude: a map, on which

@@ -53,8 +53,7 @@ class Captioned:
         return Captioned(self.pictures[rows], captions, boxes)
 
     def alignment(self, grid: tuple[int, int]) -> list[tuple[frozenset[int], ...]]:
-        """For each word the regions that hold what it names, as :class:`attnbook.tasks.Pair` has it
-        for source positions.
+        """For each word the regions that hold what it names, as an alignment of a ``Pair``.
 
         ``grid`` is (rows, columns); region ``row · columns + column``. With ``alignment_accuracy``
         this gives the pointing rate: how often the largest weight is in the named object.
@@ -69,10 +68,8 @@ def regions_of(
 ) -> frozenset[int]:
     """The regions of a grid (rows, columns) of a picture (height, width) that overlap a box."""
     (height, width), (rows, columns) = size, grid
-    require(
-        min(grid) > 0 and height % rows == 0 and width % columns == 0,
-        f"grid must divide a picture of {height} by {width} pixels, got {grid}",
-    )
+    divides = min(grid) > 0 and height % rows == 0 and width % columns == 0
+    require(divides, f"grid must divide a picture of {height} by {width} pixels, got {grid}")
     h, w = height // rows, width // columns
     return frozenset(
         row * columns + column

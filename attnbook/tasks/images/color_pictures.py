@@ -19,8 +19,7 @@ CIFAR_MEMBERS = "f10d4c9e536a564f17fa5e8d68ba087d1235e60cd1f21700e11ff43f0647bbb
 
 
 def cifar10(part: str = "train") -> Labelled:
-    """CIFAR-10, 50,000 training or 10,000 test photographs of ten classes, from JPEG files, in the
-    order of their names.
+    """CIFAR-10, 50,000 training or 10,000 test photographs of ten classes, as JPEG, sorted by name.
 
     JPEG loses a little: these are not the very pixels of the original, so no score on them is
     comparable with published ones.
@@ -40,10 +39,8 @@ def cifar10(part: str = "train") -> Labelled:
                 continue
             with Image.open(io.BytesIO(content.read())) as stored:
                 picture = stored.convert("RGB")
-            require(
-                picture.size == (32, 32),
-                f"{member.name} in {path} must be 32 by 32 pixels, got {picture.size}",
-            )
+            size, named = picture.size, f"{member.name} in {path}"
+            require(size == (32, 32), f"{named} must be 32 by 32 pixels, got {size}")
             label, pixels = CIFAR_CLASSES.index(kind), np.asarray(picture).transpose(2, 0, 1)
             pictures.append((member.name, label, pixels))
     require(len(pictures) > 0, f"path must hold a picture of a class, got none in {path}")

@@ -15,15 +15,13 @@ HELD_OUT = 450  # of the 1797, a quarter
 
 def enlarge(pictures: Tensor, size: int = 32) -> Tensor:
     """Pictures ``(N, 8, 8)`` of greys from 0 to 16 as uint8 ``(N, 1, size, size)``, bilinear."""
-    wide = torch.nn.functional.interpolate(
-        pictures[:, None].double(), size=(size, size), mode="bilinear", align_corners=False
-    )
+    grey, resize = pictures[:, None].double(), torch.nn.functional.interpolate
+    wide = resize(grey, size=(size, size), mode="bilinear", align_corners=False)
     return (wide * (255 / 16)).round().clamp(0, 255).to(torch.uint8)
 
 
 def small_digits(part: str = "all") -> Labelled:
-    """Digits of 43 writers at 8 × 8 pixels and 17 greys, brought to 32 × 32, ink white on black;
-    nothing is downloaded.
+    """Digits of 43 writers, 8 × 8 pixels of 17 greys brought to 32 × 32; nothing is downloaded.
 
     Args:
         part: "train" (1347), "test" (450) or "all" (1797); train and test share no picture, but

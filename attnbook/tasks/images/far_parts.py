@@ -1,5 +1,4 @@
-"""Drawn pictures whose two figures, at the left and at the right edge, always share one colour: a
-long-range dependency.
+"""Drawn pictures whose two figures, far apart, always share one colour: a long-range dependency.
 
 The shape of the figures is the class. The colour is one of eight, the heights are independent, and
 the background is grey noise. Nothing near a figure reveals the colour of the other one.
@@ -33,9 +32,7 @@ LEAST_PIXELS = 1 / 64  # share of coloured pixels in a side where a figure is fo
 
 
 class FarParts(NamedTuple):
-    """Drawn pictures, whose class is the shape, and the places of their colours in COLOURS, left
-    and right: long (N, 2).
-    """
+    """Pictures, classed by shape, and their left and right colours in COLOURS, long (N, 2)."""
 
     data: Labelled
     colours: Tensor

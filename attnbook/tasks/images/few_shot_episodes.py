@@ -1,5 +1,4 @@
-"""Episodes: a few classes that the learner has never met, a few examples of each with their labels,
-and pictures to name.
+"""Episodes: new classes, a few examples of each with their labels, and pictures to name.
 
 All episodes of a batch are drawn and gathered at once, by index tensors on the device of the
 pictures.
@@ -62,8 +61,7 @@ class EpisodeBatch(NamedTuple):
 
 
 def with_rotations(classes: Classes) -> Classes:
-    """Four times as many classes, of the same alphabets: each as it is, and turned by 90, 180 and
-    270 degrees, as new classes.
+    """Four times as many classes of the same alphabets: each also turned by 90, 180 and 270°.
 
     Source: Santoro et al. 2016, section 4.1.
     """
@@ -105,19 +103,14 @@ def draw_episodes(
         ways, shots, queries, count: N, K, Q, B.
         generator: on the device of the pictures.
     """
-    require(
-        isinstance(pictures, Tensor) and pictures.dim() == 4,
-        f"pictures must be (classes, examples, size, size), got {describe(pictures)}",
-    )
+    fits = isinstance(pictures, Tensor) and pictures.dim() == 4
+    require(fits, f"pictures must be (classes, examples, size, size), got {describe(pictures)}")
     (classes, examples), device = pictures.shape[:2], pictures.device
     for name, value in (("ways", ways), ("shots", shots), ("queries", queries), ("count", count)):
         check_integer(name, value)
     require(ways <= classes, f"ways must be at most the number of classes, {classes}, got {ways}")
-    require(
-        shots + queries <= examples,
-        f"shots + queries must be at most the {examples} examples of a class, got {shots} + "
-        f"{queries}",
-    )
+    most, came = f"the {examples} examples of a class", f"{shots} + {queries}"
+    require(shots + queries <= examples, f"shots + queries must be at most {most}, got {came}")
 
     def numbers(*shape: int) -> Tensor:
         return torch.rand(shape, generator=generator, device=device)
@@ -133,18 +126,14 @@ def draw_episodes(
     answers = (numbers(count, queries) * ways).long().clamp_max(ways - 1)
     # for query q the q-th unused example of its class
     query_example = of_class[:, :, shots:].gather(1, answers[:, None]).squeeze(1)
-    return EpisodeBatch(
-        pictures[chosen.gather(1, labels), shown],
-        labels,
-        pictures[chosen.gather(1, answers), query_example],
-        answers,
-    )
+    support = pictures[chosen.gather(1, labels), shown]
+    query = pictures[chosen.gather(1, answers), query_example]
+    return EpisodeBatch(support, labels, query, answers)
 
 
 @drawn
 def bent(pictures: Tensor, amount: float, generator: torch.Generator | None = None) -> Tensor:
-    """Each picture under a random small affine map, as if written a little larger, turned, slanted
-    or moved.
+    """Each picture under a random small affine map, as if turned, slanted or moved a little.
 
     The result at x' is the picture at ``(I + J) x' + t``, with x from −1 to 1 on both axes and all
     six entries of J and t uniform from −amount to amount; between pixels linear, beyond the edge

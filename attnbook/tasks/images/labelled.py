@@ -54,10 +54,8 @@ class Labelled:
         check_pictures(self.pictures, "(N, colours, height, width)")
         colours, labels = self.pictures.shape[1], self.labels
         require(colours in (1, 3), f"pictures must have 1 or 3 colours, got {colours}")
-        require(
-            labels.dtype == torch.long and labels.shape == self.pictures.shape[:1],
-            f"labels must be long ({len(self.pictures)},), got {describe(labels)}",
-        )
+        fits = labels.dtype == torch.long and labels.shape == self.pictures.shape[:1]
+        require(fits, f"labels must be long ({len(self.pictures)},), got {describe(labels)}")
         check_values("labels", labels, 0, len(self.classes) - 1)
 
     def __len__(self) -> int:

@@ -1,5 +1,4 @@
-"""Human sentences about drawn scenes: the Cornell NLVR corpus, its pictures drawn from their
-description.
+"""Human sentences about drawn scenes: the NLVR corpus, pictures drawn from their description.
 
 A picture is three grey boxes with yellow, black and blue squares, circles and triangles in them; a
 sentence is true of it. The corpus gives the place of every object, from which the picture is drawn
@@ -82,10 +81,8 @@ def split(statements: Iterable[Statement], shares: tuple[float, float] = (0.1, 0
 
     ``shares`` are those of valid and test. Statements with the same words, or the same identifier,
     stay together."""
-    require(
-        len(shares) == 2 and min(shares) >= 0 and sum(shares) < 1,
-        f"shares must be two shares that leave some for training, got {shares!r}",
-    )
+    some = len(shares) == 2 and min(shares) >= 0 and sum(shares) < 1
+    require(some, f"shares must be two shares that leave some for training, got {shares!r}")
     statements = list(statements)
     parent: dict[tuple, tuple] = {}
 

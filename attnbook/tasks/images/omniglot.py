@@ -1,5 +1,4 @@
-"""Omniglot: 1,623 characters of 50 alphabets, each drawn by 20 people; grey pictures of 28 × 28
-pixels.
+"""Omniglot: 1,623 characters of 50 alphabets, each drawn by 20 people, as grey 28 × 28 pixels.
 
 Lake, Salakhutdinov and Tenenbaum 2015. The sets are files of the registry: "small1" and "small2",
 the two small training sets of the authors, and "background" and "evaluation", the full ones."""
@@ -55,10 +54,8 @@ def read(name: str) -> Classes:
 
         def ground(member: str) -> Tensor:
             with Image.open(io.BytesIO(archive.read(member))) as picture:
-                require(
-                    picture.size == (_ORIGINAL, _ORIGINAL),
-                    f"{member} must be {_ORIGINAL} by {_ORIGINAL} pixels, got {picture.size}",
-                )
+                n, size = _ORIGINAL, picture.size
+                require(size == (n, n), f"{member} must be {n} by {n} pixels, got {size}")
                 return torch.from_numpy(np.array(picture.convert("L")))
 
         rows = []

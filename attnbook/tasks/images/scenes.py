@@ -1,5 +1,4 @@
-"""Small pictures of coloured shapes, drawn by code: two large ones that the caption names, and
-small ones that it does not.
+"""Drawn coloured shapes: two large ones that the caption names, and small ones that it does not.
 
     a red circle above a blue square
 
@@ -41,8 +40,7 @@ _FINER = 8  # samples per pixel, each way, for smooth edges
 @cache
 @usual_defaults()
 def _sprites(width: int) -> Tensor:
-    """How much of each pixel of a cell a shape covers: (shapes, offsets down, offsets right, CELL,
-    CELL), between 0 and 1.
+    """How much of each pixel a shape covers, 0 to 1: (shapes, places down, right, CELL, CELL).
 
     The offsets, in pixels, are the CELL − width + 1 places of a shape of that width in its cell,
     each way."""
@@ -118,9 +116,8 @@ def draw(cells: Tensor, kinds: Tensor, sizes: Tensor, offsets: Tensor) -> Tensor
         down, right = offsets[chosen].unbind(-1)
         # (objects, 1, CELL, CELL)
         cover = _sprites(size)[kinds[chosen] % len(SHAPES), down, right][:, None]
-        painted[place[chosen]] = (
-            cover * colour[chosen][:, :, None, None] + (1 - cover) * ground[:, None, None]
-        )
+        over, under = colour[chosen][:, :, None, None], ground[:, None, None]
+        painted[place[chosen]] = cover * over + (1 - cover) * under
     painting = painted.view(n, rows, columns, 3, CELL, CELL).permute(0, 3, 1, 4, 2, 5)
     return painting.reshape(n, 3, rows * CELL, columns * CELL).round().to(torch.uint8)
 

@@ -1,6 +1,4 @@
-"""Smaller relatives of the drawn scenes: one large object, to be named; and two objects, one above
-the other, to be drawn.
-"""
+"""Relatives of the drawn scenes: one large object to be named, two objects to be drawn."""
 
 from functools import cache
 from itertools import product
@@ -20,8 +18,7 @@ SIDE = 2 * CELL
 
 @drawn
 def one_large(count: int, *, seed: int, small: int = 6, cells: int = 6) -> Labelled:
-    """Pictures of 48 × 48 pixels, or fewer, with one large object among small ones; its kind, one
-    of 24, is the class.
+    """Pictures of up to 48 × 48 pixels, one large object among small ones; its kind is the class.
 
     The picture is rolled by a few pixels in each direction, over its edges, so that no grid of
     patches or windows is that of the cells in which the objects were drawn.
@@ -95,10 +92,8 @@ def two_objects(count: int, *, seed: int, part: str = "train") -> Described:
 @usual_defaults()
 def _words() -> Tensor:
     """The caption of every pair of kinds: (24, 24, 7)."""
-    vocab = vocabulary()
-    return torch.tensor(
-        [[vocab.encode(caption(a, b)) for b in range(len(KINDS))] for a in range(len(KINDS))]
-    )
+    vocab, kinds = vocabulary(), range(len(KINDS))
+    return torch.tensor([[vocab.encode(caption(a, b)) for b in kinds] for a in kinds])
 
 
 @cache
@@ -123,12 +118,9 @@ def read_two(pictures: Tensor) -> Tensor:
     Returns:
         Long ``(N, 2)``, places in ``scenes.KINDS``.
     """
-    require(
-        isinstance(pictures, Tensor)
-        and pictures.is_floating_point()
-        and tuple(pictures.shape[1:]) == (3, SIDE, SIDE),
-        f"pictures must be floats (N, 3, {SIDE}, {SIDE}), got {describe(pictures)}",
-    )
+    floats = isinstance(pictures, Tensor) and pictures.is_floating_point()
+    fits = floats and tuple(pictures.shape[1:]) == (3, SIDE, SIDE)
+    require(fits, f"pictures must be floats (N, 3, {SIDE}, {SIDE}), got {describe(pictures)}")
     drawn, kinds = _halves()
     halves = pictures.detach().float().cpu().unflatten(2, (2, CELL)).movedim(2, 1)  # (N, 2, 3, …)
     distance = torch.cdist(halves.flatten(2).flatten(0, 1), drawn.flatten(1))

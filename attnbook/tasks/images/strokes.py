@@ -78,8 +78,8 @@ def alphabet(letters: int, examples: int = 20, *, seed: int) -> Classes:
     hands = points[:, None] + 0.05 * normal(STROKES, 4, 2)
     angle, shear = 0.22 * normal(), 0.2 * normal()
     stretch = 0.7 * (0.12 * normal(2)).exp()
-    turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], -1)
-    turn = turn.unflatten(-1, (2, 2))
+    sides = [angle.cos(), -angle.sin(), angle.sin(), angle.cos()]
+    turn = torch.stack(sides, -1).unflatten(-1, (2, 2))
     lean = torch.eye(2).expand(letters, examples, 2, 2).clone()
     lean[..., 0, 1] = shear
     hands = hands @ (turn @ lean * stretch[..., None]).mT.unsqueeze(2)  # (C, E, STROKES, 4, 2)
@@ -87,10 +87,8 @@ def alphabet(letters: int, examples: int = 20, *, seed: int) -> Classes:
     basis = _bases()[(~curved).long()]  # (C, STROKES, POINTS, 4)
     written = (basis[:, None] @ hands).masked_fill(~there[:, None, :, None, None], _FAR)
     tip = TIP[0] + (TIP[1] - TIP[0]) * torch.rand(letters, examples, generator=generator)
-    pictures = [
-        render(p.flatten(0, 1).flatten(1, 2), w.flatten())
-        for p, w in zip(written.split(16), tip.split(16))
-    ]
+    parts = zip(written.flatten(2, 3).split(16), tip.split(16))
+    pictures = [render(p.flatten(0, 1), w.flatten()) for p, w in parts]
     names = tuple((f"alphabet {seed}", f"letter {k}") for k in range(letters))
     return Classes(torch.cat(pictures).view(letters, examples, SIZE, SIZE), names)
 

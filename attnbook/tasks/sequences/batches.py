@@ -13,8 +13,7 @@ from .vocabulary import BOS, EOS, PAD, Vocabulary
 
 
 class Batch(NamedTuple):
-    """B pairs as CPU tensors of int64, batch first; what lies behind the lengths is padding, in the
-    batches of this package PAD=0.
+    """B pairs as CPU tensors of int64, batch first, padded behind the lengths, here with PAD=0.
 
     Attributes:
         source: (B, n) source tokens, without BOS or EOS: column i is token i of the source

@@ -106,9 +106,7 @@ def split_pairs(
     test: int,
     seed: int,
 ) -> Task:
-    """A task of drawn pairs whose sources all differ; test and valid are drawn first, so they stay
-    the same when ``train`` grows.
-    """
+    """Pairs whose sources differ; test and valid are drawn first, whatever ``train`` is."""
     pairs, held = distinct(stream(draw, seed), test + valid + train, set()), test + valid
     return Task(name, pairs[held:], pairs[test:held], pairs[:test], source_vocab, target_vocab)
 

@@ -19,8 +19,7 @@ with BOS and ends with EOS, and neither PAD nor BOS is ever written."""
 
 
 class Vocabulary:
-    """A fixed list of tokens; the first four ids are PAD=0, BOS=1, EOS=2, UNK=3 in every
-    vocabulary.
+    """A fixed list of tokens; its first four ids are always PAD=0, BOS=1, EOS=2, UNK=3.
 
     Attributes:
         token_ids: those four as the ``token_ids`` of a model.
@@ -38,10 +37,8 @@ class Vocabulary:
         self.unknown = check_choice("unknown", unknown, ("error", "unk"))
         self._ids = {token: index for index, token in enumerate(self.tokens)}
         repeated = [token for token, times in Counter(self.tokens).items() if times > 1][:5]
-        require(
-            not repeated,
-            f"tokens must differ from one another and from {SPECIAL}, got repeated {repeated}",
-        )
+        others = f"one another and from {SPECIAL}"
+        require(not repeated, f"tokens must differ from {others}, got repeated {repeated}")
 
     @classmethod
     def from_sequences(
@@ -49,12 +46,8 @@ class Vocabulary:
     ) -> Vocabulary:
         """Every token seen `min_count` times or more, by frequency, then in code-point order."""
         require(not isinstance(sequences, str), "sequences must be of tokens, got one string")
-        counts: Counter[str] = Counter()
-        for sequence in sequences:
-            counts.update(sequence)
-        for token in SPECIAL:
-            del counts[token]
-        kept = (token for token in counts if counts[token] >= min_count)
+        counts = Counter(token for sequence in sequences for token in sequence)
+        kept = (t for t in counts if counts[t] >= min_count and t not in SPECIAL)
         return cls(sorted(kept, key=lambda token: (-counts[token], token)), unknown)
 
     def __len__(self) -> int:
@@ -106,9 +99,8 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write the vocabulary as JSON."""
-        text = json.dumps(
-            {"unknown": self.unknown, "tokens": self._ordinary}, ensure_ascii=False, indent=0
-        )
+        stored = {"unknown": self.unknown, "tokens": self._ordinary}
+        text = json.dumps(stored, ensure_ascii=False, indent=0)
         return write_atomically(path, text.encode("utf-8"))
 
     @classmethod

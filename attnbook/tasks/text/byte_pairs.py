@@ -1,5 +1,4 @@
-"""Byte-pair encoding of any text, trained here: bytes, then the pairs of neighbours that were most
-frequent.
+"""Byte-pair encoding of any text, trained here: bytes, then the most frequent neighbours.
 
 For words of a language in pieces, by the package `tokenizers`, see
 :mod:`attnbook.tasks.text.subwords`.
@@ -58,8 +57,7 @@ def split_words(text: str) -> list[str]:
 
 
 class BytePairs:
-    """A byte-pair encoding: 256 bytes, and one piece more for each merge, in the order in which
-    they were learned.
+    """A byte-pair encoding: 256 bytes, and one piece more for each merge, as they were learned.
 
     Ids: PAD, BOS, EOS and UNK as everywhere in the book, then the bytes in the order of GPT-2, then
     the merges, so that ``260 + k`` is what merge k made. No text is unknown.
@@ -86,9 +84,8 @@ class BytePairs:
             pieces.append(pieces[pair[0]] + pieces[pair[1]])
         self.pieces = tuple(pieces)
         self._made = {pair: len(_BYTES) + _FIRST + k for k, pair in enumerate(self.merges)}
-        require(
-            len(self._made) == len(self.merges), "merges must be different, got one of them twice"
-        )
+        different = len(self._made) == len(self.merges)
+        require(different, "merges must be different, got one of them twice")
         self._words: dict[str, list[int]] = {}
 
     @classmethod
@@ -141,22 +138,18 @@ class BytePairs:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text: in each word, the merges in the order in which they were learned."""
-        found: list[int] = []
-        for word in split_words(text):
-            ids = self._words.get(word)
-            if ids is None:
-                ids = self._words[word] = self._encode_word(word)
-            found.extend(ids)
-        return found
+        words = split_words(text)
+        for word in words:
+            if word not in self._words:
+                self._words[word] = self._encode_word(word)
+        return [i for word in words for i in self._words[word]]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids, without special ones; bytes that make no character are ``\\ufffd``."""
         ids = [int(i) for i in ids]
-        require(
-            all(0 <= i < len(self) for i in ids),
-            f"ids must be from 0 to {len(self) - 1}, got {min(ids, default=0)} to "
-            f"{max(ids, default=0)}",
-        )
+        low, high = min(ids, default=0), max(ids, default=0)
+        within = 0 <= low <= high < len(self)
+        require(within, f"ids must be from 0 to {len(self) - 1}, got {low} to {high}")
         return b"".join(self.pieces[i] for i in ids).decode("utf-8", errors="replace")
 
     def _encode_word(self, word: str) -> list[int]:

@@ -72,10 +72,8 @@ class CharacterWindows(GeneratedBatches[Window]):
             ids = torch.from_numpy(array.astype(np.int64))
         row = check_whole("ids", ids).long()
         require(row.dim() == 1, f"ids must be those of one text, in a row, got {describe(ids)}")
-        length = check_integer("length", length)
-        require(
-            len(row) > length, f"ids must hold more than length = {length}, got {len(row)} of them"
-        )
+        n, length = len(row), check_integer("length", length)
+        require(n > length, f"ids must hold more than length = {length}, got {n} of them")
         self.ids, self.length, self.cover = row, length, cover
         super().__init__(self._random, batch_size, seed)
 

@@ -37,10 +37,9 @@ def numbered_vocabulary(
 def segments(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary, length: int) -> Tensor:
     """Sentences one after the other, cut into ids ``(pieces, length)``, without the rest."""
     ids = [i for sentence in sentences for i in vocabulary.encode(sentence)]
-    require(
-        len(ids) >= length, f"sentences must hold at least length = {length} words, got {len(ids)}"
-    )
-    return torch.tensor(ids[: len(ids) // length * length]).view(-1, length)
+    n = len(ids)
+    require(n >= length, f"sentences must hold at least length = {length} words, got {n}")
+    return torch.tensor(ids[: n // length * length]).view(-1, length)
 
 
 def _parts(total: int, number: int, generator: random.Random) -> list[int]:
@@ -58,8 +57,7 @@ def corrupt(
     share: float = 0.15,
     mean: float = 3.0,
 ) -> tuple[list[int], list[int]]:
-    """Cut spans out of a text: the rest with a sentinel in each gap, and the sentinels with their
-    spans.
+    """Cut spans out of a text: the rest with a sentinel per gap, and the sentinels with the spans.
 
     ``a b c d e f g`` may become ``a <1> d e <2>`` and ``<1> b c <2> f g``. A text begins with a
     token that stays and ends with a gap.

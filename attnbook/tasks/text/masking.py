@@ -60,16 +60,13 @@ def hide(
 
 
 class MaskedBatches(GeneratedBatches[Masked]):
-    """Endless batches of texts, as token ids, of about one length with some tokens masked
-    (:func:`hide`).
-    """
+    """Endless batches of texts of token ids, of about one length, masked by :func:`hide`."""
 
     def __init__(
         self, texts: Sequence[Sequence[int]], vocabulary_size: int, batch_size: int, seed: int = 0
     ):
-        require(
-            bool(texts) and all(texts), "texts must hold at least one text, and none that is empty"
-        )
+        whole = bool(texts) and all(texts)
+        require(whole, "texts must hold at least one text, and none that is empty")
         texts = sorted(texts, key=len)
 
         def draw(count: int, generator: torch.Generator) -> Masked:

@@ -109,9 +109,8 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
         if kind == "one fact":
             question, answer = ("where", "is", "the", who, "?"), place
         else:
-            asked = place
-            if generator.random() >= 0.5:
-                asked = generator.choice([p for p in PLACES if p != place])
+            others = [p for p in PLACES if p != place]
+            asked = generator.choice(others) if generator.random() >= 0.5 else place
             question = ("is", "the", who, "at", "the", asked, "?")
             answer = "yes" if asked == place else "no"
         supporting: tuple[int, ...] = (at[who],)
@@ -138,12 +137,8 @@ def _ask(kind: str, generator: random.Random, events: list[tuple[str, ...]]) -> 
 
 
 class QuestionBatch(NamedTuple):
-    """B stories as int64, padded with PAD=0.
-
-    Attributes:
-        story: (B, n, words) one row per sentence, the first sentence first
-        question: (B, words)
-        answer: (B,) the id of the answer's word
+    """B stories as int64, padded with PAD=0: story ``(B, n, words)``, a row per sentence in order;
+    question ``(B, words)``; answer ``(B,)``, the id of its word.
     """
 
     story: Tensor
@@ -159,11 +154,8 @@ def collate_stories(stories: Sequence[Story], vocab: Vocabulary) -> QuestionBatc
     # the sentences of each story, filled up with empty ones, and its question
     rows = [row for s in stories for row in (*s.sentences, *[()] * (n - len(s.sentences)))]
     padded = pad_rows([vocab.encode(row) for row in (*rows, *(s.question for s in stories))])
-    return QuestionBatch(
-        padded[: len(rows)].unflatten(0, (-1, n)),
-        padded[len(rows) :],
-        torch.tensor([vocab.encode([s.answer])[0] for s in stories]),
-    )
+    answers = torch.tensor(vocab.encode(s.answer for s in stories))
+    return QuestionBatch(padded[: len(rows)].unflatten(0, (-1, n)), padded[len(rows) :], answers)
 
 
 class QuestionBatches(EpochBatches[QuestionBatch]):

@@ -38,12 +38,8 @@ SENTENCE = 6
 
 
 class Reports(NamedTuple):
-    """B reports of S sentences and their summaries, as ids.
-
-    Attributes:
-        source: (B, 6 S) the sentences one after the other
-        target: (B, 8) name and value of each of the four facts
-        places: (B, 4) the sentence that states each fact
+    """B reports of S sentences as ids, source ``(B, 6 S)``; target ``(B, 8)``, name and value of
+    each of the four facts; places ``(B, 4)``, the sentence that states each of them.
     """
 
     source: Tensor
@@ -64,9 +60,7 @@ def vocabulary() -> Vocabulary:
 
 @drawn
 def draw(sentences: int, batch: int, generator: torch.Generator) -> Reports:
-    """``batch`` random reports of so many sentences, at least 4. Half of the filler speaks of the
-    four things, yesterday; the rest of others.
-    """
+    """``batch`` reports of so many sentences, 4 or more; half of the filler is on yesterday."""
     check_integer("sentences", sentences, len(FIELDS))
     check_integer("batch", batch)
     words, fields = vocabulary(), len(FIELDS)
@@ -84,8 +78,7 @@ def draw(sentences: int, batch: int, generator: torch.Generator) -> Reports:
     shape = batch, sentences
     # Filler, everywhere: another thing on either day, or one of the four yesterday.
     thing, quality = (ids(names)[random(len(names), *shape)] for names in (THINGS, QUALITIES))
-    day = random(2, *shape)
-    field = random(fields, *shape)
+    day, field = random(2, *shape), random(fields, *shape)
     value = values_of(*shape)  # (B, S, 4)
     decoy = torch.rand(shape, generator=generator) < 0.5
     names = ids(tuple(FIELDS))
@@ -119,24 +112,16 @@ class ReportBatches(GeneratedBatches[Batch]):
 @drawn
 def as_batch(reports: Reports) -> Batch:
     """Reports as the batch of a sequence-to-sequence task."""
-    b, n = reports.source.shape
-    edge = torch.full((b, 1), BOS), torch.full((b, 1), EOS)
-    return Batch(
-        reports.source,
-        torch.full((b,), n),
-        torch.cat([edge[0], reports.target], 1),
-        torch.cat([reports.target, edge[1]], 1),
-        torch.full((b,), reports.target.shape[1] + 1),
-    )
+    (b, n), target, pad = reports.source.shape, reports.target, torch.nn.functional.pad
+    both = pad(target, (1, 0), value=BOS), pad(target, (0, 1), value=EOS)
+    return Batch(reports.source, torch.full((b,), n), *both, torch.full((b,), target.shape[1] + 1))
 
 
 def facts_right(summaries, reports: Reports) -> list[float]:
     """The share of the four facts that each summary, a list of ids, has at its place."""
-    shares = []
-    for summary, target in zip(summaries, reports.target.tolist(), strict=True):
-        right = [summary[k : k + 2] == target[k : k + 2] for k in range(0, len(target), 2)]
-        shares.append(sum(right) / len(right))
-    return shares
+    pairs = zip(summaries, reports.target.tolist(), strict=True)
+    places = range(0, 2 * len(FIELDS), 2)
+    return [sum(a[k : k + 2] == b[k : k + 2] for k in places) / len(places) for a, b in pairs]
 
 
 def lead(reports: Reports) -> list[list[int]]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from ...validate import check_integer, check_range, check_seed, plain_number, require
 from .. import datasets
 from ..endless_batches import EpochBatches, drawn
+from ..sequences.batches import pad_rows
 from ..sequences.vocabulary import PAD, Vocabulary
 
 CLASSES = ("negative", "positive")
@@ -66,11 +67,8 @@ def generate(
     check_integer("count", count, 0)
     check_range("sentences", sentences)
     check_range("others", others, 0)
-    require(
-        sentences[0] > others[1],
-        f"sentences must leave room for one about the film and {others[1]} others, got "
-        f"{sentences!r}",
-    )
+    room = f"room for one about the film and {others[1]} others"
+    require(sentences[0] > others[1], f"sentences must leave {room}, got {sentences!r}")
     most = len(FACTS) + 1 + others[0]
     require(
         sentences[1] <= most,
@@ -115,10 +113,8 @@ def movie_reviews() -> list[Document]:
             rows = tuple(tuple(line.split()) for line in lines if line.split())
             if rows:
                 documents_read.append(Document(rows, int("/pos/" in name)))
-    require(
-        len(documents_read) > 0,
-        "movie_reviews.zip holds no review: expected movie_reviews/neg/*.txt and pos/*.txt",
-    )
+    expected = "movie_reviews/neg/*.txt and pos/*.txt"
+    require(len(documents_read) > 0, f"movie_reviews.zip holds no review: expected {expected}")
     return documents_read
 
 
@@ -126,13 +122,10 @@ def sentence_polarity() -> list[Document]:
     """The sentence polarity data set of Pang and Lee (2005): 5,331 negative and as many positive
     sentences from short reviews of films, in lower case and with punctuation apart, each as a
     document of one sentence. Negative first."""
-    documents = []
-    for label, name in enumerate(("neg", "pos")):
-        path = datasets.fetch("rt-polarity", f"rt-polarity.{name}")
-        for line in path.read_text(encoding="cp1252").split("\n"):
-            if words := tuple(line.split()):
-                documents.append(Document((words,), label))
-    return documents
+    files = (datasets.fetch("rt-polarity", f"rt-polarity.{name}") for name in ("neg", "pos"))
+    texts = (path.read_text(encoding="cp1252").split("\n") for path in files)
+    rows = ((tuple(line.split()), label) for label, text in enumerate(texts) for line in text)
+    return [Document((words,), label) for words, label in rows if words]
 
 
 def split(
@@ -140,19 +133,14 @@ def split(
 ) -> list[list[Document]]:
     """Random parts of the given sizes, each with as many documents of one class as of the other."""
     whole = [plain_number(size) for size in sizes]
-    require(
-        all(isinstance(size, int) and size >= 0 and size % 2 == 0 for size in whole),
-        f"sizes must be even numbers >= 0, half for each class, got {list(sizes)!r}",
-    )
+    even = all(isinstance(size, int) and size >= 0 and size % 2 == 0 for size in whole)
+    require(even, f"sizes must be even numbers >= 0, half for each class, got {list(sizes)!r}")
     generator = random.Random(check_seed(seed))
     parts: list[list[Document]] = [[] for _ in sizes]
     for label in range(len(CLASSES)):
         chosen = [document for document in documents if document.label == label]
-        half = sum(sizes) // 2
-        require(
-            len(chosen) >= half,
-            f"sizes ask for {half} documents of class {label}, there are {len(chosen)}",
-        )
+        half, n = sum(sizes) // 2, len(chosen)
+        require(n >= half, f"sizes ask for {half} documents of class {label}, there are {n}")
         generator.shuffle(chosen)
         for part, size in zip(parts, sizes):
             part += chosen[: size // 2]
@@ -161,12 +149,8 @@ def split(
 
 
 class DocumentBatch(NamedTuple):
-    """B documents as int64, padded with PAD=0.
-
-    Attributes:
-        documents: (B, sentences, words)
-        lengths: (B, sentences) words of each sentence, 0 for a sentence that is padding
-        label: (B,)
+    """B documents as int64, padded with PAD=0, ``(B, sentences, words)``; lengths
+    ``(B, sentences)``, the words of each sentence, 0 for padding; and label ``(B,)``.
     """
 
     documents: Tensor
@@ -194,15 +178,13 @@ def _encode(documents, vocab, max_sentences, max_words):
 
 
 def _pad(encoded) -> DocumentBatch:
-    n = max(len(rows) for rows, _ in encoded)
-    words = max((len(row) for rows, _ in encoded for row in rows), default=0)
-    documents = torch.full((len(encoded), max(n, 1), max(words, 1)), PAD, dtype=torch.int64)
-    lengths = torch.zeros(len(encoded), max(n, 1), dtype=torch.int64)
-    for b, (rows, _) in enumerate(encoded):
-        for i, row in enumerate(rows):
-            documents[b, i, : len(row)] = torch.tensor(row, dtype=torch.int64)
-            lengths[b, i] = len(row)
-    return DocumentBatch(documents, lengths, torch.tensor([label for _, label in encoded]))
+    n = max(1, *(len(rows) for rows, _ in encoded))
+    filled = [[*rows, *[[]] * (n - len(rows))] for rows, _ in encoded]
+    # behind them a row of one word: that is the least width
+    words = pad_rows([*(row for rows in filled for row in rows), [PAD]])[:-1]
+    lengths = torch.tensor([[len(row) for row in rows] for rows in filled])
+    labels = torch.tensor([label for _, label in encoded])
+    return DocumentBatch(words.unflatten(0, (-1, n)), lengths, labels)
 
 
 class DocumentBatches(EpochBatches[DocumentBatch]):

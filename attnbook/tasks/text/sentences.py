@@ -34,15 +34,12 @@ NAMES = ("anna", "bert", "clara", "david", "emma", "felix", "greta", "hugo")
 def tokens() -> tuple[str, ...]:
     """Every word of the grammar, in code-point order."""
     words = {"the", "that", "says", ":", "i", "am", ".", *PLACES, *NAMES}
-    words.update(NOUNS, (noun + "s" for noun in NOUNS))
-    for pair in INTRANSITIVE + TRANSITIVE:
-        words.update(pair)
+    words.update(NOUNS, (noun + "s" for noun in NOUNS), *INTRANSITIVE, *TRANSITIVE)
     return tuple(sorted(words))
 
 
 def agreement(generator: random.Random, insertions: tuple[int, int] | int = (0, 3)) -> Pair:
-    """A sentence whose last verb agrees with its first noun across so many insertions (fewest,
-    most).
+    """A sentence whose last verb agrees with its first noun across insertions (fewest, most).
 
     An insertion is ``PLACE the NOUN``, ``that the NOUN VERB``, where VERB agrees with the NOUN
     beside it, or ``that VERB the NOUN``, where it agrees with the first noun."""
@@ -59,8 +56,7 @@ def agreement(generator: random.Random, insertions: tuple[int, int] | int = (0, 
 
 
 def name(generator: random.Random, insertions: tuple[int, int] | int = (0, 3)) -> Pair:
-    """A sentence that begins with a name, holds so many insertions (fewest, most) and ends with
-    that name.
+    """A sentence that begins and ends with a name, with insertions (fewest, most) between.
 
     The insertions are those of :func:`agreement` with other names in the place of the nouns, so the
     name to come back is not the last that was read."""
@@ -101,9 +97,8 @@ def _pair(words: list[str], decided: dict[int, int]) -> Pair:
 
 def drawer(*, kinds: tuple[str, ...] = KINDS, insertions: tuple[int, int] | int = (0, 3)):
     """A function from a random generator to one sentence, of each kind equally often."""
-    require(
-        bool(kinds) and set(kinds) <= set(KINDS), f"kinds must be some of {KINDS}, got {kinds!r}"
-    )
+    known = bool(kinds) and set(kinds) <= set(KINDS)
+    require(known, f"kinds must be some of {KINDS}, got {kinds!r}")
     makers = [{"agreement": agreement, "name": name}[kind] for kind in kinds]
     makers[0](random.Random(0), insertions)  # names a wrong option at once
     return lambda generator: generator.choice(makers)(generator, insertions)
@@ -121,8 +116,7 @@ def language_task(
 
     Source and target vocabulary are one.
     """
-    vocabulary = Vocabulary(tokens())
-    draw = drawer(**options)
+    vocabulary, draw = Vocabulary(tokens()), drawer(**options)
     return split_pairs("language", draw, vocabulary, vocabulary, train, valid, test, seed)
 
 
@@ -137,19 +131,10 @@ def wikitext(*, max_words: int = 50, min_count: int = 3) -> Task:
     texts = _sentences("valid.txt", max_words)
     held_out, training = texts[::20], [s for k, s in enumerate(texts) if k % 20]
     vocabulary = Vocabulary.from_sequences(training, min_count=min_count, unknown="unk")
-    return Task(
-        "wikitext-2",
-        train=_same(training),
-        valid=_same(held_out),
-        test=_same(_sentences("test.txt", max_words)),
-        source_vocab=vocabulary,
-        target_vocab=vocabulary,
-        attribution=datasets.attribution("wikitext-2"),
-    )
-
-
-def _same(sentences: list[tuple[str, ...]]) -> list[Pair]:
-    return [Pair(sentence, sentence) for sentence in sentences]
+    parts = training, held_out, _sentences("test.txt", max_words)
+    train, valid, test = ([Pair(words, words) for words in part] for part in parts)
+    credit = datasets.attribution("wikitext-2")
+    return Task("wikitext-2", train, valid, test, vocabulary, vocabulary, credit)
 
 
 def _sentences(file: str, max_words: int) -> list[tuple[str, ...]]:
@@ -157,12 +142,7 @@ def _sentences(file: str, max_words: int) -> list[tuple[str, ...]]:
     for line in datasets.fetch("wikitext-2", file).read_text(encoding="utf-8").split("\n"):
         if line.strip().startswith("="):  # a heading
             continue
-        sentence: list[str] = []
-        for word in line.split():
-            sentence.append(word)
-            if word == ".":
-                sentences.append(tuple(sentence))
-                sentence = []
-        if sentence:
-            sentences.append(tuple(sentence))
+        words = line.split()
+        ends = [k for k, word in enumerate(words, start=1) if word == "."]
+        sentences += [tuple(words[a:b]) for a, b in zip([0, *ends], [*ends, len(words)])]
     return [sentence for sentence in sentences if 2 <= len(sentence) <= max_words]

@@ -1,11 +1,11 @@
-"""Byte-pair encoding: words in pieces, so that no word is unknown (Sennrich, Haddow and Birch
-2016).
+"""Byte-pair encoding: words in pieces, so that none is unknown (Sennrich, Haddow, Birch 2016).
 
 Needs the package `tokenizers`: ``pip install "attnbook[translate]"``.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -36,10 +36,8 @@ class Subwords:
         ids = tokenizer.get_vocab()
         tokens = sorted(ids, key=ids.get)
         first = tokens[: len(SPECIAL)]
-        require(
-            tuple(first) == SPECIAL and sorted(ids.values()) == list(range(len(ids))),
-            f"tokenizer must number {SPECIAL} from 0, got {first}",
-        )
+        fits = tuple(first) == SPECIAL and sorted(ids.values()) == list(range(len(ids)))
+        require(fits, f"tokenizer must number {SPECIAL} from 0, got {first}")
         self.vocab = Vocabulary(tokens[len(SPECIAL) :], unknown="unk")
 
     @classmethod
@@ -123,13 +121,9 @@ def to_pairs(
     max_pieces: int | None = None,
 ) -> list[Pair]:
     """Sentence pairs as pairs of pieces, without those of an empty or a longer side."""
-    pairs = []
-    for source_text, target_text in sentences:
-        pair = Pair(source.split(source_text), target.split(target_text))
-        longest, shortest = max(map(len, pair[:2])), min(map(len, pair[:2]))
-        if shortest and (max_pieces is None or longest <= max_pieces):
-            pairs.append(pair)
-    return pairs
+    most = math.inf if max_pieces is None else max_pieces
+    pairs = (Pair(source.split(ours), target.split(theirs)) for ours, theirs in sentences)
+    return [p for p in pairs if p.source and p.target and max(map(len, p[:2])) <= most]
 
 
 _NO_SPACE_BEFORE = frozenset([".", ",", ";", ":", "!", "?", ")", "]", "}", "…", "%", "n't"])

@@ -59,10 +59,10 @@ class _Builder:
         self.decided: list[int] = []
         self.plural: dict[int, bool] = {}
 
-    def add(self, word: str, relation: str = "", head: int = -1) -> int:
+    def add(self, word: str, relation: str = "") -> int:
         self.words.append(word)
         self.relations.append(relation)
-        self.heads.append(head)
+        self.heads.append(-1)
         self.decided.append(-1)
         return len(self.words) - 1
 

@@ -1,6 +1,4 @@
-"""Winogender schemas: sentences with a pronoun, two people, and who is meant (Rudinger et al. 2018,
-MIT licence).
-"""
+"""Winogender schemas: who of two people a pronoun means (Rudinger et al. 2018, MIT licence)."""
 
 import csv
 from typing import NamedTuple
@@ -42,8 +40,7 @@ class Schema(NamedTuple):
 
 
 def schemas(gender: str = "neutral") -> list[Schema]:
-    """The 120 sentences with pronouns of one gender, two for each of 60 occupations, one after the
-    other.
+    """The 120 sentences with pronouns of one gender, two in a row for each of 60 occupations.
 
     The sentences of a pair hold the same two people; the rest decides who is meant. In most pairs
     it differs only after the pronoun, in some the people change places too.

@@ -26,8 +26,7 @@ def _matrix(weights, name: str = "weights") -> np.ndarray:
 
 
 def links_from_weights(weights) -> set[Link]:
-    """For each target position the source position of the largest weight, as links (source,
-    target).
+    """For each target position the source position of the largest weight: (source, target).
 
     Args:
         weights: (m, n); a row of zeros (nothing to attend to) gives no link; the first of equal
@@ -95,11 +94,9 @@ def alignment_error_rate(
 
     Source: Och and Ney (2003), where the evaluation of alignments is defined.
     """
-    require(
-        len(predicted) == len(sure) == len(possible),
-        "predicted, sure and possible must have one entry per sentence, got "
-        f"{len(predicted)}, {len(sure)} and {len(possible)}",
-    )
+    n, came = len(predicted), f"{len(predicted)}, {len(sure)} and {len(possible)}"
+    wanted = "predicted, sure and possible must have one entry per sentence"
+    require(n == len(sure) == len(possible), f"{wanted}, got {came}")
     right = total = 0
     for a, s, p in zip(map(set, predicted), map(set, sure), map(set, possible)):
         right += len(a & s) + len(a & (p | s))
@@ -113,22 +110,19 @@ def alignment_accuracy(
     gold: Sequence[Sequence[Collection[int]]],
     content: Sequence[Sequence[bool]] | None = None,
 ) -> float:
-    """The share of target tokens whose largest weight is on a source token that they come from; a
-    row of zeros is on none.
+    """The share of target tokens whose largest weight is on a source token that they come from.
 
     Args:
-        weights: one matrix (m, n) per sentence; rows beyond the gold ones (that of EOS) and columns
-            beyond the source (padding) are allowed
+        weights: one matrix (m, n) per sentence, a row of zeros being on none; rows beyond the gold
+            ones (that of EOS) and columns beyond the source (padding) are allowed
         gold: one alignment per sentence, as `Pair.alignment`: for each target token the source
             positions; tokens that come from nothing are not counted
         content: one list of flags per sentence, as `Pair.content`: only tokens marked True are
             counted; None: all
     """
     sizes = [len(each) for each in (weights, gold, content) if each is not None]
-    require(
-        len(set(sizes)) == 1,
-        f"weights, gold and content must have one entry per sentence, got {sizes}",
-    )
+    same = len(set(sizes)) == 1
+    require(same, f"weights, gold and content must have one entry per sentence, got {sizes}")
     right = counted = 0
     for index, positions in enumerate(gold):
         matrix = _matrix(weights[index], f"weights[{index}]")
@@ -164,14 +158,10 @@ def word_weights(weights, source_words: Sequence[int], target_words: Sequence[in
         (target words, source words); a word without a piece has a row or column of zeros.
     """
     matrix = _matrix(weights)
-    for name, owners, size in (
-        ("source_words", source_words, matrix.shape[1]),
-        ("target_words", target_words, len(matrix)),
-    ):
-        require(
-            0 < len(owners) <= size and min(owners) >= 0,
-            f"{name} must name a word for each of 1..{size} pieces, got {list(owners)[:8]}",
-        )
+    sides = {"source_words": source_words, "target_words": target_words}
+    for (name, owners), size in zip(sides.items(), reversed(matrix.shape)):
+        fits, came = 0 < len(owners) <= size and min(owners) >= 0, list(owners)[:8]
+        require(fits, f"{name} must name a word for each of 1..{size} pieces, got {came}")
     source = np.zeros((len(source_words), max(source_words) + 1))
     source[np.arange(len(source_words)), list(source_words)] = 1
     target = np.zeros((max(target_words) + 1, len(target_words)))

@@ -42,11 +42,8 @@ class Sentences(NamedTuple):
 
 
 class AlignedSentences(NamedTuple):
-    """A sentence pair with gold links (source word, target word), counted from 0.
-
-    Attributes:
-        sure: links that annotators are certain of
-        possible: all links, the sure ones among them (S ⊆ P, as in Och and Ney 2003)
+    """A sentence pair with gold links (source word, target word), counted from 0: those that
+    annotators are sure of, and all possible ones (S ⊆ P, as in Och and Ney 2003).
     """
 
     source: tuple[str, ...]
@@ -56,8 +53,7 @@ class AlignedSentences(NamedTuple):
 
 
 def multi30k(source: str = "en", target: str = "de", split: str = "train") -> list[Sentences]:
-    """Image captions with translations (Elliott et al. 2016): 29,000 for training, 1,014 for
-    validation.
+    """Image captions, translated (Elliott et al. 2016): 29,000 for training, 1,014 for validation.
 
     Args:
         source, target: two of "en", "de", "fr", "cs" (no Czech in the tests of 2017)
@@ -68,15 +64,11 @@ def multi30k(source: str = "en", target: str = "de", split: str = "train") -> li
         check_choice(name, language, MULTI30K_LANGUAGES)
     require(source != target, f"source and target must differ, got {source!r} twice")
     check_choice("split", split, MULTI30K_SPLITS)
-    require(
-        "cs" not in (source, target) or "2017" not in split,
-        f"split {split!r} has no Czech; use one of train, valid, test2016, test2018",
-    )
+    there = "cs" not in (source, target) or "2017" not in split
+    require(there, f"split {split!r} has no Czech; use one of train, valid, test2016, test2018")
     sides = [_lines(f"{MULTI30K_SPLITS[split]}.{language}.gz") for language in (source, target)]
-    require(
-        len(sides[0]) == len(sides[1]),
-        f"multi30k {split}: {len(sides[0])} lines of {source} but {len(sides[1])} of {target}",
-    )
+    n, m = map(len, sides)
+    require(n == m, f"multi30k {split}: {n} lines of {source} but {m} of {target}")
     return [Sentences(*pair) for pair in zip(*sides)]
 
 
@@ -96,8 +88,7 @@ def _lines(file: str) -> list[str]:
 
 
 def tatoeba(source: str = "en", target: str = "fr") -> list[Sentences]:
-    """Everyday sentences from Tatoeba, sorted by length: 142,787 pairs, many sentences with several
-    translations.
+    """Everyday sentences from Tatoeba by length: 142,787 pairs, often several translations of one.
 
     Licence CC BY 2.0; show `attnbook.tasks.datasets.attribution("tatoeba-fra-eng")` beside them.
     """
@@ -123,19 +114,15 @@ def alibi(source: str = "en", target: str = "fr") -> list[AlignedSentences]:
             sides[0].keys() == sides[1].keys() == links.keys(),
             f"alibi-alignments/{folder}: the sentences and the links are not of the same numbers",
         )
-        for number, row in links.items():
-            pairs.append(_aligned(sides[0][number], sides[1][number], row, source == "en"))
+        turned = source == "en"
+        pairs += [_aligned(sides[0][n], sides[1][n], row, turned) for n, row in links.items()]
     return pairs
 
 
 def _numbered(file: str) -> dict[int, list[str]]:
     text = datasets.fetch("alibi-alignments", file).read_text(encoding="utf-8")
-    numbered = {}
-    for line in text.split("\n"):
-        if line.strip():
-            number, _, rest = line.partition("\t")
-            numbered[int(number)] = rest.split()
-    return numbered
+    lines = (line.partition("\t") for line in text.split("\n") if line.strip())
+    return {int(number): rest.split() for number, _, rest in lines}
 
 
 def _aligned(
@@ -146,11 +133,8 @@ def _aligned(
         match = re.fullmatch(r"(\d+)([-p])(\d+)", link)
         if not match:
             raise ValueError(f'a link must be "3-4" (sure) or "3p4" (possible), got {link!r}')
-        i, j = int(match[1]), int(match[3])
-        require(
-            i < len(french) and j < len(english),
-            f"link {link} points outside {len(french)} French and {len(english)} English words",
-        )
+        (i, j), n, m = (int(match[1]), int(match[3])), len(french), len(english)
+        require(i < n and j < m, f"link {link} points outside {n} French and {m} English words")
         pair = (j, i) if turned else (i, j)
         possible.add(pair)
         if match[2] == "-":

@@ -12,6 +12,7 @@ hyphens come from nothing."""
 
 import datetime
 import random
+import re
 from itertools import product
 
 from ...validate import check_choice, require
@@ -70,16 +71,8 @@ def _suffix(day: int) -> str:
     return "th" if 11 <= day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
 
 
-def _parse(pattern: str) -> tuple[tuple[str, str], ...]:
-    """A format as (literal text, name of the part that follows it) pieces."""
-    pieces = []
-    for piece in pattern.split("{"):
-        name, closed, text = piece.partition("}")
-        pieces.append((name, text) if closed else ("", piece))
-    return tuple(pieces)
-
-
-_PARSED = {name: _parse(pattern) for name, pattern in FORMATS.items()}
+# The pieces of a format: (name of a part, "") or ("", literal text).
+_PARSED = {name: re.findall(r"{(\w+)}|([^{]+)", pattern) for name, pattern in FORMATS.items()}
 
 
 def _number(text: str, at: int) -> tuple[frozenset[int], frozenset[int]]:
@@ -131,10 +124,9 @@ def pair(date: datetime.date, format: str = "day month year", case: str = "plain
     """
     check_choice("format", format, FORMATS)
     check_choice("case", case, CASES)
-    require(
-        "{yy}" not in FORMATS[format] or FIRST <= date <= LAST,
-        f"date must lie in {FIRST.year}–{LAST.year} for a year of two digits, got {date}",
-    )
+    within, years = FIRST <= date <= LAST, f"{FIRST.year}–{LAST.year}"
+    within = within or "{yy}" not in FORMATS[format]
+    require(within, f"date must lie in {years} for a year of two digits, got {date}")
     require(date.year >= 1000, f"date must have a year of four digits, got {date}")
     text, alignment = _render(_PARSED[format], date)
     text = text.lower() if case == "lower" else text.upper() if case == "upper" else text

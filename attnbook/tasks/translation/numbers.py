@@ -63,25 +63,15 @@ def _english(value: int, british: bool) -> list[Parts]:
 
 def _french_below_hundred(value: int, final: bool) -> Parts:
     """`final`: nothing follows but a noun (million), so that quatre-vingts keeps its s."""
-    if value == 0:
-        return []
     if value < 10:
-        return [(_FR_SMALL[value], (0,))]
-    if value < 17:
-        return [(_FR_SMALL[value], (1, 0))]
-    if value < 20:
-        return [("dix", (1,)), (_FR_SMALL[value - 10], (0,))]
+        return [(_FR_SMALL[value], (0,))] if value else []
     tens, unit = divmod(value, 10)
-    if tens < 7:
-        parts: Parts = [(_FR_TENS[tens], (1,))]
-        if unit == 1:
-            parts.append(("et", ()))
-        return parts + _french_below_hundred(unit, final)
-    if tens == 7:
-        joined: Parts = [("soixante", (1,))]
-        if unit == 1:
-            joined.append(("et", ()))
-        return joined + _french_teen(unit)
+    if tens == 1:
+        return _french_teen(unit)
+    if tens < 8:
+        joined: Parts = [("et", ())] if unit == 1 else []
+        rest = _french_teen(unit) if tens == 7 else _french_below_hundred(unit, final)
+        return [(_FR_TENS[min(tens, 6)], (1,)), *joined, *rest]
     if tens == 8:
         twenty = "vingts" if unit == 0 and final else "vingt"
         return [("quatre", (1,)), (twenty, (1,))] + _french_below_hundred(unit, final)
@@ -89,7 +79,7 @@ def _french_below_hundred(value: int, final: bool) -> Parts:
 
 
 def _french_teen(unit: int) -> Parts:
-    """The second half of 70–79 and 90–99: dix, onze, …, dix neuf; it says the tens digit too."""
+    """10–19, also within 70–79 and 90–99: dix, onze, …, dix neuf; it says the tens digit too."""
     if unit < 7:
         return [(_FR_SMALL[10 + unit], (1, 0))]
     return [("dix", (1,)), (_FR_SMALL[unit], (0,))]

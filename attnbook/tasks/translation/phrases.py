@@ -164,10 +164,8 @@ def _build(
     alignment: list[frozenset[int]] = []
     french = (noun.french_plural if plural else noun.french).split()
     if before:
-        form = _form(before, feminine, plural)
-        if not feminine and not plural and _starts_with_vowel(french[0]):
-            form = before.prevocalic
-        target.append(form)
+        linked = not feminine and not plural and _starts_with_vowel(french[0])
+        target.append(before.prevocalic if linked else _form(before, feminine, plural))
         alignment.append(span(1, 2))
     target += french
     alignment += _noun_alignment(nouns, french, head)
@@ -250,11 +248,8 @@ def drawer(*, phrases: tuple[int, int] | int = (1, 3), adjectives: tuple[int, in
     """
     fewest, most = check_range("phrases", phrases)
     none, all_ = check_range("adjectives", adjectives, 0)
-    require(
-        all_ <= 4,
-        f"adjectives must not exceed 4 (one before the noun, three after), got {adjectives!r}",
-    )
-    layers = (COLOURS, ORIGINS, KINDS)
+    limit, layers = "4 (one before the noun, three after)", (COLOURS, ORIGINS, KINDS)
+    require(all_ <= 4, f"adjectives must not exceed {limit}, got {adjectives!r}")
 
     def one(generator: random.Random) -> Pair:
         wanted = generator.randint(none, all_)

@@ -1,5 +1,4 @@
-"""English sentences whose pronoun refers to one of two nouns, and their French, where the noun
-decides between il and elle.
+"""English sentences with a pronoun for one of two nouns; in French the noun decides il or elle.
 
     we like the hat behind the school because it is washable .    nous aimons le chapeau derrière l'
     école parce qu' il est lavable . we like the hat behind the school because it is historic .
@@ -61,11 +60,10 @@ _DESCRIBING = phrases.adjectives_of(
 """32 adjectives with one form for both genders."""
 
 _NOUNS = {noun.english: noun for noun in phrases.NOUNS}
-_OF_KIND = {
-    kind: tuple(_NOUNS[word] for word in nouns.split()) for kind, (nouns, _) in KINDS.items()
-}
 _FITS = {kind: phrases.adjectives_of(adjectives) for kind, (_, adjectives) in KINDS.items()}
-_KIND_AND_NOUN = [(kind, noun) for kind, nouns in _OF_KIND.items() for noun in nouns]
+_KIND_AND_NOUN = [
+    (kind, _NOUNS[one]) for kind, (nouns, _) in KINDS.items() for one in nouns.split()
+]
 _BY_GENDER = {gender: [one for one in _KIND_AND_NOUN if one[1].gender == gender] for gender in "mf"}
 
 
@@ -199,8 +197,7 @@ def _make(frame: _Frame, meant: int, other: int, adjective) -> PronounSentence:
 def minimal_pairs(
     count: int, *, seed: int, described: int = 0, without: frozenset | set = frozenset()
 ) -> list[tuple[PronounSentence, PronounSentence]]:
-    """Pairs of sentences that differ in one English word, the adjective, and so in the noun that
-    the pronoun refers to.
+    """Pairs of sentences that differ in one adjective, and so in the noun of the pronoun.
 
     The pronoun of the first refers to the noun that comes first.
 

@@ -1,6 +1,4 @@
-"""What a head does: scores of its weights, and what becomes of a model when its output is taken
-away or replaced.
-"""
+"""What a head does: scores of its weights, and a model without its output or with another."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,8 +57,7 @@ def previous_token_score(weights: Tensor) -> Tensor:
 
 @contextmanager
 def edit_heads(attention: Any, edit: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Inside the block, what the heads of a multi-head attention found is replaced by
-    ``edit(found)`` before it is joined.
+    """Inside the block, ``edit(found)`` is joined in place of what the heads found.
 
     Args:
         attention: with ``num_heads`` and ``output_projection``, such as
@@ -95,9 +92,7 @@ def ablate_heads(attention: Any, *heads: int):
 
 
 def swap_heads(attention: Any, first: int, second: int):
-    """Inside the block, each of two heads stands in the other's place: what one found is written
-    as the other writes. See :func:`edit_heads`.
-    """
+    """Inside the block, each of two heads is written as the other. See :func:`edit_heads`."""
     order = list(range(attention.num_heads))
     order[_check_head(attention, first)], order[_check_head(attention, second)] = second, first
     return edit_heads(attention, lambda found: found[..., order, :])
@@ -125,11 +120,9 @@ def patch_heads(attention: Any, found: Tensor, *heads: int):
     chosen = [_check_head(attention, head) for head in heads]
 
     def edit(own: Tensor) -> Tensor:
-        require(
-            own.shape == found.shape,
-            f"found must have the shape of what the heads find here, {tuple(own.shape)}, got "
-            f"{tuple(found.shape)}",
-        )
+        wanted, came = tuple(own.shape), tuple(found.shape)
+        here = f"what the heads find here, {wanted}"
+        require(came == wanted, f"found must have the shape of {here}, got {came}")
         patched = own.clone()
         patched[..., chosen, :] = found[..., chosen, :]
         return patched

@@ -1,8 +1,7 @@
-"""The loss landscape around a point in weight space: two random directions, scaled per filter, and
-the loss on a grid between them.
-"""
+"""The loss on a grid between two random directions in weight space, scaled per filter."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -80,23 +79,18 @@ def loss_surface(
     weights = dict(model.named_parameters())
     for k, direction in enumerate(directions):
         shapes = {name: tuple(value.shape) for name, value in direction.items()}
-        require(
-            shapes == {name: tuple(value.shape) for name, value in weights.items()},
-            f"directions[{k}] must have the names and shapes of the model's parameters, got "
-            f"{shapes}",
-        )
+        fits = shapes == {name: tuple(value.shape) for name, value in weights.items()}
+        wanted = "the names and shapes of the model's parameters"
+        require(fits, f"directions[{k}] must have {wanted}, got {shapes}")
     before = {name: value.clone() for name, value in model.state_dict().items()}
     start = {name: value.detach().clone() for name, value in weights.items()}
-    surface = torch.empty(len(steps), len(steps), dtype=torch.float64)
+    surface, (first, second) = torch.empty(len(steps), len(steps), dtype=torch.float64), directions
     try:
         with torch.no_grad():
-            for i, a in enumerate(steps):
-                for j, b in enumerate(steps):
-                    for name, weight in weights.items():
-                        weight.copy_(
-                            start[name] + a * directions[0][name] + b * directions[1][name]
-                        )
-                    surface[i, j] = float(loss(model))
+            for (i, a), (j, b) in product(enumerate(steps), repeat=2):
+                for name, weight in weights.items():
+                    weight.copy_(start[name] + a * first[name] + b * second[name])
+                surface[i, j] = float(loss(model))
     finally:
         with torch.no_grad():
             for name, value in model.state_dict(keep_vars=True).items():

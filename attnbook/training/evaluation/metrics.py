@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...extras import extra
+from ...validate import require
 
 __all__ = [
     "Bleu",
@@ -31,9 +32,8 @@ class Bleu(NamedTuple):
 
 def exact_match(predictions: Sequence[Sequence], references: Sequence[Sequence]) -> float:
     """The share of predictions equal to their reference, token by token: a number in [0, 1]."""
-    _check_pairs(predictions, references)
-    equal = sum(list(p) == list(r) for p, r in zip(predictions, references, strict=True))
-    return equal / len(references)
+    pairs = _pairs(predictions, references)
+    return sum(list(p) == list(r) for p, r in pairs) / len(pairs)
 
 
 def token_accuracy(predictions: Sequence[Sequence], references: Sequence[Sequence]) -> float:
@@ -41,19 +41,15 @@ def token_accuracy(predictions: Sequence[Sequence], references: Sequence[Sequenc
 
     The denominator counts the longer of the two, so surplus tokens cost as much as missing ones.
     """
-    _check_pairs(predictions, references)
-    pairs = list(zip(predictions, references, strict=True))
+    pairs = _pairs(predictions, references)
     equal = sum(bool(a == b) for p, r in pairs for a, b in zip(p, r, strict=False))
     tokens = sum(max(len(p), len(r)) for p, r in pairs)
-    if tokens == 0:
-        raise ValueError("references must have at least one token, got only empty sequences")
+    require(tokens > 0, "references must have at least one token, got only empty sequences")
     return equal / tokens
 
 
 def edit_distance(prediction: Sequence, reference: Sequence) -> int:
-    """The least number of insertions, deletions and substitutions that turn one into the other
-    (Levenshtein 1966).
-    """
+    """The least number of insertions, deletions and substitutions (Levenshtein 1966)."""
     row = list(range(len(reference) + 1))
     for i, a in enumerate(prediction, start=1):
         diagonal, row[0] = row[0], i
@@ -64,11 +60,10 @@ def edit_distance(prediction: Sequence, reference: Sequence) -> int:
 
 def token_error_rate(predictions: Sequence[Sequence], references: Sequence[Sequence]) -> float:
     """``Σ_i edit_distance(p_i, r_i) / Σ_i |r_i|``: 0 is perfect, above 1 is possible."""
-    _check_pairs(predictions, references)
+    pairs = _pairs(predictions, references)
     tokens = sum(len(reference) for reference in references)
-    if tokens == 0:
-        raise ValueError("references must have at least one token, got only empty sequences")
-    return sum(edit_distance(p, r) for p, r in zip(predictions, references, strict=True)) / tokens
+    require(tokens > 0, "references must have at least one token, got only empty sequences")
+    return sum(edit_distance(p, r) for p, r in pairs) / tokens
 
 
 def bleu(
@@ -94,9 +89,8 @@ def bleu(
             f"references must be equally many, at least 1, per hypothesis, got {sorted(counts)}"
         )
     metric = _imported("bleu")(**options)
-    result = metric.corpus_score(
-        list(hypotheses), [list(stream) for stream in zip(*several, strict=True)]
-    )
+    streams = [list(stream) for stream in zip(*several, strict=True)]
+    result = metric.corpus_score(list(hypotheses), streams)
     return Bleu(float(result.score), str(metric.get_signature()))
 
 
@@ -123,16 +117,12 @@ def cider(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequen
             "hypotheses must be at least 2, because all weights of CIDEr are 0 for one picture, "
             "got 1"
         )
-    score, _ = _imported("cider")().compute_score(
-        dict(enumerate(several)), {i: [text] for i, text in enumerate(hypotheses)}
-    )
-    return float(score)
+    answers = {i: [text] for i, text in enumerate(hypotheses)}
+    return float(_imported("cider")().compute_score(dict(enumerate(several)), answers)[0])
 
 
 def check_installed(*metrics: str) -> None:
-    """Raise an ImportError now, and not after a training, unless these metrics ("bleu", "cider")
-    can be computed here.
-    """
+    """Raise an ImportError, before a training, unless these ("bleu", "cider") are there."""
     for metric in metrics:
         _imported(metric)
 
@@ -145,30 +135,23 @@ def _imported(metric: str) -> type:
 
 def _check_texts(hypotheses, references) -> list[list[str]]:
     """The references of each hypothesis as lists of text."""
-    _check_pairs(hypotheses, references, "hypotheses")
-    for i, hypothesis in enumerate(hypotheses):
-        if not isinstance(hypothesis, str):
-            raise ValueError(
-                f"hypotheses must be detokenised text, got number {i}: {type(hypothesis).__name__}"
-            )
-    several = [
-        [reference] if isinstance(reference, str) else list(reference) for reference in references
-    ]
+    _pairs(hypotheses, references, "hypotheses")
+    for i, one in enumerate(hypotheses):
+        came = f"number {i}: {type(one).__name__}"
+        require(isinstance(one, str), f"hypotheses must be detokenised text, got {came}")
+    several = [[one] if isinstance(one, str) else list(one) for one in references]
     for i, row in enumerate(several):
-        if not all(isinstance(reference, str) for reference in row):
-            raise ValueError(f"references must be detokenised text, got other values in number {i}")
-    if not all(several):
-        raise ValueError("references must be at least 1 per hypothesis, got none for one of them")
+        texts = all(isinstance(reference, str) for reference in row)
+        require(texts, f"references must be detokenised text, got other values in number {i}")
+    require(all(several), "references must be at least 1 per hypothesis, got none for one of them")
     return several
 
 
-def _check_pairs(predictions: Sequence, references: Sequence, what: str = "predictions") -> None:
+def _pairs(predictions: Sequence, references: Sequence, what: str = "predictions") -> list[tuple]:
     for name, value in ((what, predictions), ("references", references)):
-        if isinstance(value, str):
-            raise ValueError(f"{name} must be a list with one entry per sentence, got one string")
-    if len(predictions) != len(references):
-        raise ValueError(
-            f"{what} must be as many as references, {len(references)}, got {len(predictions)}"
-        )
-    if len(references) == 0:
-        raise ValueError("references must have at least one sentence, got an empty list")
+        several = not isinstance(value, str)
+        require(several, f"{name} must be a list with one entry per sentence, got one string")
+    came, wanted = len(predictions), len(references)
+    require(came == wanted, f"{what} must be as many as references, {wanted}, got {came}")
+    require(wanted > 0, "references must have at least one sentence, got an empty list")
+    return list(zip(predictions, references, strict=True))

@@ -1,6 +1,4 @@
-"""Scores for the samples of a generator: Fréchet distance of features, per class too, and the
-inception-style score.
-"""
+"""Scores for samples of a generator: Fréchet distance, per class too, inception-style score."""
 
 from typing import NamedTuple
 
@@ -21,13 +19,7 @@ __all__ = [
 
 
 class Statistics(NamedTuple):
-    """Mean and covariance of a set of features, in float64.
-
-    Attributes:
-        mean: (d,).
-        covariance: (d, d), divided by n − 1.
-        count: ``n``.
-    """
+    """Mean ``(d,)`` and covariance ``(d, d)``, over n − 1, of n features in float64, and n."""
 
     mean: Tensor
     covariance: Tensor
@@ -68,18 +60,13 @@ def frechet_distance(one: Statistics, other: Statistics) -> float:
     values, vectors = torch.linalg.eigh(one.covariance)
     root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
     overlap = torch.linalg.eigvalsh(root @ other.covariance @ root).clamp_min(0).sqrt().sum()
-    apart = (
-        (one.mean - other.mean).square().sum()
-        + one.covariance.trace()
-        + other.covariance.trace()
-        - 2 * overlap
-    )
+    apart = (one.mean - other.mean).square().sum()
+    apart = apart + one.covariance.trace() + other.covariance.trace() - 2 * overlap
     return float(apart.clamp_min(0))  # rounding may leave −1e-13 for equal sets
 
 
 def fid(one: Tensor, other: Tensor) -> float:
-    """Fréchet distance of two sets of features ``(n, d)`` and ``(m, d)``, see
-    :func:`frechet_distance`.
+    """The :func:`frechet_distance` of two sets of features ``(n, d)`` and ``(m, d)``.
 
     It depends on the feature network and, for small n, on n: figures of two networks or of two
     sizes of sample are not to be compared."""
@@ -94,11 +81,9 @@ def intra_fid(one: Tensor, one_labels: Tensor, other: Tensor, other_labels: Tens
     """
     sets = {"one_labels": (one, one_labels), "other_labels": (other, other_labels)}
     for name, (features, labels) in sets.items():
-        require(
-            labels.shape == features.shape[:1],
-            f"{name} must have shape {tuple(features.shape[:1])}, a label for each row of "
-            f"features, got {tuple(labels.shape)}",
-        )
+        shape, came = tuple(features.shape[:1]), tuple(labels.shape)
+        wanted = f"shape {shape}, a label for each row of features"
+        require(came == shape, f"{name} must have {wanted}, got {came}")
     classes, others = (sorted(set(labels.tolist())) for labels in (one_labels, other_labels))
     require(
         classes == others and bool(classes),
@@ -124,19 +109,16 @@ def fid_without_bias(one: Tensor, real: Tensor) -> float:
     counts = torch.linspace(0.5 * len(one), len(one), 8).round().long()
     distances = []
     for count in counts.tolist():
-        parts = (
-            one[torch.randperm(len(one), generator=generator)[:count].to(one.device)]
-            for _ in range(8)
-        )
-        distances.append(sum(frechet_distance(statistics(part), target) for part in parts) / 8)
+        chosen = (torch.randperm(len(one), generator=generator)[:count] for _ in range(8))
+        parts = (statistics(one[rows.to(one.device)]) for rows in chosen)
+        distances.append(sum(frechet_distance(part, target) for part in parts) / 8)
     design = torch.stack([torch.ones(8, dtype=torch.float64), 1 / counts.double()], 1)
     target = torch.tensor(distances, dtype=torch.float64)[:, None]
     return float(torch.linalg.lstsq(design, target).solution[0])
 
 
 def inception_score(logits: Tensor) -> float:
-    """How certain a classifier is of each picture, and how evenly it predicts the classes: from 1
-    to the number of classes.
+    """How certain a classifier is, and how evenly it predicts the K classes: from 1 to K.
 
     ``exp( 1/n Σ_i KL(p(y | x_i) ‖ p(y)) )``,  ``p(y) = 1/n Σ_i p(y | x_i)``
 

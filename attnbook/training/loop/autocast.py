@@ -5,7 +5,7 @@ import warnings
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn, optim
 
 from ...validate import check_choice, require
 from .history import NonFiniteError
@@ -25,11 +25,8 @@ def usable_precision(precision: str, device: torch.device) -> str:
         precision != "fp16" or device.type != "cpu",
         "precision must be 'no' or 'bf16' on the CPU, which cannot scale gradients, got 'fp16'",
     )
-    if (
-        precision == "bf16"
-        and device.type == "cuda"
-        and torch.cuda.get_device_capability(device) < (8, 0)
-    ):
+    old = device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0)
+    if precision == "bf16" and old:
         name = torch.cuda.get_device_name(device)
         warnings.warn(f"{name} computes no bf16: it trains in fp16 instead", stacklevel=3)
         return "fp16"
@@ -46,11 +43,7 @@ class ScaledOptimizer:
     """The optimizer of a model whose loss fp16 scales; in another precision the scale is 1."""
 
     def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        model: torch.nn.Module,
-        precision: str,
-        device: torch.device,
+        self, optimizer: optim.Optimizer, model: nn.Module, precision: str, device: torch.device
     ):
         self.optimizer, self.model = optimizer, model
         # An optimizer may hold some alone. The gradients of the others are never cleared: they have
@@ -69,9 +62,8 @@ class ScaledOptimizer:
     def norm(self) -> Tensor:
         """The Euclidean norm of all gradients, without the scale from here on."""
         self.scaler.unscale_(self.optimizer)
-        return torch.nn.utils.get_total_norm(
-            [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-        )
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        return nn.utils.get_total_norm(gradients)
 
     def check(self, step: int, loss: float, norm: float, of: str = "") -> None:
         """Raise before the weights change where a number is not finite."""
@@ -85,11 +77,8 @@ class ScaledOptimizer:
             # scale.
             self.overflows += 1
             return
-        names = [
-            name
-            for name, parameter in self.model.named_parameters()
-            if parameter.grad is not None and not parameter.grad.isfinite().all()
-        ]
+        named = ((n, p.grad) for n, p in self.model.named_parameters() if p.grad is not None)
+        names = [name for name, gradient in named if not gradient.isfinite().all()]
         hint = f" (first in {names[0]})" if names else ""
         raise NonFiniteError(f"gradient{of}", step, norm, hint)
 

@@ -1,6 +1,4 @@
-"""One model from those of several steps of a run: the mean of its last checkpoints, or a moving
-average.
-"""
+"""One model from several steps of a run: the mean of checkpoints, or a moving average."""
 
 import json
 import os

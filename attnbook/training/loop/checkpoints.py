@@ -55,16 +55,11 @@ def save_model(
     stored = {
         name: _prepared(name, tensor, half) for name, tensor in state.items() if name not in aliases
     }
-    attributes = attributes_of(model, in_training=False)
-    header = {
-        **metadata,
-        _CLASS: type(model).__name__,
-        _ATTRIBUTES: json.dumps(attributes, sort_keys=True),
-    }
+    attributes = json.dumps(attributes_of(model, in_training=False), sort_keys=True)
+    header = {**metadata, _CLASS: type(model).__name__, _ATTRIBUTES: attributes}
     if aliases:
         header[_ALIASES] = json.dumps(aliases, sort_keys=True)
-    data = save(stored, metadata=header)
-    return write_atomically(Path(path), data)
+    return write_atomically(Path(path), save(stored, metadata=header))
 
 
 def load_model_weights(model: torch.nn.Module, path: str | os.PathLike) -> dict[str, str]:
@@ -100,9 +95,7 @@ def _given(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_weights(path: str | os.PathLike) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Every tensor of a file written by `save_model` under its name, tied ones under each of
-    theirs, and the metadata.
-    """
+    """Every tensor of a file of `save_model` by name, tied ones twice, and the metadata."""
     with _opened(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}
         metadata = file.metadata() or {}
@@ -155,9 +148,7 @@ def _kind(tensor: Tensor) -> str:
 
 
 def compare_shapes(file: Mapping[str, Sequence], model: Mapping[str, Sequence]) -> str:
-    """In words, how the names and shapes of a file differ from those of a model; empty when they
-    agree.
-    """
+    """How names and shapes of a file differ from a model's, in words; empty if they agree."""
     parts = []
     if missing := [name for name in model if name not in file]:
         parts.append(f"the file lacks {_some(missing)}")
@@ -172,9 +163,7 @@ def compare_shapes(file: Mapping[str, Sequence], model: Mapping[str, Sequence]) 
 
 
 def make_folder(name: str, folder: Path) -> None:
-    """Make the folder given as an argument of this name, and write there: the OSError comes now,
-    not after a training.
-    """
+    """Make an argument's folder and write there: an OSError comes before the training."""
     with writing(folder, f"{name} cannot be written"):
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -182,9 +171,7 @@ def make_folder(name: str, folder: Path) -> None:
 
 @contextmanager
 def writing(path: Path, failed: str, temporary: Path | None = None) -> Iterator[None]:
-    """An error inside leaves no ``temporary`` file or folder; an OSError names the path and says
-    what failed.
-    """
+    """An error leaves no ``temporary``; an OSError names the path and says what failed."""
     try:
         yield
     except BaseException as error:
@@ -215,9 +202,7 @@ def write_flushed(path: Path, data: Any) -> None:
 
 
 def _tied(state: dict[str, Tensor]) -> dict[str, str]:
-    """Names of tensors that the state also has under an earlier name: the same memory in the same
-    shape.
-    """
+    """Names of tensors that the state has under an earlier name: same memory, same shape."""
     aliases: dict[str, str] = {}
     seen: dict[tuple, str] = {}
     for name, tensor in state.items():

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from ...modules import temporary_mode
-from ...validate import check_choice, check_integer, check_number
+from ...validate import check_choice, check_integer, check_number, require
 from .autocast import usable_precision
 from .history import History
 from .loader_batches import LoaderBatches, unknown_order
@@ -154,12 +154,9 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
                 f"batches cannot be found again when the run goes on; the order is that of {order}"
             )
     elif not callable(getattr(batches, "batch", None)):
-        raise ValueError(
-            "batches must have a method batch(step) or be a DataLoader, got "
-            f"{type(batches).__name__}"
-        )
-    if not callable(loss):
-        raise ValueError(f"loss must be a function of the model, got {loss!r}")
+        came = type(batches).__name__
+        raise ValueError(f"batches must have a method batch(step) or be a DataLoader, got {came}")
+    require(callable(loss), f"loss must be a function of the model, got {loss!r}")
     check_integer("keep_checkpoints", given["keep_checkpoints"])
     if given["micro_batch"] is not None:
         check_integer("micro_batch", given["micro_batch"])

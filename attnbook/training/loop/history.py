@@ -24,9 +24,7 @@ class NonFiniteError(ValueError):
         self.what, self.step, self.value, self._hint = what, step, value, hint
 
     def __reduce__(self):
-        """An error is pickled by its message alone, which does not make another one: the result of
-        a process that raised it would be lost.
-        """
+        """Pickled by its message alone, an error could not be read back from another process."""
         return type(self), (self.what, self.step, self.value, self._hint)
 
 

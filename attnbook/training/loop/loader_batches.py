@@ -63,9 +63,7 @@ class LoaderBatches:
         self._go_to(0, self._initial)
 
     def batch(self, step: int) -> Any:
-        """The batch of a step, counted from 0 over all epochs; the last one is kept, and later ones
-        are reached through those before them.
-        """
+        """The batch of a step, counted over all epochs, reached through those before it."""
         if step < self._step:
             self._go_to(0, self._initial)
         while self._step < step:

@@ -65,11 +65,9 @@ class ModelRun(Run):
             self.parts["batches"] = self.batches
 
     def settings(self) -> dict[str, Any]:
-        steps, groups = self.steps, self.optimizer.param_groups
         # Compared where both runs have them: the second may be longer.
-        probes = sorted({*range(min(4, steps)), *(10**k for k in range(1, 7) if 10**k < steps)})
-        held = set(map(id, self.scaled.parameters))
-        common = super().settings()
+        probes = [step for step in (0, 1, 2, 3, *(10**k for k in range(1, 7))) if step < self.steps]
+        held, common = set(map(id, self.scaled.parameters)), super().settings()
         common["modules"] |= {
             name: "trained" if id(parameter) in held else "frozen"
             for name, parameter in self.model.named_parameters()
@@ -81,7 +79,7 @@ class ModelRun(Run):
             "optimizer": type(self.optimizer).__name__,
             "optimizer groups": [
                 {k: repr(v) for k, v in group.items() if k not in ("params", "lr", "initial_lr")}
-                for group in groups
+                for group in self.optimizer.param_groups
             ],
             "learning_rate": self.rates,
             "schedule": {str(step): self.factor(step) for step in probes},
@@ -159,15 +157,11 @@ class ModelRun(Run):
             raise ValueError(f"loss must return (total, count), got {type(result).__name__}")
         total, count = result
         if not (isinstance(total, Tensor) and total.dim() == 0 and total.requires_grad):
-            raise ValueError(
-                "loss must return a total of shape () that depends on the parameters, got "
-                f"{total!r}"
-            )
+            wanted = "a total of shape () that depends on the parameters"
+            raise ValueError(f"loss must return {wanted}, got {total!r}")
         count = torch.as_tensor(count, device=self.device)
-        require(
-            count.dim() == 0,
-            f"loss must return a count of shape (), got shape {tuple(count.shape)}",
-        )
+        shape = tuple(count.shape)
+        require(shape == (), f"loss must return a count of shape (), got shape {shape}")
         sums = [total.detach().to(self.wide), count.to(self.wide)]
         return total, torch.stack([*sums, torch.full_like(sums[0], rows)])
 

@@ -32,17 +32,13 @@ def rows_of(batch: Any, process: int, processes: int) -> Any:
 
 
 def split_rows(batch: Any, rows: int) -> Iterator[Any]:
-    """Micro-batches of ``rows`` rows, the last one perhaps shorter; one empty one of an empty
-    batch.
-    """
+    """Micro-batches of ``rows`` rows, the last perhaps shorter; of an empty batch one empty."""
     for first in range(0, max(count_rows(batch), 1), rows):
         yield map_tensors(lambda tensor, first=first: tensor[first : first + rows], batch)
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
-    """A nest on ``device``; to a GPU through pinned memory, so that the copy overlaps with the
-    computation.
-    """
+    """A nest on ``device``; to a GPU through pinned memory, which overlaps with computation."""
     if device.type != "cuda":
         return map_tensors(lambda tensor: tensor.to(device), batch)
     return map_tensors(

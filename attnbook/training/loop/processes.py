@@ -71,12 +71,8 @@ class Processes:
             group = [parameter for parameter in parameters if parameter.dtype == dtype]
             present = [float(parameter.grad is not None) for parameter in group]
             gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in group]
-            flat = torch.cat(
-                [
-                    *(gradient.flatten() for gradient in gradients),
-                    torch.tensor(present, dtype=dtype, device=group[0].device),
-                ]
-            )
+            flags = torch.tensor(present, dtype=dtype, device=group[0].device)
+            flat = torch.cat([*(gradient.flatten() for gradient in gradients), flags])
             *sums, owners = self.sum(flat).split([*(p.numel() for p in group), len(group)])
             for parameter, gradient, count in zip(group, sums, owners.tolist(), strict=True):
                 parameter.grad = gradient.view_as(parameter) if count else None
@@ -116,10 +112,8 @@ def join_processes(device: torch.device | str | None) -> Processes:
         # Later calls use the same group.
         atexit.register(lambda: dist.is_initialized() and dist.destroy_process_group())
     kind = "FSDP" if _flag("ACCELERATE_USE_FSDP") else state.distributed_type.value
-    require(
-        kind == "NO" or kind.startswith("MULTI_"),
-        f"launch must be plain data parallel, got the distributed type {kind}",
-    )
+    plain = kind == "NO" or kind.startswith("MULTI_")
+    require(plain, f"launch must be plain data parallel, got the distributed type {kind}")
     require(
         state.num_processes == world,
         f"launch must start WORLD_SIZE = {world} connected processes, got {state.num_processes}",

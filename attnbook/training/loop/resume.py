@@ -39,8 +39,7 @@ def is_due(step: int, every: int | None, steps: int) -> bool:
 def write_checkpoint(
     directory: Path, step: int, state: dict[str, Any], settings: dict[str, Any], keep: int
 ) -> Path:
-    """Write ``state`` after ``step`` updates to directory/step_NNNNNN and keep only the newest
-    ``keep`` ones.
+    """Write ``state`` to directory/step_NNNNNN and keep only the newest ``keep`` ones.
 
     Files are written under a temporary name and flushed to the disk; the folder is renamed last.
 
@@ -106,9 +105,7 @@ def sole_writer(directory: Path) -> Iterator[None]:
 
 
 def _lock(directory: Path) -> int | None:
-    """A descriptor that locks the directory until it is closed, also by the death of the process;
-    None where there are no such locks.
-    """
+    """What locks the directory until it is closed or the process dies; None without locks."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -167,12 +164,10 @@ def check_settings(name: str, stored: dict[str, Any], current: dict[str, Any]) -
                 stacklevel=4,
             )
         elif key == "schedule":
-            changed = [step for step in old if step in new and old[step] != new[step]]
-            parts += [
-                f"schedule: factor {old[step]:g} at step {step} in the checkpoint, "
-                f"{new[step]:g} in this call"
-                for step in changed[:1]
-            ]
+            at = next((step for step in old if step in new and old[step] != new[step]), None)
+            if at is not None:
+                there = f"factor {old[at]:g} at step {at} in the checkpoint"
+                parts.append(f"schedule: {there}, {new[at]:g} in this call")
         elif key == "modules":
             changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
             parts += [
@@ -180,10 +175,8 @@ def check_settings(name: str, stored: dict[str, Any], current: dict[str, Any]) -
                 for name in changed[:3]
             ]
         elif key == "shapes":
-            difference = compare_shapes(old, new)
-            parts.append(
-                "the parameters: " + (difference or "same names and shapes in another order")
-            )
+            difference = compare_shapes(old, new) or "same names and shapes in another order"
+            parts.append(f"the parameters: {difference}")
         else:
             parts.append(f"{key}: {old!r} in the checkpoint, {new!r} in this call")
     if parts:
@@ -229,9 +222,7 @@ def _flush_directory(directory: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint in two steps, so that a kill half-way leaves no half checkpoint under its
-    name.
-    """
+    """Remove a checkpoint by way of another name: a kill leaves no half of one."""
     renamed = path.with_name(f".{path.name}.old.tmp")
     shutil.rmtree(renamed, ignore_errors=True)
     os.replace(path, renamed)

@@ -1,6 +1,4 @@
-"""The loop of every training: one update after another, with a bar, evaluation, checkpoints and
-resume.
-"""
+"""The loop of every training: updates, with a bar, evaluation, checkpoints and resume."""
 
 import copy
 import os
@@ -122,19 +120,13 @@ class Run(ABC):
                 settings = {key: python_value(value) for key, value in self.settings().items()}
                 self.resume(directory, settings)
                 if history.steps < steps:  # a finished run is only read
-                    self.processes.on_main(
-                        lambda: stack.enter_context(resume.sole_writer(directory))
-                    )
+                    writer = resume.sole_writer(directory)
+                    self.processes.on_main(lambda: stack.enter_context(writer))
             began = time.monotonic() - history.seconds
             shown = self.progress and self.processes.index == 0
-            bar = tqdm(
-                total=steps,
-                initial=history.steps,
-                disable=not shown or os.environ.get("ATTNBOOK_PROGRESS") == "0",
-                file=sys.stderr,
-                unit="step",
-                mininterval=0.5,
-            )
+            silent = not shown or os.environ.get("ATTNBOOK_PROGRESS") == "0"
+            style: dict[str, Any] = dict(file=sys.stderr, unit="step", mininterval=0.5)
+            bar = tqdm(total=steps, initial=history.steps, disable=silent, **style)
             stack.enter_context(bar)
             for step in range(history.steps, steps):
                 self.update(step)
@@ -206,32 +198,24 @@ class Run(ABC):
 
 
 def check_run(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the arguments that all trainings have; return all of them, with numbers that go into
-    checkpoints as Python's.
-    """
+    """Check what all trainings take; all of it, its numbers as Python's, for checkpoints."""
     steps = check_integer("steps", given["steps"])
     seed = check_integer("seed", given["seed"], 0, 2**63 - 1)
     if given["average"] is not None:
         check_number("average", given["average"], least=0, below=1)
     evaluate = given["evaluate"]
-    require(
-        evaluate is None or callable(evaluate),
-        f"evaluate must be a function of what is trained, got {evaluate!r}",
-    )
+    fits = evaluate is None or callable(evaluate)
+    require(fits, f"evaluate must be a function of what is trained, got {evaluate!r}")
     for name, needed in (("save_every", "checkpoint_dir"), ("evaluate_every", "evaluate")):
-        if given[name] is not None:
-            check_integer(name, given[name])
-            require(
-                given[needed] is not None,
-                f"{name} must be None without {needed}, got {given[name]}",
-            )
+        if (every := given[name]) is not None:
+            check_integer(name, every)
+            there = given[needed] is not None
+            require(there, f"{name} must be None without {needed}, got {every}")
     return {**given, "steps": steps, "seed": seed}
 
 
 def plain_value(value: Any) -> Any:
-    """Numbers, text and nests of them, out of tensors and NumPy scalars, so that a checkpoint can
-    hold them.
-    """
+    """Nests of numbers and text, out of tensors and NumPy scalars, for a checkpoint."""
     # first: np.float64 is a float, and cannot be read from a checkpoint
     if isinstance(value, np.generic):
         value = value.item()

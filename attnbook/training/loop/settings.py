@@ -37,9 +37,7 @@ def describe(value: Any) -> str:
 
 
 def modules_of(model: torch.nn.Module, prefix: str = "") -> dict[str, str]:
-    """The class of each module and its numbers and texts, such as a number of heads or a dropout,
-    of which no shape speaks.
-    """
+    """The class of each module, and its :func:`attributes_of`, of which no shape speaks."""
     modules = model.named_modules(prefix=prefix)
     classes = {name: type(module).__qualname__ for name, module in modules if name}
     return classes | attributes_of(model, prefix)
@@ -64,9 +62,8 @@ def attributes_of(
         for key, value in vars(module).items():
             value = python_value(value)
             plain = value is None or isinstance(value, bool | int | float | str)
-            hidden = key == "training" or key.startswith("_")
             training_alone = "dropout" in key or key == "padding_idx"
-            hidden = hidden or (training_alone and not in_training)
+            hidden = key == "training" or key.startswith("_") or training_alone and not in_training
             if plain and not hidden:
                 described[f"{name}.{key}".lstrip(".")] = repr(value)
     return described

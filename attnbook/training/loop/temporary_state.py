@@ -10,9 +10,7 @@ import torch
 
 
 def get_random_state() -> dict[str, Any]:
-    """The state of the global generators of Python, NumPy and PyTorch, as plain values and tensors
-    that a checkpoint can hold.
-    """
+    """Python's, NumPy's and PyTorch's generators, as values that a checkpoint can hold."""
     numpy: Any = np.random.get_state()
     name, keys, position, has_gauss, gauss = numpy
     version, internal, gauss_next = random.getstate()

@@ -35,9 +35,7 @@ def bit_costs(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
 
 
 def bit_loss(model, batch) -> tuple[Tensor, Tensor]:
-    """The bits that a batch of :class:`attnbook.tasks.algorithms.ntm_tasks.AlgorithmBatch` costs,
-    and how many bits it has, for ``fit``.
-    """
+    """The bits that an ``AlgorithmBatch`` costs, and how many bits it has, for ``fit``."""
     device = device_of(model)
     mask = batch.mask.to(device)
     costs = bit_costs(model(batch.inputs.to(device)).logits, batch.targets.to(device), mask)
@@ -55,9 +53,7 @@ def bit_errors(logits: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
 
 @torch.no_grad()
 def score_bits(model, batch) -> dict[str, float]:
-    """Scores of a model on a batch: ``per_bit`` and ``per_sequence``, the mean cost in bits, and
-    ``wrong``, the mean number of wrong bits per sequence.
-    """
+    """Mean cost in bits, ``per_bit`` and ``per_sequence``; ``wrong`` bits per sequence."""
     device, count = device_of(model), int(batch.mask.sum()) * batch.targets.shape[2]
     require(count > 0, "batch must have at least one bit that counts, got none")
     cost = wrong = 0.0

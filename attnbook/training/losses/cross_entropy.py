@@ -1,5 +1,7 @@
 """Cross-entropy with a smoothed target, without the matrix of log-probabilities."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -50,13 +52,8 @@ def smoothed_cross_entropy(
             f"{tuple(logits.shape)} and {tuple(target.shape)}"
         )
     if not may_look(logits) or is_wanted():
-        return F.cross_entropy(
-            logits,
-            target,
-            ignore_index=ignore_index,
-            reduction="sum",
-            label_smoothing=label_smoothing,
-        )
+        plain = partial(F.cross_entropy, ignore_index=ignore_index, reduction="sum")
+        return plain(logits, target, label_smoothing=label_smoothing)
     counted = target != ignore_index
     picked = target.where(counted, 0)
     if ((picked < 0) | (picked >= logits.shape[1])).any():
@@ -93,9 +90,8 @@ class _Smoothed(torch.autograd.Function):
         result = torch.empty_like(logits)
         for rows in _rows(logits):
             block = torch.softmax(logits[rows], -1, out=result[rows])
-            block.scatter_add_(
-                1, target[rows, None], block.new_full((len(block), 1), ctx.smoothing - 1)
-            )
+            right = block.new_full((len(block), 1), ctx.smoothing - 1)
+            block.scatter_add_(1, target[rows, None], right)
             if ctx.smoothing:
                 block.sub_(ctx.smoothing / logits.shape[1])
             block.mul_(share[rows])

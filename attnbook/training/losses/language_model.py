@@ -1,5 +1,4 @@
-"""The loss and the perplexity of a language model: a model that scores the word after each
-token."""
+"""Loss and perplexity of a language model, which scores the word after each token."""
 
 import math
 from collections.abc import Iterable

@@ -10,8 +10,7 @@ __all__ = ["hidden_logits", "masked_loss"]
 
 
 def hidden_logits(model, batch) -> tuple[Tensor, Tensor]:
-    """Logits ``(hidden, V)`` of the masked tokens, and their ids ``(hidden,)``. No other logits are
-    computed.
+    """Logits ``(hidden, V)`` of the masked tokens alone, and their ids ``(hidden,)``.
 
     Args:
         model: with `encode(tokens, lengths)` to states and `output` from states to logits.

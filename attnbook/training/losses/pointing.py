@@ -24,11 +24,8 @@ def pointing_loss(model, batch) -> tuple[Tensor, Tensor]:
     device = device_of(model)
     targets = batch.targets.to(device)
     logits = model(batch.inputs.to(device), batch.lengths, targets).logits
-    shape = (*targets.shape, batch.inputs.shape[1] + 1)
-    require(
-        logits.shape == shape,
-        f"logits must have shape {shape}, got shape {tuple(logits.shape)} from "
-        f"{type(model).__name__}",
-    )
+    shape, came = (*targets.shape, batch.inputs.shape[1] + 1), tuple(logits.shape)
+    of = type(model).__name__
+    require(came == shape, f"logits must have shape {shape}, got shape {came} from {of}")
     counted = targets != -1
     return summed_cross_entropy(model, logits, targets, counted), counted.sum()

@@ -1,6 +1,4 @@
-"""Source and target as one text, for decoder-only models: the loss on the target alone, or on all
-of the text.
-"""
+"""Source and target as one text, for decoder-only models: the loss on the target, or on all."""
 
 from functools import partial
 from typing import NamedTuple

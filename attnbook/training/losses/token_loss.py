@@ -39,9 +39,8 @@ def token_loss(
     device = device_of(model)
     batch = fields_of(batch, "source", "lengths", "target_in", "target_out")
     counted = counted_targets(batch, ignore_index).to(device)
-    logits = model(
-        batch.source.to(device), batch.lengths.to(device), batch.target_in.to(device)
-    ).logits
+    read = batch.source, batch.lengths, batch.target_in
+    logits = model(*(tensor.to(device) for tensor in read)).logits
     target = batch.target_out.to(device)
     total = summed_cross_entropy(model, logits, target, counted, label_smoothing)
     return total, counted.sum()
@@ -50,9 +49,7 @@ def token_loss(
 def summed_cross_entropy(
     model, logits: Tensor, target: Tensor, counted: Tensor, label_smoothing: float = 0.0
 ) -> Tensor:
-    """The sum over the targets (B, n) that count; a ValueError names the model when its logits are
-    not (B, n, V).
-    """
+    """The sum over the targets (B, n) that count, by a model with logits (B, n, V)."""
     if logits.dim() != 3 or logits.shape[:2] != target.shape:
         raise ValueError(
             f"logits must have shape {(*target.shape, 'V')} as in target_out, got "

@@ -49,14 +49,10 @@ def make_optimizer(
             f"got {weight_decay}",
         )
         result = optimizer(parameters)
-        require(
-            isinstance(result, torch.optim.Optimizer),
-            f"optimizer must return a torch Optimizer, got {type(result).__name__}",
-        )
-        require(
-            not isinstance(result, torch.optim.LBFGS),
-            "optimizer must make its step without a closure, got LBFGS",
-        )
+        fits, came = isinstance(result, torch.optim.Optimizer), type(result).__name__
+        require(fits, f"optimizer must return a torch Optimizer, got {came}")
+        closure = isinstance(result, torch.optim.LBFGS)
+        require(not closure, "optimizer must make its step without a closure, got LBFGS")
         return result
     name = optimizer.lower() if isinstance(optimizer, str) else optimizer
     return OPTIMIZERS[check_choice("optimizer", name, OPTIMIZERS)](parameters, **options)

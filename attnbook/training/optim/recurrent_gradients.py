@@ -10,8 +10,7 @@ __all__ = ["clipped_backward"]
 
 @contextmanager
 def clipped_backward(net, limit: float) -> Iterator[None]:
-    """Inside the block, clip every entry of the gradient of the state at every step of
-    ``net.cell``.
+    """Inside the block, clip each entry of the state's gradient at every step of ``net.cell``.
 
     With L the loss and s_t the state after step t (memory, weights, reads, controller), what flows
     back into step t is

@@ -10,6 +10,7 @@ from ...validate import check_number
 __all__ = ["GravesRMSProp"]
 
 _RHO, _MOMENTUM, _EPSILON = 0.95, 0.9, 1e-4
+_STATE = ("square", "mean", "delta")
 
 
 class GravesRMSProp(torch.optim.Optimizer):
@@ -42,17 +43,12 @@ class GravesRMSProp(torch.optim.Optimizer):
                 continue
             for p in with_grad:
                 if not self.state[p]:
-                    self.state[p].update(
-                        {name: torch.zeros_like(p) for name in ("square", "mean", "delta")}
-                    )
-            gradients = [p.grad for p in with_grad]
-            if group["clip"] is not None:
-                gradients = torch._foreach_clamp_max(
-                    torch._foreach_clamp_min(gradients, -group["clip"]), group["clip"]
-                )
-            square, mean, delta = (
-                [self.state[p][name] for p in with_grad] for name in ("square", "mean", "delta")
-            )
+                    self.state[p].update({name: torch.zeros_like(p) for name in _STATE})
+            gradients, clip = [p.grad for p in with_grad], group["clip"]
+            if clip is not None:
+                above = torch._foreach_clamp_min(gradients, -clip)
+                gradients = torch._foreach_clamp_max(above, clip)
+            square, mean, delta = ([self.state[p][name] for p in with_grad] for name in _STATE)
             torch._foreach_lerp_(square, torch._foreach_mul(gradients, gradients), 1 - _RHO)
             torch._foreach_lerp_(mean, gradients, 1 - _RHO)
             below = torch._foreach_sub(square, torch._foreach_mul(mean, mean))

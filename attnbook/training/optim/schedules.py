@@ -1,6 +1,4 @@
-"""Learning-rate schedules: functions from the step, counted from 0, to a factor on the learning
-rate.
-"""
+"""Learning-rate schedules: functions from the step, counted from 0, to a factor."""
 
 import math
 from collections.abc import Callable
@@ -37,8 +35,7 @@ def cosine_decay(steps: int, warmup_steps: int = 0) -> Schedule:
 
 
 def inverse_sqrt(warmup_steps: int) -> Schedule:
-    """factor(k) = min((k + 1) / w, √(w / (k + 1))) with w = warmup_steps; its peak, at k + 1 = w,
-    is 1.
+    """factor(k) = min((k + 1) / w, √(w / (k + 1))), w = warmup_steps; at k + 1 = w its peak of 1.
 
     Steps count from 0, so k + 1 stands for the paper's step number: 0^-1/2 never arises. The
     paper's factor (d_model · w)^-1/2 belongs in the learning rate.
