@@ -24,9 +24,7 @@ edit("None came back", 'return "seven"', "pass")
 
 
 edit = edits("01.teacher_forcing")
-edit(
-    "expected the tuple (target_in, target_out)", "return target_in, target_out", "return target_in"
-)
+edit("expected the tuple (target_in, target_out)", "target_in, target_out", "target_in")
 
 
 @wrong("01.teacher_forcing", "holds EOS in the shorter rows")
@@ -74,9 +72,7 @@ def means(outputs, lengths):
 edit = edits("01.gru_step")
 edit("the wrong way round", "(1 - z) * candidate + z * h", "z * candidate + (1 - z) * h")
 edit(
-    "no gradient goes back",
-    "return (1 - z) * candidate + z * h",
-    "return ((1 - z) * candidate + z * h).detach()",
+    "no gradient goes back", "(1 - z) * candidate + z * h", "((1 - z) * candidate + z * h).detach()"
 )
 edit("the gradient at h is not", "z * h", "z * h.detach()")
 

@@ -24,11 +24,7 @@ edit(
     "scores, dim=-1) * (lengths > 0).unsqueeze(-1)",
 )
 edit("set to 0 after the softmax", ".masked_fill(~real, -1e9)", "")
-edit(
-    "over the sequences of the batch",
-    "scores.masked_fill(~real, -1e9), dim=-1)",
-    "scores.masked_fill(~real, -1e9), dim=0)",
-)
+edit("over the sequences of the batch", "dim=-1", "dim=0")
 edit("the tanh is missing", "torch.tanh(annotations @ W.T + b)", "(annotations @ W.T + b)")
 edit("the bias b is not used", "W.T + b", "W.T")
 edit(
@@ -45,18 +41,10 @@ edit(
 edit("the query u is not used", "@ u", "@ torch.ones_like(u)")
 edit("equal weights", "@ u", "@ (0 * u)")
 edit("mean of the weighted annotations", ".sum(dim=1)", ".mean(dim=1)")
-edit(
-    "as wide as a key",
-    "weights.unsqueeze(-1) * annotations",
-    "weights.unsqueeze(-1) * torch.tanh(annotations @ W.T + b)",
-)
+edit("as wide as a key", "(-1) * annotations", "(-1) * torch.tanh(annotations @ W.T + b)")
 edit("exp(0) is 1", "-1e9), dim=-1) * real", "0.0), dim=-1)")
 edit("no gradient goes back", ".sum(dim=1),", ".sum(dim=1).detach(),")
-edit(
-    "no gradient reaches u",
-    "(weights.unsqueeze(-1)",
-    "0 * (W.sum() + b.sum()) + (weights.detach().unsqueeze(-1)",
-)
+edit("no gradient reaches u", "(weights.", "0 * (W.sum() + b.sum()) + (weights.detach().")
 
 
 def _around(
@@ -90,11 +78,7 @@ def around_as_printed(*given):
 
 
 edit = edits("03.words_look_at_words")
-edit(
-    "leave out the keys (columns) of the padding and not its queries (rows)",
-    "~real.unsqueeze(1)",
-    "~real.unsqueeze(2)",
-)
+edit("leave out the keys (columns) of the padding and not its queries (rows)", "(1)", "(2)")
 edit(
     "leave out the keys (columns) of the padding and not its queries (rows)",
     "~real.unsqueeze(1)",

@@ -20,15 +20,7 @@ edit("one of 'nearly all'", '"about half"', "0.5")
 
 edit = edits("03.position_encoding")
 edit("added up as they are", "scale * embedded", "(j <= J) * embedded")
-edit(
-    "the words are counted from 0",
-    "arange(1, words + 1)",
-    "arange(words)",
-    "arange(1, d + 1)",
-    "arange(d)",
-    "j <= J",
-    "j < J",
-)
+edit("the words are counted from 0", "1, words + 1", "words", "1, d + 1", "d", "j <= J", "j < J")
 edit("the words j are counted from 0", "arange(1, words + 1)", "arange(words)", "j <= J", "j < J")
 edit("the components r are counted from 0", "arange(1, d + 1)", "arange(d)")
 edit("J is the padded length", "j / J", "j / words")
@@ -65,13 +57,7 @@ edit = edits("03.memory_hops")
 edit("−∞, no finite number", 'float("-inf")', "-1e4")
 edit("−∞, no finite number", 'float("-inf")', "-1e5")
 edit("one row of weights a hop", "torch.stack(weights, dim=1)", "p")
-edit(
-    "the hops in front",
-    "dim=1)\n    ",
-    "dim=1)\n    ",
-    "torch.stack(weights, dim=1)",
-    "torch.stack(weights)",
-)
+edit("the hops in front", "dim=1)\n    ", "dim=1)\n    ", "stack(weights, dim=1)", "stack(weights)")
 edit("no gradient goes back", "return u", "return u.detach()")
 edit("the gradient at the question is not", "keys @ u", "keys @ u.detach()")
 

@@ -25,11 +25,7 @@ edit(
     "cosine / beta.unsqueeze(-1)",
 )
 edit("this is the dot product", "dots / norms.clamp_min(1e-8)", "dots")
-edit(
-    "the norm of the key is missing",
-    "query.norm(dim=-1, keepdim=True) * key.norm(dim=-1)",
-    "query.norm(dim=-1, keepdim=True)",
-)
+edit("the norm of the key is missing", " * key.norm(dim=-1)", "")
 edit("its cosine counts as 0", ".clamp_min(1e-8)", "")
 edit(
     "a softmax over the keys is missing",
@@ -59,20 +55,8 @@ edit(
 edit("these are distances", "* cosine", "* (1 - cosine)")
 edit("the cosine is squared", "* cosine", "* cosine**2")
 edit("no gradient goes back", "cosine, dim=-1)", "cosine, dim=-1).detach()")
-edit(
-    "no gradient reaches key",
-    "(query.unsqueeze(1) * key)",
-    "(query.unsqueeze(1) * key.detach())",
-    "key.norm",
-    "key.detach().norm",
-)
-edit(
-    "the gradient at query is not",
-    "query.norm",
-    "query.detach().norm",
-    "key.norm",
-    "key.detach().norm",
-)
+edit("no gradient reaches key", "(1) * key", "(1) * key.detach()", "key.norm", "key.detach().norm")
+edit("the gradient at query is not", "query.norm", "query.detach().norm", "key.", "key.detach().")
 edit(
     "no gradient goes back",
     "torch.softmax(beta.unsqueeze(-1) * cosine",
@@ -95,18 +79,10 @@ edit("used twice", "return U, B[:k]", "return U, sizes[:k, None] * B[:k]")
 edit("only the root of the singular values", "* sizes[:k]", "* sizes[:k] ** 0.5")
 edit("keep the largest", ":k", "-k:")
 edit(
-    "U and V are transposed",
-    "(A[:, :k] * sizes[:k]).T",
-    "A[:, :k] * sizes[:k]",
-    "return U, B[:k]",
-    "return U, B[:k].T",
+    "U and V are transposed", "(A[:, :k] * sizes[:k]).T", "A[:, :k] * sizes[:k]", "B[:k]", "B[:k].T"
 )
 edit("not the nearest", "return U, B[:k]", "return torch.eye(W.shape[0])[:k], W[:k].clone()")
-edit(
-    "can be as near as",
-    "return U, B[:k]",
-    "return torch.randn(k, W.shape[0]), torch.randn(k, W.shape[1])",
-)
+edit("can be as near as", "U, B[:k]", "torch.randn(k, W.shape[0]), torch.randn(k, W.shape[1])")
 edit("the shape is", ":k", ":")
 edit("expected the tuple (U, V)", "return U, B[:k]", "return U.T @ B[:k]")
 

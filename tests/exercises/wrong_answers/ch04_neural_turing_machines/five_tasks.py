@@ -108,13 +108,7 @@ edit(
     "+ 1]",
     "+ 1 - items.shape[1]]",
 )
-edit(
-    "the zeros are compared alone",
-    "items == query",
-    "items <= query",
-    "+ 1]",
-    "+ 1 - items.shape[1]]",
-)
+edit("the zeros are compared alone", "items ==", "items <=", "+ 1]", "+ 1 - items.shape[1]]")
 edit("the shape is", "torch.arange(len(items))", ":")
 
 

@@ -25,11 +25,7 @@ edit(
 )
 edit("nothing is erased", "memory * torch.prod(1 - outer, dim=1)", "memory")
 edit("keeps where it should wipe", "1 - outer", "outer")
-edit(
-    "every slot is wiped alike",
-    "torch.prod(1 - outer, dim=1)",
-    "torch.prod(1 - erase, dim=1).unsqueeze(1)",
-)
+edit("every slot is wiped alike", ".prod(1 - outer, dim=1)", ".prod(1 - erase, dim=1).unsqueeze(1)")
 edit(
     "in place",
     "return memory * torch.prod(1 - outer, dim=1)",

@@ -50,19 +50,9 @@ edit(
 )
 edit("exp(0) is 1", 'float("-inf")', "0.0")
 edit("is the mask upside down?", ">= lengths", "< lengths")
-edit(
-    "upside down: the padding is pointed at",
-    ">= lengths",
-    "< lengths",
-    "dim=-1)",
-    "dim=-1).nan_to_num(0.0)",
-)
+edit("upside down: the padding is pointed at", ">=", "<", "dim=-1)", "dim=-1).nan_to_num(0.0)")
 edit("the softmax runs over the batch", "dim=-1", "dim=0")
-edit(
-    "the score has no tanh",
-    "torch.tanh(e @ W_1.T + (d @ W_2.T).unsqueeze(1))",
-    "(e @ W_1.T + (d @ W_2.T).unsqueeze(1))",
-)
+edit("the score has no tanh", "torch.tanh", "")
 edit("W_1 and W_2 are swapped", "e @ W_1.T + (d @ W_2.T)", "e @ W_2.T + (d @ W_1.T)")
 edit("the state d is not used", "(d @", "(0 * d @")
 edit("no gradient reaches d", "(d @", "(d.detach() @")
@@ -76,11 +66,7 @@ edit("masked scores have to be −∞", 'float("-inf")', "-20.0")
 
 
 edit = edits("05.still_free")
-edit(
-    "free is upside down",
-    "return (before == 0) & exists[:, None]",
-    "return ~((before == 0) & exists[:, None])",
-)
+edit("free is upside down", "(before == 0) & exists[:, None]", "~((before == 0) & exists[:, None])")
 edit("step t masks its own target", "pointed.cumsum(dim=1) - pointed", "pointed.cumsum(dim=1)")
 edit(
     "only the position of the step before is masked",

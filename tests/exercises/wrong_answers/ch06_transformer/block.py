@@ -40,13 +40,7 @@ edit(
     "torch.zeros_like(weight)",
     "noise[name] / noise[name].norm() * weight.norm()",
 )
-edit(
-    "columns are scaled",
-    "noise[name].flatten(1), weight.flatten(1)",
-    "noise[name], weight",
-    "dim=1",
-    "dim=0",
-)
+edit("columns are scaled", ".flatten(1), weight.flatten(1)", ", weight", "dim=1", "dim=0")
 edit(
     "only the last dimension is taken for a filter",
     "noise[name].flatten(1), weight.flatten(1)",
@@ -55,9 +49,7 @@ edit(
     "dim=-1",
 )
 edit(
-    "only the second dimension is taken for a filter",
-    "noise[name].flatten(1), weight.flatten(1)",
-    "noise[name], weight",
+    "only the second dimension is taken for a filter", ".flatten(1), weight.flatten(1)", ", weight"
 )
 edit("every row has length 1", "* w.norm(dim=1, keepdim=True)", "")
 edit("not brought to length 1 first", "d / d.norm(dim=1, keepdim=True)", "d")
@@ -69,15 +61,9 @@ edit(
     "noise[name] / noise[name].norm() * weight.norm()",
 )
 edit(
-    "biases and norms are in it too",
-    "direction[name] = torch.zeros_like(weight)\n            continue",
-    "continue",
+    "biases and norms are in it too", "direction[name] = torch.zeros_like(weight)\n            ", ""
 )
-edit(
-    "a filter of zeros",
-    "* w.norm(dim=1, keepdim=True)",
-    "* w.norm(dim=1, keepdim=True).square() / w.norm(dim=1, keepdim=True)",
-)
+edit("a filter of zeros", "w.norm", "w.norm(dim=1, keepdim=True).square() / w.norm")
 edit("expected a dict", "return direction", "return list(direction.values())")
 
 

@@ -19,11 +19,7 @@ edit(
     "return (projections + 2 * m * d * n + 2 * m * n * d) // 2",
 )
 edit("four projections are missing", "projections +", "")
-edit(
-    "products with keys and values are missing",
-    "return projections + 2 * m * d * n + 2 * m * n * d",
-    "return projections",
-)
+edit("products with keys and values are missing", " + 2 * m * d * n + 2 * m * n * d", "")
 edit("W_q or W_o is missing", "2 * m * d * d * 2", "2 * m * d * d")
 edit("counted with m rows", "2 * n * d * d * 2", "2 * m * d * d * 2")
 edit("counted with n rows", "2 * m * d * d * 2", "2 * n * d * d * 2")
@@ -37,9 +33,7 @@ edit(
 edit("self-attention of the source", "projections =", "m = n\n    projections =")
 edit("for both texts", "d * 2", "d * 4")
 edit(
-    "operations came back, expected",
-    "return projections + 2 * m * d * n + 2 * m * n * d",
-    "return m * n * d**3",
+    "operations came back, expected", "projections + 2 * m * d * n + 2 * m * n * d", "m * n * d**3"
 )
 
 

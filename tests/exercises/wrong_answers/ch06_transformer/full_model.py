@@ -13,15 +13,7 @@ edit(
 
 
 edit = edits("06.no_blocks")
-edit(
-    "the factor √d is missing",
-    "2 * 0.5 + 0",
-    "0.5 + 0",
-    "2 * 0.5 + 1",
-    "0.5 + 1",
-    "2 * -0.5",
-    "-0.5",
-)
+edit("the factor √d is missing", "2 * 0.5 + 0", "0.5 + 0", "2 * 0.5", "0.5", "2 * -0.5", "-0.5")
 edit("the position is missing", "2 * 0.5 + 1", "2 * 0.5", "2 * -0.5 + 1", "2 * -0.5")
 edit("begin with the four numbers", "return exp(le)", "return 0.1 * exp(le)")
 
@@ -80,9 +72,7 @@ edit(
     "(source >= 0)",
 )
 edit(
-    "encoder(x, mask): mask is upside down",
-    "(torch.arange(n) < lengths.unsqueeze(1))",
-    "(source == 0)",
+    "encoder(x, mask): mask is upside down", "torch.arange(n) < lengths.unsqueeze(1)", "source == 0"
 )
 edit(
     "put in a dimension for the queries",
@@ -90,9 +80,7 @@ edit(
     "source != 0",
 )
 edit("expected a boolean tensor", ".bool()", "")
-edit(
-    "the vectors of the decoder came back", "return torch.log_softmax(s @ E.T, dim=-1)", "return s"
-)
+edit("the vectors of the decoder came back", "torch.log_softmax(s @ E.T, dim=-1)", "s")
 edit(
     "decoder was never called",
     "return torch.log_softmax(s @ E.T, dim=-1)",

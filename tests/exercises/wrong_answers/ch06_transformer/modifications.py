@@ -17,11 +17,7 @@ edit("this is GeGLU", "silu", "gelu")
 edit("this is LiGLU", "torch.nn.functional.silu", "")
 edit("a gate multiplies", "* (x @ value)", "+ (x @ value)")
 edit("value is missing", "* (x @ value)", "")
-edit(
-    "swish is taken of the product",
-    "silu(x @ gate) * (x @ value)",
-    "silu((x @ gate) * (x @ value))",
-)
+edit("swish is taken of the product", "(x @ gate) * (x @ value)", "((x @ gate) * (x @ value))")
 edit("both go through swish", "* (x @ value)", "* torch.nn.functional.silu(x @ value)")
 edit("gradient", "silu(x @ gate)", "silu(x @ gate).detach()")
 
@@ -46,11 +42,7 @@ edit = edits("06.chance_of_better")
 edit("is not counted: it is one of all", "for d in choices) /", "for d in choices[1:]) /")
 edit("not counted", "<= difference(changed) + 1e-9", "< difference(changed) - 1e-9")
 edit("chance of being worse", "<= difference(changed) + 1e-9", ">= difference(changed) - 1e-9")
-edit(
-    "in either direction",
-    "d <= difference(changed) + 1e-9",
-    "abs(d) >= abs(difference(changed)) - 1e-9",
-)
+edit("in either direction", "d <= difference(changed) +", "abs(d) >= abs(difference(changed)) -")
 edit(
     "difference of the means",
     "return sum(d <= difference(changed) + 1e-9 for d in choices) / len(choices)",
@@ -201,9 +193,7 @@ edit(
 edit("words that have to be said", "loss.masked_fill(~real, 0.0).sum() / real.sum()", "loss.mean()")
 edit("there is no smoothing", "(1 - epsilon) * hit + epsilon * spread", "hit")
 edit(
-    "expected its share ε / V of the rest on top",
-    "epsilon * spread",
-    "epsilon * (spread - hit / logits.shape[-1])",
+    "expected its share ε / V of the rest on top", "* spread", "* (spread - hit / logits.shape[-1])"
 )
 edit("expected those equal to pad", "targets != pad", "targets != 0")
 edit("the spread part is left out", "+ epsilon * spread", "")
@@ -212,11 +202,7 @@ edit(
     "epsilon * spread",
     "epsilon * (spread * logits.shape[-1] - hit) / (logits.shape[-1] - 1)",
 )
-edit(
-    "over all words but the padding",
-    "-log_p.mean(dim=-1)",
-    "-log_p[..., torch.arange(log_p.shape[-1]) != pad].mean(dim=-1)",
-)
+edit("over all words but the padding", ".mean", "[..., torch.arange(log_p.shape[-1]) != pad].mean")
 edit(
     "over V − 2 words",
     "-log_p.mean(dim=-1)",
@@ -224,11 +210,7 @@ edit(
 )
 edit("go through a softmax before", "log_softmax(logits", "log_softmax(logits.softmax(-1)")
 edit("a sum over the vocabulary", "-log_p.mean(dim=-1)", "-log_p.sum(dim=-1)")
-edit(
-    "are exchanged",
-    "(1 - epsilon) * hit + epsilon * spread",
-    "epsilon * hit + (1 - epsilon) * spread",
-)
+edit("are exchanged", "(1 - epsilon) * hit + epsilon", "epsilon * hit + (1 - epsilon)")
 edit("expected their mean", "/ real.sum()", "")
 edit("the gradient at logits is not", "epsilon * spread", "epsilon * spread.detach()")
 

@@ -82,11 +82,7 @@ edit(
     "return size[:, None] + size - 2 * above @ above.T",
     "return (above + above.T).clamp(max=1) * (size[:, None] - size).abs()",
 )
-edit(
-    "does not count as above itself",
-    "size = above.sum(1)",
-    "above.fill_diagonal_(0)\n    size = above.sum(1)",
-)
+edit("does not count as above itself", "size = above", "above.fill_diagonal_(0)\n    size = above")
 edit(
     "only neighbours are joined",
     "return size[:, None] + size - 2 * above @ above.T",

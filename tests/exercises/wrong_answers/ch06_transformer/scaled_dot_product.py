@@ -55,11 +55,7 @@ def _zeros(weights, mask):
 
 edit = edits("06.empty_rows")
 edit(
-    "may attend to nothing, and a softmax over nothing but -inf is 0/0",
-    "~mask & some",
-    "~mask",
-    "* some",
-    "",
+    "may attend to nothing, and a softmax over nothing but -inf is 0/0", " & some", "", "* some", ""
 )
 edit("spreads its weight over all keys", '~mask & some, float("-inf")', "~mask, -1e9", "* some", "")
 edit("ignores its mask", "* some", "")
@@ -72,13 +68,7 @@ edit(
     "* mask",
 )
 edit("the mask is upside down", '~mask & some, float("-inf")', "mask, -1e9", "* some", "* ~mask")
-edit(
-    "over the queries",
-    '~mask & some, float("-inf")',
-    "~mask, -1e9",
-    "dim=-1) * some",
-    "dim=-2) * mask",
-)
+edit("over the queries", ' & some, float("-inf")', ", -1e9", "dim=-1) * some", "dim=-2) * mask")
 edit(
     "still gets weight, since exp(0) is 1",
     'scores.masked_fill(~mask & some, float("-inf"))',

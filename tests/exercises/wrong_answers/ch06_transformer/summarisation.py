@@ -32,11 +32,7 @@ edit(
 
 
 edit = edits("06.top_k_gates")
-edit(
-    "no longer add up to 1",
-    'torch.softmax(scores.masked_fill(~chosen, float("-inf")), dim=1)',
-    "torch.softmax(scores, dim=1) * chosen",
-)
+edit("no longer add up to 1", '.masked_fill(~chosen, float("-inf")), dim=1)', ", dim=1) * chosen")
 edit("get exactly 0", 'scores.masked_fill(~chosen, float("-inf"))', "scores")
 edit("k worst", "dim=1).indices", "dim=1, largest=False).indices")
 edit(
@@ -53,11 +49,7 @@ edit(
     "), dim=1)",
     "), dim=0)",
 )
-edit(
-    "only k - 1 experts",
-    'scores.masked_fill(~chosen, float("-inf"))',
-    'scores.masked_fill(scores <= scores.topk(k).values[:, -1:], float("-inf"))',
-)
+edit("only k - 1 experts", "~chosen, float", "scores <= scores.topk(k).values[:, -1:], float")
 edit("over the positions", "), dim=1)", "), dim=0).nan_to_num()")
 edit(
     "the same gate",
@@ -71,8 +63,4 @@ edit(
     "scores * chosen",
 )
 edit("the shape is", 'scores.masked_fill(~chosen, float("-inf"))', "scores.topk(k).values")
-edit(
-    "no gradient goes back",
-    "return torch.softmax(scores.masked",
-    "return torch.softmax(scores.detach().masked",
-)
+edit("no gradient goes back", "scores.masked", "scores.detach().masked")

@@ -40,9 +40,7 @@ edit("t is the number of pulls of the arm", "pulls.sum(1, keepdim=True)", "pulls
 edit("they belong under it", "(2 * total.log() / pulls).sqrt()", "(2 * total.log()).sqrt() / pulls")
 edit("the root is missing", ".sqrt()", "")
 edit(
-    "one number an arm came back",
-    "return bound.masked_fill(pulls == 0, torch.inf).argmax(1)",
-    "return bound.nan_to_num(9.0)",
+    "one number an arm came back", "masked_fill(pulls == 0, torch.inf).argmax(1)", "nan_to_num(9.0)"
 )
 
 
@@ -58,11 +56,7 @@ edit(
 edit("the reward of the step alone", "rewards.flip(1).cumsum(1).flip(1)", "rewards")
 edit("leaves out the reward of the step itself", "cumsum(1).flip(1)", "cumsum(1).flip(1) - rewards")
 edit("from the start to the step", ".flip(1)", "")
-edit(
-    "no merit of it",
-    "rewards.flip(1).cumsum(1).flip(1)",
-    "rewards.sum(1, keepdim=True).expand_as(rewards)",
-)
+edit("no merit of it", ".flip(1).cumsum(1).flip(1)", ".sum(1, keepdim=True).expand_as(rewards)")
 edit(
     "over the end of a world into the next one",
     "rewards.flip(1).cumsum(1).flip(1)",

@@ -26,13 +26,7 @@ edit = edits("07.returns")
 edit("the sum is cut where an episode ends", "first[:, t + 1]", "done[:, t]")
 edit("the sum runs on into the next world", "if t + 1 < rewards.shape[1]:", "if False:")
 edit("each row has its own", "first[:, t + 1]", "first[:, t + 1].any()")
-edit(
-    "cut one step late",
-    "if t + 1 < rewards.shape[1]:",
-    "if True:",
-    "first[:, t + 1]",
-    "first[:, t]",
-)
+edit("cut one step late", "t + 1 < rewards.shape[1]:", "True:", "first[:, t + 1]", "first[:, t]")
 edit("the reward of the step itself is left out", "return result", "return result - rewards")
 edit("the reward alone came back", "rewards[:, t] + after", "rewards[:, t]")
 
@@ -62,11 +56,7 @@ edit(
     "transitions @",
     "(transitions == transitions.amax(-1, keepdim=True)).float() @",
 )
-edit(
-    "expected the tuple (values, actions)",
-    "return torch.stack(values), torch.stack(actions)",
-    "return torch.stack(values)",
-)
+edit("expected the tuple (values, actions)", "stack(values), torch.stack(actions)", "stack(values)")
 
 
 def _blocks(
@@ -106,11 +96,7 @@ edit("all blocks look one step back", "2**level", "1")
 edit("grow by one from block to block", "2**level", "level + 1")
 edit("the largest distance comes first", "2**level", "2 ** (len(filters) - 1 - level)")
 edit("come round from the end", "F.pad(h, (0, 0, back, 0))[:, : h.shape[1]]", "h.roll(back, 1)")
-edit(
-    "paired with a later one",
-    "F.pad(h, (0, 0, back, 0))[:, : h.shape[1]]",
-    "F.pad(h, (0, 0, 0, back))[:, back:]",
-)
+edit("paired with a later one", "0, 0, back, 0))[:, : h.shape[1]]", "0, 0, 0, back))[:, back:]")
 edit("the earlier row stands first", "[earlier, h]", "[h, earlier]")
 edit("tanh belongs to the filter", "(W_f, W_g)", "(W_g, W_f)")
 edit("the gate is not used", "* torch.sigmoid(pair @ W_g)", "")

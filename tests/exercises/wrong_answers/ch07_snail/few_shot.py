@@ -72,13 +72,7 @@ edit(
     "(0, ways)",
     "(0, 1)",
 )
-edit(
-    "tell it how many classes",
-    "one_hot(labels, ways)",
-    "one_hot(labels)",
-    "(0, ways)",
-    "(0, known.shape[-1])",
-)
+edit("tell it how many classes", "labels, ways", "labels", "(0, ways)", "(0, known.shape[-1])")
 edit("labels in place", "return", "labels[:, -1] = 0\n    return")
 edit("labels in place", "known =", "labels -= labels.min()\n    known =")
 edit("class 0 need not occur", "one_hot(labels", "one_hot(labels - labels.min()")

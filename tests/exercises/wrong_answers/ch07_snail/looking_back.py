@@ -32,11 +32,7 @@ edit = edits("07.steps_back")
 edit("the own position is missing", "sorted(steps)", "sorted(steps - {0})")
 edit("each layer is looked at alone: what", "{s + R for s in steps}", "{R}")
 edit(
-    "looked at alone, and the own position is missing",
-    "steps = {0}",
-    "steps = set()",
-    "{s + R for s in steps}",
-    "{R}",
+    "looked at alone, and the own position is missing", "{0}", "set()", "s + R for s in steps", "R"
 )
 edit("that is how far it reaches", "sorted(steps)", "list(range(max(steps) + 1))")
 edit(
@@ -58,13 +54,5 @@ edit(
     "torch.cat([x, f.tanh() * g.sigmoid()], dim=-1)",
     "f.tanh() * g.sigmoid()",
 )
-edit(
-    "the first positions are missing",
-    "torch.cat([x, f.tanh() * g.sigmoid()], dim=-1)",
-    "torch.cat([x, f.tanh() * g.sigmoid()], dim=-1)[:, dilation:]",
-)
-edit(
-    "no gradient",
-    "return torch.cat([x, f.tanh() * g.sigmoid()], dim=-1)",
-    "return torch.cat([x, f.tanh() * g.sigmoid()], dim=-1).detach()",
-)
+edit("the first positions are missing", "sigmoid()], dim=-1)", "sigmoid()], dim=-1)[:, dilation:]")
+edit("no gradient", "f.tanh() * g.sigmoid()], dim=-1)", "f.tanh() * g.sigmoid()], dim=-1).detach()")

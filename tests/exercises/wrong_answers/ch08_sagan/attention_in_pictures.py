@@ -17,13 +17,7 @@ edit("None came back", 'return "nearly all"', "pass")
 
 
 edit = edits("08.reach")
-edit(
-    "kernels are added up",
-    "wide, apart = 1, 1",
-    "wide, apart = 0, 1",
-    "(kernel_size - 1)",
-    "kernel_size",
-)
+edit("kernels are added up", "apart = 1, 1", "apart = 0, 1", "(kernel_size - 1)", "kernel_size")
 edit("the reach starts at 0", "wide, apart = 1, 1", "wide, apart = 0, 1")
 edit("the dilation is ignored", "* dilation", "")
 edit("the stride is ignored", "* apart", "")
@@ -33,11 +27,7 @@ edit(
     "(kernel_size - 1) * dilation * apart",
     "((kernel_size - 1) * dilation + 1) * apart",
 )
-edit(
-    "a dilation moves the neighbours of later layers apart",
-    "apart *= stride",
-    "apart *= stride * dilation",
-)
+edit("a dilation moves the neighbours of later layers apart", "*= stride", "*= stride * dilation")
 edit(
     "not w · s",
     "in layers",
@@ -57,9 +47,7 @@ edit = edits("08.multiplications")
 edit("the 1×1 convolutions are missing", "return convolutions +", "return")
 edit("the products over pairs are missing", "+ asking * asked * (d_key + d_value)", "")
 edit("v is missing", "2 * channels * d_value * asking", "channels * d_value * asking")
-edit(
-    "not from C to C", "2 * channels * d_value * asking", "channels * (d_value + channels) * asking"
-)
+edit("not from C to C", "2 * channels * d_value", "channels * (d_value + channels)")
 edit("they add up", "(d_key + d_value)", "d_key * d_value")
 edit(
     "v is counted for the pooled places alone",

@@ -75,11 +75,7 @@ def _shares(left, right):
 
 
 edit = edits("08.above_chance")
-edit(
-    "two missing figures",
-    "float((l == r).sum()) / len(left)",
-    "float((left == right).double().mean())",
-)
+edit("two missing figures", "((l == r).sum()) / len(left)", "((left == right).double().mean())")
 edit("a share of all pictures", "/ len(left)", "/ len(l)")
 edit(
     "chance has to be taken off",

@@ -22,13 +22,7 @@ edit(
 )
 edit("first the mean, then exp", ".mean().exp()", ".exp().mean()")
 edit("softmax runs over the pictures", "log_softmax(1)", "log_softmax(0)")
-edit(
-    "a sum over the pictures",
-    "logits.log_softmax",
-    "logits.double().log_softmax",
-    ".mean().exp()",
-    ".sum().exp()",
-)
+edit("a sum over the pictures", ".log_softmax", ".double().log_softmax", "mean().exp", "sum().exp")
 edit("the sum over the classes is a mean", ".sum(1).mean()", ".mean()")
 edit("p(y) is missing", "log_p - log_mean", "log_p")
 edit(
@@ -38,17 +32,9 @@ edit(
 )
 edit("how unsure the classifier is", "p * (log_p - log_mean)", "-p * log_p")
 edit("the mean is taken of log p", "p.mean(0).clamp_min(1e-30).log()", "log_p.mean(0)")
-edit(
-    "the same for all classes",
-    "(log_p - log_mean)",
-    "(log_p + torch.tensor(float(p.shape[1])).log())",
-)
+edit("the same for all classes", "- log_mean", "+ torch.tensor(float(p.shape[1])).log()")
 edit("base 2", "log_p - log_mean", "log_p - log_mean) / torch.tensor(2.0).log(")
-edit(
-    "a probability that rounds to 0 has no logarithm",
-    "log_p = logits.log_softmax(1)",
-    "log_p = logits.softmax(1).log()",
-)
+edit("a probability that rounds to 0 has no logarithm", ".log_softmax(1)", ".softmax(1).log()")
 edit(", expected one number", ".mean().exp()", ".exp()")
 
 
@@ -75,11 +61,7 @@ def _fid(x, y, cov=_cov, roots=_roots, factor=2, gap=lambda g: g.square().sum())
 
 edit = edits("08.two_clouds")
 edit("the root is missing", "roots.sum()", "(first @ second).trace()")
-edit(
-    "root is taken of every entry",
-    "2 * roots.sum()",
-    "2 * (first @ second).clamp_min(0).sqrt().trace()",
-)
+edit("root is taken of every entry", "roots.sum()", "(first @ second).clamp_min(0).sqrt().trace()")
 edit("entry by entry", "2 * roots.sum()", "2 * (first * second).clamp_min(0).sqrt().trace()")
 edit("means are left out", "(x.mean(0) - y.mean(0)).square().sum() +", "")
 edit("not squared", ".square().sum()", ".norm()")
@@ -93,30 +75,12 @@ edit(
     "a.T @ a / (len(a) - 1), b.T @ b / (len(b) - 1)",
     "x.var(0).diag(), y.var(0).diag()",
 )
-edit(
-    "root of the whole",
-    "return (x.mean",
-    "return ((x.mean",
-    "2 * roots.sum()",
-    "2 * roots.sum()).clamp_min(0).sqrt()",
-)
+edit("root of the whole", "return ", "return (", "roots.sum()", "roots.sum()).clamp_min(0).sqrt()")
 edit("a complex number came back", ".real.clamp_min(0)", "")
 edit("the distance is NaN", ".real.clamp_min(0)", ".real.sub(1e-12)")
-edit(
-    "means are left out",
-    "x, y = x.double(), y.double()",
-    "x, y = x.double() - x.double().mean(0), y.double() - y.double().mean(0)",
-)
-edit(
-    "take eigvals",
-    "torch.linalg.eigvals(first @ second).real",
-    "torch.linalg.eigvalsh(first @ second)",
-)
-edit(
-    "singular values",
-    "torch.linalg.eigvals(first @ second).real",
-    "torch.linalg.svdvals(first @ second)",
-)
+edit("means are left out", ", y.double()", " - x.double().mean(0), y.double() - y.double().mean(0)")
+edit("take eigvals", ".linalg.eigvals(first @ second).real", ".linalg.eigvalsh(first @ second)")
+edit("singular values", ".linalg.eigvals(first @ second).real", ".linalg.svdvals(first @ second)")
 
 
 @wrong("08.two_clouds", "has its root taken first")

@@ -14,11 +14,7 @@ edit("have changed places", "1 - real", "1 + real", "1 + fake", "1 - fake")
 edit("fakes should be below −1", "1 + fake", "1 - fake")
 edit("the real ones pay above 1", "1 - real", "real - 1")
 edit("the margin lies on the wrong side", "1 - real", "-1 - real", "1 + fake", "fake - 1")
-edit(
-    "these are sums",
-    "real).mean() + torch.relu(1 + fake).mean()",
-    "real).sum() + torch.relu(1 + fake).sum()",
-)
+edit("these are sums", "mean() + torch.relu(1 + fake).mean()", "sum() + torch.relu(1 + fake).sum()")
 edit(
     "one mean over both",
     "torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()",
@@ -33,9 +29,7 @@ edit("the margin is 0", "1 - real", "-real", "1 + fake", "fake")
 edit("the maximum with 0 is missing", "torch.relu", "")
 edit("the generator has a margin", "-fake.mean()", "torch.relu(1 - fake).mean()")
 edit("the generator wants its scores up", "-fake", "fake")
-edit(
-    "the real scores are in the loss of the generator", "-fake.mean()", "real.mean() - fake.mean()"
-)
+edit("the real scores are in the loss of the generator", "-fake.mean", "real.mean() - fake.mean")
 edit("expected the tuple", "return discriminator, -fake.mean()", "return discriminator")
 edit("no gradient reaches fake", "fake", "fake.detach()")
 

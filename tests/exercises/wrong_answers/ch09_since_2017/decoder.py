@@ -60,11 +60,7 @@ edit(
     "view(len(x), 3, h, -1).permute(1, 2, 0, 3)",
     "view(len(x), h, -1, 3).permute(3, 1, 0, 2)",
 )
-edit(
-    "not every h-th column",
-    "view(len(x), 3, h, -1).permute(1, 2, 0, 3)",
-    "view(len(x), 3, -1, h).permute(1, 3, 0, 2)",
-)
+edit("not every h-th column", "3, h, -1).permute(1, 2, 0, 3)", "3, -1, h).permute(1, 3, 0, 2)")
 edit("the biases are not added", " + b)", ")")
 edit("no gradient reaches", "x @ W", "x @ W.detach()")
 edit("shape", ".permute(1, 2, 0, 3)", ".permute(1, 0, 2, 3)")

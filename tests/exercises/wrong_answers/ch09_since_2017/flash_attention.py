@@ -57,14 +57,8 @@ def nan_that_is_replaced(context_a, L_a, context_b, L_b):
 
 edit = edits("09.worked_yesterday")
 edit("near -200", 'float("-inf")', "-50.0")
-edit(
-    "a sum of exponentials that are all 0",
-    'torch.full((len(Q), 1), float("-inf"))',
-    "torch.full((len(Q), 1), 1e9)",
-)
-edit(
-    "only the last block counts", "shrink * total + p.sum", "0 * total + p.sum", "shrink * out", "0"
-)
+edit("a sum of exponentials that are all 0", 'float("-inf")', "1e9")
+edit("only the last block counts", "shrink * total + p.", "0 * total + p.", "shrink * out", "0")
 edit("context[", "out = shrink * out", "out = out")
 edit("context[", "total = shrink * total", "total = total")
 edit("on random queries and keys", "(top - top_new).exp()", "(top_new - top).exp()")

@@ -14,11 +14,7 @@ edit("None came back", 'return "about as many"', "pass")
 
 edit = edits("09.squares_back")
 edit("order of the patches", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 1, 2, 3, 4, 5)")
-edit(
-    "colours come first",
-    "(B, -1, across, C, P, P).permute(0, 3, 1, 4, 2, 5)",
-    "(B, -1, across, P, P, C).permute(0, 5, 1, 3, 2, 4)",
-)
+edit("colours come first", "C, P, P).permute(0, 3, 1, 4, 2, 5", "P, P, C).permute(0, 5, 1, 3, 2, 4")
 edit(
     "column by column",
     "(B, -1, across, C, P, P).permute(0, 3, 1, 4, 2, 5)",

@@ -56,11 +56,7 @@ edit("up to its own position", "distance < 0", "distance <= 0")
 
 
 edit = edits("09.third_token")
-edit(
-    "a key stands one position behind the query",
-    "turn(k[None], position)",
-    "turn(k[None], position + 1)",
-)
+edit("a key stands one position behind the query", "k[None], position", "k[None], position + 1")
 
 
 @wrong("09.third_token", "the new key is not turned, and those from the cache are")

@@ -34,13 +34,7 @@ def from_the_larger(context, L, s):
 
 
 edit = edits("09.second_round")
-edit(
-    "forgotten",
-    "t if t < sinks else sinks + (t - sinks) % window",
-    "t % window",
-    "min(t + 1, size)",
-    "min(t + 1, window)",
-)
+edit("forgotten", "t if t < sinks else sinks + (t - sinks)", "t", "t + 1, size", "t + 1, window")
 edit("contexts[", "(t - sinks) % window", "t % window")
 edit("not divided by the root", " / K.shape[1] ** 0.5", "")
 edit("None came back", "return torch", "torch")
