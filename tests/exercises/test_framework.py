@@ -406,7 +406,9 @@ def test_an_edit_replaces_code_of_the_solution_and_nothing_else(monkeypatch):
     monkeypatch.setitem(WRONG, ID, [])
     edit = edits(ID)
     edit("transposed", "weights @", "weights.mT @")
-    (one,) = WRONG[ID]
+    edit("transposed", "weights @…", "weights.mT @ values")
+    one, other = WRONG[ID]
+    assert one.code == other.code
     assert one.name == "weights @ → weights.mT @" and "    return weights.mT @ values\n" in one.code
     x = torch.arange(9.0).view(3, 3)
     assert torch.equal(one.function(x, x), x.mT @ x)
@@ -417,7 +419,7 @@ def test_an_edit_replaces_code_of_the_solution_and_nothing_else(monkeypatch):
     ):
         with pytest.raises(ValueError, match=words):
             edit("words", *code)
-    assert WRONG[ID] == [one]
+    assert WRONG[ID] == [one, other]
 
 
 def test_keys_are_names_that_nbgrader_takes():

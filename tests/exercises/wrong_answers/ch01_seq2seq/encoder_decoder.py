@@ -71,20 +71,14 @@ def means(outputs, lengths):
 
 edit = edits("01.gru_step")
 edit("the wrong way round", "(1 - z) * candidate + z * h", "z * candidate + (1 - z) * h")
-edit(
-    "no gradient goes back", "(1 - z) * candidate + z * h", "((1 - z) * candidate + z * h).detach()"
-)
+edit("no gradient goes back", "(1 - z)…", "((1 - z) * candidate + z * h).detach()")
 edit("the gradient at h is not", "z * h", "z * h.detach()")
 
 
 edit = edits("01.sequence_log_prob")
 edit("one number a sequence", ".sum(dim=-1)", ".sum()")
 edit("right for other sizes, but with", ".squeeze(-1)", ".squeeze()")
-edit(
-    "where a logit is",
-    "torch.log_softmax(logits, dim=-1)",
-    "(torch.softmax(logits, dim=-1) + 1e-8).log()",
-)
+edit("where a logit is", "torch…", "(torch.softmax(logits, dim=-1) + 1e-8).log()")
 edit(
     "no gradient goes back",
     "return steps.masked_fill(targets == pad, 0.0).sum(dim=-1)",

@@ -24,9 +24,7 @@ edit(
     "states[:, order], mask[:, order]",
     "states.flip(0), mask.flip(0)",
 )
-edit(
-    "shuffled together, in one order, along the words (dim 1)", "mask[:, order]", "mask.roll(1, 1)"
-)
+edit("shuffled together, in one order, along the words (dim 1)", "mask[…", "mask.roll(1, 1))")
 edit("its context changes with the order", ", torch.randperm(n), torch.randperm(n)", ",")
 edit("its context changes with the order", "return False", "pass")
 edit(

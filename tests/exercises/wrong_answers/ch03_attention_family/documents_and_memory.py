@@ -18,20 +18,12 @@ edit("expected one of", '"about four of five"', '"all"')
 edit("one of 'nearly all'", '"about four of five"', "0.8")
 
 edit = edits("03.learned_query")
-edit(
-    "the lengths are not used",
-    "scores.masked_fill(~real, -1e9), dim=-1) * real",
-    "scores, dim=-1) * (lengths > 0).unsqueeze(-1)",
-)
+edit("the lengths are not used", ".masked_fill…", ", dim=-1) * (lengths > 0).unsqueeze(-1)")
 edit("set to 0 after the softmax", ".masked_fill(~real, -1e9)", "")
 edit("over the sequences of the batch", "dim=-1", "dim=0")
 edit("the tanh is missing", "torch.tanh(annotations @ W.T + b)", "(annotations @ W.T + b)")
 edit("the bias b is not used", "W.T + b", "W.T")
-edit(
-    "no real position: its weights and its vector are zeros",
-    "-1e9), dim=-1) * real",
-    'float("-inf")), dim=-1)',
-)
+edit("no real position: its weights and its vector are zeros", "-1e9)…", 'float("-inf")), dim=-1)')
 edit("Yours has weights that add up to 1", "* real", "")
 edit(
     "expected (pooled, weights)",

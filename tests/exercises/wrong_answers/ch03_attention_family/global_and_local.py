@@ -63,11 +63,7 @@ def _weights(scores, position, half_width, lengths):
 
 
 edit = edits("03.gaussian_weights")
-edit(
-    "the Gaussian is missing",
-    "return shares * torch.exp(-((places - position.unsqueeze(-1)) ** 2) / (2 * sigma**2))",
-    "return shares",
-)
+edit("the Gaussian is missing", " * torch…", "")
 edit("sigma is D", "D / 2", "D")
 edit("lacks its 1/2", "(2 * sigma**2)", "sigma**2")
 edit("sigma is not squared", "2 * sigma**2", "2 * sigma")
@@ -138,9 +134,7 @@ def loop_over_floats(scores, position, half_width, lengths):
 edit = edits("03.input_feeding")
 edit("no gradient goes back", "torch.stack(vectors)", "torch.stack(vectors).detach()")
 edit("the gradient at embedded is not", "(x, fed)", "(x, fed.detach())")
-edit(
-    "no gradient reaches start", "(x, fed), dim=-1), s)", "(x, fed.detach()), dim=-1), s.detach())"
-)
+edit("no gradient reaches start", "x, fed…", "x, fed.detach()), dim=-1), s.detach())")
 edit("the shape is", "torch.stack(vectors)", "fed")
 
 

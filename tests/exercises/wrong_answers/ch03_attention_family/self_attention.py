@@ -34,13 +34,7 @@ edit("there is no mask", ".tril(-1)", "")
 edit("a softmax over nothing but -inf is NaN", ".nan_to_num(0.0)", "")
 edit("the first row is a flat share of all words", 'float("-inf")', "-1e9")
 edit("the first word attends to itself", ".bool()", ".bool()\n    before[0, 0] = True")
-edit(
-    "the mask comes after the softmax",
-    '.masked_fill(~before, float("-inf"))',
-    "",
-    ".nan_to_num(0.0)",
-    "* before",
-)
+edit("the mask comes after the softmax", ".masked_fill…", "", ".nan_to_num(0.0)", "* before")
 edit("not divided by the root", "/ k.shape[-1] ** 0.5", "")
 edit("the width of the words: expected that of the keys", "k.shape[-1]", "x.shape[-1]")
 edit("over the words that look", "dim=-1", "dim=-2")

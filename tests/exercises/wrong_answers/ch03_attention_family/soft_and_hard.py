@@ -25,17 +25,11 @@ edit("runs over the batch", "scores, dim=-1", "scores, dim=0")
 edit("over the channels", "alpha.unsqueeze(-1) *", "features.softmax(-1) *")
 edit("the weights are not used", "(alpha.unsqueeze(-1) * features).sum", "features.mean")
 edit(
-    "that is hard attention",
-    "(alpha.unsqueeze(-1) * features).sum(dim=1)",
-    "features[torch.arange(len(features)), scores.argmax(-1)]",
+    "that is hard attention", "(alpha…", "features[torch.arange(len(features)), scores.argmax(-1)]"
 )
 edit("became a mean", ".sum(dim=1)", ".mean(dim=1)")
 edit("your code stopped with", "(state @ w + b).unsqueeze(-1)", "(state @ w + b)")
-edit(
-    "the shape is",
-    "beta * (alpha.unsqueeze(-1) * features).sum(dim=1)",
-    "beta.unsqueeze(-1) * alpha.unsqueeze(-1) * features",
-)
+edit("the shape is", "beta *…", "beta.unsqueeze(-1) * alpha.unsqueeze(-1) * features")
 edit("no gradient goes back", "(dim=1)", "(dim=1).detach()", "return beta", "return beta.detach()")
 edit("no gradient reaches the scores", "softmax(scores", "softmax(scores.detach()")
 edit("no gradient reaches the state", "return beta", "return beta.detach()")
@@ -93,11 +87,7 @@ edit("the advantage carries a gradient", ".detach()", "")
 edit("the entropy is punished", "- entropy_weight", "+ entropy_weight")
 edit("no gradient comes from the entropy", "- entropy_weight * entropy", "")
 edit("that of the most probable region", "gather(-1, chosen.unsqueeze(-1)).squeeze(-1)", "amax(-1)")
-edit(
-    "of all regions are added up",
-    "log_alpha.gather(-1, chosen.unsqueeze(-1)).squeeze(-1).sum(dim=1)",
-    "log_alpha.sum(dim=(1, 2))",
-)
+edit("of all regions are added up", "gather…", "sum(dim=(1, 2))")
 edit("where its logarithm should", "log_alpha.gather", "log_alpha.exp().gather")
 edit("the advantage is left out", "advantage *", "")
 edit(

@@ -26,11 +26,7 @@ edit("the step of the delimiter counts", "> n)", ">= n)")
 edit("the mask is the wrong way round", "> n)", "<= n)")
 edit("mask: the dtype is float32, expected bool", "(2 * n + 1) > n", "(2 * n + 1) > n).float(")
 edit("inputs: the shape is", "return inputs,", "return inputs[..., :-1],")
-edit(
-    "a vector of zeros has to be said, too",
-    "(torch.arange(2 * n + 1) > n).expand(batch, -1)",
-    "targets.any(-1)",
-)
+edit("a vector of zeros has to be said, too", "(torch.arange(2 * n + 1) > n)…", "targets.any(-1)")
 
 
 edit = edits("04.bits")
@@ -61,9 +57,7 @@ edit(
     "torch.where(z < -60, -z, torch.log1p(torch.exp(-z)))",
 )
 edit(
-    "e to the power of some hundreds is inf",
-    "torch.nn.functional.softplus(-z)",
-    "(1 + torch.exp(-z)).log()",
+    "e to the power of some hundreds is inf", "torch.nn…", "(1 + torch.exp(-z)).log() / math.log(2)"
 )
 edit("costs: the shape is ()", ".sum(dim=(1, 2))", ".sum()")
 
@@ -128,11 +122,7 @@ def _predict(bits, n, prior=0.5, peek=False, first=0.5):
 
 edit = edits("04.best_predictor")
 edit("1 is added to each count", "seen[1] + 0.5", "seen[1] + 1.0", "seen[1] + 1)", "seen[1] + 2)")
-edit(
-    "0/0",
-    "(seen[1] + 0.5) / (seen[0] + seen[1] + 1)",
-    'seen[1] / (seen[0] + seen[1]) if any(seen) else float("nan")',
-)
+edit("0/0", "(seen[1] + 0.5)…", 'seen[1] / (seen[0] + seen[1]) if any(seen) else float("nan"))')
 edit(
     "is counted, too",
     "told.append((seen",

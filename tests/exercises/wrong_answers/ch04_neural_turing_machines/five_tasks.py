@@ -30,11 +30,7 @@ edit("scaled to 0 … 1", "numbers.mean()", "least", "numbers.std(correction=0)"
 edit("most is included", "most + 1", "most")
 edit("are cut off", "(repeats -", "(repeats.clamp(least, most) -")
 edit("the dtype is float64", ".float()", ".double()")
-edit(
-    "to −1 … 1",
-    "(repeats - numbers.mean()) / numbers.std(correction=0)",
-    "2 * (repeats - least) / (most - least) - 1",
-)
+edit("to −1 … 1", "(repeats - numbers.mean())…", "2 * (repeats - least) / (most - least) - 1")
 edit("nothing is done", "(repeats - numbers.mean()) / numbers.std(correction=0)", "repeats.float()")
 edit("without brackets", "(repeats - numbers.mean())", "repeats - numbers.mean()")
 edit("the mean is rounded down", "numbers.mean()", "(least + most) // 2")
@@ -63,16 +59,8 @@ edit(
 edit("one bit that agrees is enough", ".all(-1)", ".any(-1)")
 edit("always the last item", "torch.arange(len(items)), same.int().argmax(1) + 1", ":, -1")
 edit("always the second item", "torch.arange(len(items)), same.int().argmax(1) + 1", ":, 1")
-edit(
-    "each has a query of its own",
-    "torch.arange(len(items)), same.int().argmax(1) + 1",
-    ":, same[0].int().argmax() + 1",
-)
-edit(
-    "places came back",
-    "return items[torch.arange(len(items)), same.int().argmax(1) + 1]",
-    "return same.int().argmax(1) + 1",
-)
+edit("each has a query of its own", "torch…", ":, same[0].int().argmax() + 1]")
+edit("places came back", "return…", "return same.int().argmax(1) + 1")
 edit(
     "one vector that agrees is enough",
     ".flatten(2).all(-1)",

@@ -127,23 +127,11 @@ def overwritten_at_the_end(u, R):
 
 
 edit = edits("04.sharpen")
-edit(
-    "the powers are not divided by their sum",
-    "torch.softmax(gamma.unsqueeze(-1) * logs, dim=-1)",
-    "weights ** gamma.unsqueeze(-1)",
-)
+edit("the powers are not divided by their sum", "torch.softmax…", "weights ** gamma.unsqueeze(-1)")
 edit("expected γ log w", "* logs", "* weights")
 edit("that blurs", "gamma.unsqueeze(-1) * logs", "logs / gamma.unsqueeze(-1)")
-edit(
-    "log 0 is −inf: the value is right, its slope is NaN",
-    "torch.clamp(weights, min=torch.finfo(weights.dtype).tiny)",
-    "weights",
-)
-edit(
-    "1e-06 is added to the weights",
-    "torch.clamp(weights, min=torch.finfo(weights.dtype).tiny)",
-    "weights + 1e-6",
-)
+edit("log 0 is −inf: the value is right, its slope is NaN", "torch.clamp…", "weights)")
+edit("1e-06 is added to the weights", "torch.clamp…", "weights + 1e-6)")
 edit("the weights are raised to 1e-6 or more", "torch.finfo(weights.dtype).tiny", "1e-6")
 
 

@@ -21,37 +21,21 @@ def _pick(vectors, index):
 
 edit = edits("04.highest_first")
 edit("the lowest come first", "descending=True", "descending=False")
-edit(
-    "the first vectors came back as they stand",
-    "return vectors[torch.arange(len(vectors)).unsqueeze(1), order]",
-    "return vectors[:, :wanted]",
-)
+edit("the first vectors came back as they stand", "vectors…", "vectors[:, :wanted]")
 edit("all vectors came back", "[:, :wanted]", "")
 edit("the lowest of them comes first", "dim=1, descending=True)[:, :wanted]", "dim=1)[:, -wanted:]")
 edit("in the order in which they were given", ", order]", ", order.sort(1).values]")
 edit("ranks are taken for places", "descending=True)", "descending=True).argsort(dim=1)")
-edit(
-    "every row is put into the order of the first row",
-    "torch.arange(len(vectors)).unsqueeze(1), order",
-    ":, order[0]",
-)
+edit("every row is put into the order of the first row", "torch…", ":, order[0]]")
 edit(
     "the bits of each vector are sorted on their own",
     "return vectors[torch.arange(len(vectors)).unsqueeze(1), order]",
     "return vectors.sort(1, descending=True).values[:, :wanted]",
 )
 edit("the sign of a priority is not looked at", "priorities.argsort", "priorities.abs().argsort")
-edit(
-    "priorities or indices came back",
-    "return vectors[torch.arange(len(vectors)).unsqueeze(1), order]",
-    "return order",
-)
+edit("priorities or indices came back", "vectors…", "order")
 edit("again and again", ", order]", ", order[:, :1].expand(-1, wanted)]")
-edit(
-    "cut off before sorting",
-    "priorities.argsort(dim=1, descending=True)[:, :wanted]",
-    "priorities[:, :wanted].argsort(dim=1, descending=True)",
-)
+edit("cut off before sorting", ".argsort…", "[:, :wanted].argsort(dim=1, descending=True)")
 edit("of the other end", "[:, :wanted]", "[:, -wanted:]")
 edit(
     "as they stand",

@@ -21,11 +21,7 @@ edit("a point on the line counts as left", "> 0", ">= 0")
 edit("that is the dot product", "u[..., 0] * w[..., 1] - u[..., 1] * w[..., 0]", "(u * w).sum(-1)")
 edit("that of b and c themselves", "b - a, c - a", "b, c")
 edit("the dtype is float32, expected bool", "> 0", "")
-edit(
-    "only the heights are compared",
-    "u[..., 0] * w[..., 1] - u[..., 1] * w[..., 0]",
-    "w[..., 1] + 0 * u[..., 1]",
-)
+edit("only the heights are compared", "u[..., 0]…", "w[..., 1] + 0 * u[..., 1] > 0")
 
 
 edit = edits("05.code_answers")

@@ -24,11 +24,7 @@ edit("the wrong way round", "tours[..., None]", "tours.argsort(1)[..., None]")
 edit("one number came back", ".sum(1)", ".sum()")
 edit("the shape is", ".sum(1)", "")
 edit("the way back leads to city 0", "at.roll(-1, 1)", "torch.cat([at[:, 1:], points[:, :1]], 1)")
-edit(
-    "all rows take their cities from the first set",
-    "points.gather(1, tours[..., None].expand(-1, -1, 2))",
-    "points[0][tours]",
-)
+edit("all rows take their cities from the first set", ".gather…", "[0][tours]")
 edit("the roll goes over the rows", "roll(-1, 1)", "roll(-1, 0)")
 edit("the roll runs on over the end of a row", "roll(-1, 1)", "roll(-1)")
 edit("lengths[", "expand(-1, -1, 2))", "expand(-1, -1, 2))[:, :6]")
@@ -81,16 +77,8 @@ def _length(d, walk):
 
 
 edit = edits("05.two_opt_gain")
-edit(
-    "the sign is turned round",
-    "float(matrix[a, b] + matrix[c, e] - matrix[a, c] - matrix[b, e])",
-    "float(matrix[a, c] + matrix[b, e] - matrix[a, b] - matrix[c, e])",
-)
-edit(
-    "the positions are used as cities",
-    "tour[i], tour[i + 1], tour[j], tour[(j + 1) % len(tour)]",
-    "i, i + 1, j, (j + 1) % len(tour)",
-)
+edit("the sign is turned round", "[a, b]…", "[a, c] + matrix[b, e] - matrix[a, b] - matrix[c, e])")
+edit("the positions are used as cities", "tour[i]…", "i, i + 1, j, (j + 1) % len(tour)")
 edit("cuts the tour into two", "matrix[a, c] - matrix[b, e]", "matrix[a, e] - matrix[b, c]")
 edit("only the old edges are counted", "- matrix[a, c] - matrix[b, e]", "")
 edit("no city stands at place j + 1", "(j + 1) % len(tour)", "j + 1")
@@ -177,9 +165,7 @@ edit("a city is visited twice", ".masked_fill(visited, -torch.inf)", "")
 edit("log p = 0 is certainty", "-torch.inf", "0.0")
 edit("add total", "total[:, None] +", "")
 edit("a rule forbids, it does not give", "-torch.inf)", "-torch.inf).log_softmax(1)")
-edit(
-    "tour and city have changed places", "// log_p.shape[1], place %", "% log_p.shape[1], place //"
-)
+edit("tour and city have changed places", "// log_p…", "% log_p.shape[1], place // log_p.shape[1]")
 edit("divide by n", "log_p.shape[1]", "len(total)")
 edit("probabilities are added", "total[:, None] + log_p", "total.exp()[:, None] + log_p.exp()")
 edit("a large negative number is no −∞", "-torch.inf", "-1e9")
@@ -288,11 +274,7 @@ edit("W is transposed", "@ W", "@ W.T")
 edit("over visited cities, too", "+ best", "+ torch.log_softmax(scores, -1)[rows, city]")
 edit("expected the sum", ".stack(tours, dim=1), log_p", ".stack(tours, dim=1), log_p / (n - 1)")
 edit("the probabilities are added up", "+ best", "+ best.exp()")
-edit(
-    "expected (tours, log_p)",
-    "return torch.stack(tours, dim=1), log_p",
-    "return log_p, torch.stack(tours, dim=1)",
-)
+edit("expected (tours, log_p)", "torch.stack…", "log_p, torch.stack(tours, dim=1)")
 
 
 @wrong("05.tours_by_the_batch", "the start is not taken away")

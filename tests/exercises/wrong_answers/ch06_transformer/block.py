@@ -28,11 +28,7 @@ edit(
 
 edit = edits("06.filter_direction")
 edit("the noise comes back as it was", "direction = {}", "return dict(noise)")
-edit(
-    "the whole matrix is scaled as one: expected each row",
-    "d.norm(dim=1, keepdim=True) * w.norm(dim=1, keepdim=True)",
-    "d.norm() * w.norm()",
-)
+edit("the whole matrix is scaled as one: expected each row", ".norm…", ".norm() * w.norm()")
 edit(
     "the whole matrix is scaled as one, and biases are not 0",
     "if weight.dim() < 2:",
@@ -41,16 +37,8 @@ edit(
     "noise[name] / noise[name].norm() * weight.norm()",
 )
 edit("columns are scaled", ".flatten(1), weight.flatten(1)", ", weight", "dim=1", "dim=0")
-edit(
-    "only the last dimension is taken for a filter",
-    "noise[name].flatten(1), weight.flatten(1)",
-    "noise[name], weight",
-    "dim=1",
-    "dim=-1",
-)
-edit(
-    "only the second dimension is taken for a filter", ".flatten(1), weight.flatten(1)", ", weight"
-)
+edit("only the last dimension is taken for a filter", ".flatten…", ", weight", "dim=1", "dim=-1")
+edit("only the second dimension is taken for a filter", ".flatten…", ", weight")
 edit("every row has length 1", "* w.norm(dim=1, keepdim=True)", "")
 edit("not brought to length 1 first", "d / d.norm(dim=1, keepdim=True)", "d")
 edit("squares of lengths", ".norm(dim=1, keepdim=True)", ".square().sum(1, keepdim=True)")

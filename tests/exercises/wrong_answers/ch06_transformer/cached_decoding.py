@@ -55,11 +55,7 @@ def scattered(caches, parents):
 edit = edits("06.cached_attention")
 edit("expected the longer cache", ", keys, values\n", ", k, v\n")
 edit("stand in front of the old ones", ", keys, values", ", keys.roll(m, 2), values.roll(m, 2)")
-edit(
-    "a view or reshape alone cannot",
-    ".unflatten(-1, (num_heads, -1)).transpose(1, 2)",
-    ".reshape(len(x), num_heads, x.shape[1], -1)",
-)
+edit("a view or reshape alone cannot", "unflatten…", "reshape(len(x), num_heads, x.shape[1], -1)")
 edit("keys with W_k, values with W_v", "(W_q, W_k, W_v)", "(W_q, W_k, W_k)")
 edit("are made with W_q", "(W_q, W_k, W_v)", "(W_q, W_q, W_v)")
 edit("made with the transposed matrix", "x @ W)", "x @ W.T)")

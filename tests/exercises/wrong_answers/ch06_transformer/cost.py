@@ -32,9 +32,7 @@ edit(
 )
 edit("self-attention of the source", "projections =", "m = n\n    projections =")
 edit("for both texts", "d * 2", "d * 4")
-edit(
-    "operations came back, expected", "projections + 2 * m * d * n + 2 * m * n * d", "m * n * d**3"
-)
+edit("operations came back, expected", "projections +…", "m * n * d**3")
 
 
 def _linformer(

@@ -66,33 +66,13 @@ edit("decoder(…): mask is upside down", ".tril()", ".triu(1)")
 edit("decoder(…): mask is transposed", ".tril()", ".triu()")
 edit("hides each position from itself", ".tril()", ".tril(-1)")
 edit("lets each position see the one after it", ".tril()", ".tril(1)")
-edit(
-    "encoder(x, mask): mask lets everything through",
-    "(torch.arange(n) < lengths.unsqueeze(1))",
-    "(source >= 0)",
-)
-edit(
-    "encoder(x, mask): mask is upside down", "torch.arange(n) < lengths.unsqueeze(1)", "source == 0"
-)
-edit(
-    "put in a dimension for the queries",
-    "(torch.arange(n) < lengths.unsqueeze(1)).unsqueeze(1)",
-    "source != 0",
-)
+edit("encoder(x, mask): mask lets everything through", "(torch…", "(source >= 0).unsqueeze(1)")
+edit("encoder(x, mask): mask is upside down", "torch.arange…", "source == 0).unsqueeze(1)")
+edit("put in a dimension for the queries", "(torch…", "source != 0")
 edit("expected a boolean tensor", ".bool()", "")
 edit("the vectors of the decoder came back", "torch.log_softmax(s @ E.T, dim=-1)", "s")
-edit(
-    "decoder was never called",
-    "return torch.log_softmax(s @ E.T, dim=-1)",
-    "return torch.log_softmax(memory @ E.T, dim=-1)[:, :m]",
-    "s = decoder(E[read] * d**0.5 + P[:m], memory, past, words)",
-    "",
-)
-edit(
-    "the gradient at E is not",
-    "E[source] * d**0.5 + P[:n]",
-    "(E[source] * d**0.5 + P[:n]).detach()",
-)
+edit("decoder was never called", "(s @ E…", "(memory @ E.T, dim=-1)[:, :m]", "s = decoder…", "")
+edit("the gradient at E is not", "E[source]…", "(E[source] * d**0.5 + P[:n]).detach(), words)")
 
 
 @wrong("06.whole_model", "the encoder is called more than once")

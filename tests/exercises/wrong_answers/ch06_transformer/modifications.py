@@ -43,11 +43,7 @@ edit("is not counted: it is one of all", "for d in choices) /", "for d in choice
 edit("not counted", "<= difference(changed) + 1e-9", "< difference(changed) - 1e-9")
 edit("chance of being worse", "<= difference(changed) + 1e-9", ">= difference(changed) - 1e-9")
 edit("in either direction", "d <= difference(changed) +", "abs(d) >= abs(difference(changed)) -")
-edit(
-    "difference of the means",
-    "return sum(d <= difference(changed) + 1e-9 for d in choices) / len(choices)",
-    "return difference(changed)",
-)
+edit("difference of the means", "sum(d…", "difference(changed)")
 edit("1 minus the chance", "return sum(d <=", "return 1 - sum(d <=")
 edit("differences up to 1e-9 taken as equal", "1e-9", "3e-10")
 edit("differences up to 1e-9 taken as equal", "1e-9", "1e-8")

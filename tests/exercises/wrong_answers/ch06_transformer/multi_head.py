@@ -58,11 +58,7 @@ edit(
     "W_q[:, columns], W_k[:, columns], W_v[:, columns], W_o[columns]",
     "W_q[columns], W_k[columns], W_v[columns], W_o[:, columns]",
 )
-edit(
-    "one column a head",
-    "torch.cat([torch.arange(i * width, (i + 1) * width) for i in keep])",
-    "keep",
-)
+edit("one column a head", "torch…", "keep")
 edit("a head is a group of its rows", "W_o[columns]", "W_o[:, columns]")
 edit("a head is a group of its rows", "W_o[columns]", "W_o")
 edit("counted from 0", "for i in keep", "for i in [(i - 1) % num_heads for i in keep]")

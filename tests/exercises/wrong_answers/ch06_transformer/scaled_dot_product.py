@@ -60,29 +60,11 @@ edit(
 edit("spreads its weight over all keys", '~mask & some, float("-inf")', "~mask, -1e9", "* some", "")
 edit("ignores its mask", "* some", "")
 edit("the mask is not used", '.masked_fill(~mask & some, float("-inf"))', "", "* some", "")
-edit(
-    "the mask comes after the softmax",
-    '.masked_fill(~mask & some, float("-inf"))',
-    "",
-    "* some",
-    "* mask",
-)
+edit("the mask comes after the softmax", ".masked_fill…", "", "* some", "* mask")
 edit("the mask is upside down", '~mask & some, float("-inf")', "mask, -1e9", "* some", "* ~mask")
 edit("over the queries", ' & some, float("-inf")', ", -1e9", "dim=-1) * some", "dim=-2) * mask")
-edit(
-    "still gets weight, since exp(0) is 1",
-    'scores.masked_fill(~mask & some, float("-inf"))',
-    "scores * mask",
-    "* some",
-    "",
-)
-edit(
-    "added to the scores as 0 and 1",
-    'scores.masked_fill(~mask & some, float("-inf"))',
-    "scores + mask",
-    "* some",
-    "",
-)
+edit("still gets weight, since exp(0) is 1", "scores.masked_fill…", "scores * mask", "* some", "")
+edit("added to the scores as 0 and 1", "scores.masked_fill…", "scores + mask", "* some", "")
 edit("not divided by the root", "/ key.shape[-1] ** 0.5", "")
 edit("divided by the width of the keys: expected its root", "key.shape[-1] ** 0.5", "key.shape[-1]")
 edit("the root of the width of the values", "key.shape[-1]", "value.shape[-1]")

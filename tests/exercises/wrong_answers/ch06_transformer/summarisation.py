@@ -19,11 +19,7 @@ edit("counted by the width", "* stride +", "* width +")
 edit("the place before stretch c + 1", "+ width - 1\n", "+ stride - 1\n")
 edit("the future is in the keys", "ends[None, :] <=", "0 * ends[None, :] <=")
 edit("the shape is", "(n - width) // stride + 1", "-(-n // stride)")
-edit(
-    "the dtype is",
-    "return ends[None, :] <= torch.arange(n)[:, None]",
-    "return (ends[None, :] <= torch.arange(n)[:, None]).float()",
-)
+edit("the dtype is", "return…", "return (ends[None, :] <= torch.arange(n)[:, None]).float()")
 edit(
     "newest stretch alone",
     "return ends[None, :] <= torch.arange(n)[:, None]",
@@ -51,16 +47,8 @@ edit(
 )
 edit("only k - 1 experts", "~chosen, float", "scores <= scores.topk(k).values[:, -1:], float")
 edit("over the positions", "), dim=1)", "), dim=0).nan_to_num()")
-edit(
-    "the same gate",
-    'torch.softmax(scores.masked_fill(~chosen, float("-inf")), dim=1)',
-    "chosen.float() / k",
-)
+edit("the same gate", "torch.softmax…", "chosen.float() / k")
 edit("a score like any other", 'scores.masked_fill(~chosen, float("-inf"))', "scores * chosen")
-edit(
-    "scores of the best",
-    'torch.softmax(scores.masked_fill(~chosen, float("-inf")), dim=1)',
-    "scores * chosen",
-)
+edit("scores of the best", "torch.softmax…", "scores * chosen")
 edit("the shape is", 'scores.masked_fill(~chosen, float("-inf"))', "scores.topk(k).values")
 edit("no gradient goes back", "scores.masked", "scores.detach().masked")

@@ -38,11 +38,7 @@ def forwards(rewards, done, first):
 
 edit = edits("07.value_iteration")
 edit("with no steps left the value is 0", "torch.zeros(len(means))", "means.max(1).values")
-edit(
-    "the rows are in the order of time",
-    "torch.stack(values), torch.stack(actions)",
-    "torch.stack(values[::-1]), torch.stack(actions[::-1])",
-)
+edit("the rows are in the order of time", "(values)…", "(values[::-1]), torch.stack(actions[::-1])")
 edit("the wrong way round", "transitions @", "transitions.transpose(0, 2) @")
 edit(
     "the actions are averaged",

@@ -60,21 +60,13 @@ edit("pooling is ignored", "if pooled", "if False")
 edit("it was not asked to pool", "if pooled", "if True")
 edit("queries are pooled as well", "asking * asked * (", "asked * asked * (")
 edit("not half of them", "asking // 4", "asking // 2")
-edit(
-    "they are pooled after",
-    "2 * channels * d_key * asking + 2 * channels * d_value * asking",
-    "channels * (d_key + d_value) * (asking + asked)",
-)
+edit("they are pooled after", "2 * channels…", "channels * (d_key + d_value) * (asking + asked)")
 edit(
     "sums are counted too",
     "return convolutions + asking * asked * (d_key + d_value)",
     "return 2 * (convolutions + asking * asked * (d_key + d_value))",
 )
-edit(
-    "expected one number",
-    "return convolutions + asking * asked * (d_key + d_value)",
-    "return channels * d_key, channels * d_value",
-)
+edit("expected one number", "return…", "return channels * d_key, channels * d_value")
 
 
 def _scores(x, W_f, W_g, row, column, pooled, pool=lambda t: F.max_pool2d(t, 2)):

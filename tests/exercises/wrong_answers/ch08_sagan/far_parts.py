@@ -26,11 +26,7 @@ edit("None came back", 'return "far above chance"', "pass")
 
 
 edit = edits("08.exchange_gap")
-edit(
-    "one number a pair",
-    "return score(a) + score(b) - score(first) - score(second)",
-    "return (score(a) + score(b) - score(first) - score(second)).mean()",
-)
+edit("one number a pair", "score…", "(score(a) + score(b) - score(first) - score(second)).mean()")
 
 
 @wrong("08.exchange_gap", "the lower halves are exchanged")
@@ -77,11 +73,7 @@ def _shares(left, right):
 edit = edits("08.above_chance")
 edit("two missing figures", "((l == r).sum()) / len(left)", "((left == right).double().mean())")
 edit("a share of all pictures", "/ len(left)", "/ len(l)")
-edit(
-    "chance has to be taken off",
-    "return 0.0 if e > 1 - 1e-12 else (a - e) / (1 - e)",
-    "return (l == r).sum() / len(left)",
-)
+edit("chance has to be taken off", "0.0 if…", "(l == r).sum() / len(left)")
 edit("not divided by 1 − e", "(a - e) / (1 - e)", "a - e")
 edit("frequent colours meet more often", "e = float(p @ q)", "e = 1 / size")
 edit("multiply left by right", "p @ q", "p @ p")

@@ -17,18 +17,14 @@ edit("None came back", 'return "nearer to clean"', "pass")
 edit = edits("08.sure_and_varied")
 edit("the exponential is missing", ".mean().exp()", ".mean()")
 edit("the other way round", "p * (log_p - log_mean)", "p.mean(0) * (log_mean - log_p)")
-edit(
-    "average the probabilities", "p.mean(0).clamp_min(1e-30).log()", "logits.mean(0).log_softmax(0)"
-)
+edit("average the probabilities", "p.mean…", "logits.mean(0).log_softmax(0)")
 edit("first the mean, then exp", ".mean().exp()", ".exp().mean()")
 edit("softmax runs over the pictures", "log_softmax(1)", "log_softmax(0)")
 edit("a sum over the pictures", ".log_softmax", ".double().log_softmax", "mean().exp", "sum().exp")
 edit("the sum over the classes is a mean", ".sum(1).mean()", ".mean()")
 edit("p(y) is missing", "log_p - log_mean", "log_p")
 edit(
-    "how varied the pictures are, and not how sure",
-    "(p * (log_p - log_mean)).sum(1).mean()",
-    "(-p.mean(0) * log_mean).sum()",
+    "how varied the pictures are, and not how sure", "(p *…", "(-p.mean(0) * log_mean).sum().exp()"
 )
 edit("how unsure the classifier is", "p * (log_p - log_mean)", "-p * log_p")
 edit("the mean is taken of log p", "p.mean(0).clamp_min(1e-30).log()", "log_p.mean(0)")
@@ -70,11 +66,7 @@ edit("the root stands once", "2 * roots", "roots")
 edit("the root is added", "- 2 * roots", "+ 2 * roots")
 edit("expected n − 1", "(len(a) - 1)", "len(a)", "(len(b) - 1)", "len(b)")
 edit("not centred", "x - x.mean(0), y - y.mean(0)", "x, y")
-edit(
-    "only the variances",
-    "a.T @ a / (len(a) - 1), b.T @ b / (len(b) - 1)",
-    "x.var(0).diag(), y.var(0).diag()",
-)
+edit("only the variances", "a.T @…", "x.var(0).diag(), y.var(0).diag()")
 edit("root of the whole", "return ", "return (", "roots.sum()", "roots.sum()).clamp_min(0).sqrt()")
 edit("a complex number came back", ".real.clamp_min(0)", "")
 edit("the distance is NaN", ".real.clamp_min(0)", ".real.sub(1e-12)")

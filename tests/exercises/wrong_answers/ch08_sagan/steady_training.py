@@ -15,16 +15,8 @@ edit("fakes should be below −1", "1 + fake", "1 - fake")
 edit("the real ones pay above 1", "1 - real", "real - 1")
 edit("the margin lies on the wrong side", "1 - real", "-1 - real", "1 + fake", "fake - 1")
 edit("these are sums", "mean() + torch.relu(1 + fake).mean()", "sum() + torch.relu(1 + fake).sum()")
-edit(
-    "one mean over both",
-    "torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()",
-    "torch.relu(torch.cat([1 - real, 1 + fake])).mean()",
-)
-edit(
-    "divided by 2",
-    "torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()",
-    "(torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()) / 2",
-)
+edit("one mean over both", "(1 - real)…", "(torch.cat([1 - real, 1 + fake])).mean()")
+edit("divided by 2", "torch…", "(torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()) / 2")
 edit("the margin is 0", "1 - real", "-real", "1 + fake", "fake")
 edit("the maximum with 0 is missing", "torch.relu", "")
 edit("the generator has a margin", "-fake.mean()", "torch.relu(1 - fake).mean()")
@@ -61,11 +53,7 @@ edit("the projection is missing", "+ (E[labels] * h).sum(-1)", "")
 edit("w·h + b is missing", "h @ w + b +", "")
 edit("b is missing", "+ b +", "+")
 edit("all classes are added up", "(E[labels] * h).sum(-1)", "(h @ E.T).sum(-1)")
-edit(
-    "only the class of the picture counts",
-    "h @ w + b + (E[labels] * h).sum(-1)",
-    "(h @ w + b)[:, None] + h @ E.T",
-)
+edit("only the class of the picture counts", "h @ w…", "(h @ w + b)[:, None] + h @ E.T")
 edit("on the vectors of all pictures", "(E[labels] * h).sum(-1)", "h @ E[labels].T")
 edit("the largest projection", "(E[labels] * h).sum(-1)", "(h @ E.T).amax(1)")
 edit("summed, not multiplied", "E[labels] * h", "E[labels]")
@@ -73,16 +61,8 @@ edit("before w", "h @ w + b + (E[labels] * h).sum(-1)", "(h + E[labels]) @ w + b
 edit("is a mean", ".sum(-1)", ".mean(-1)")
 edit("row label + 1", "E[labels]", "E[(labels + 1) % len(E)]")
 edit("labels are counted from 0", "E[labels]", "E[labels - 1]")
-edit(
-    "no softmax",
-    "(E[labels] * h).sum(-1)",
-    "(h @ E.T).softmax(-1).gather(1, labels[:, None])[:, 0]",
-)
-edit(
-    ", 1), expected",
-    "h @ w + b + (E[labels] * h).sum(-1)",
-    "(h @ w + b + (E[labels] * h).sum(-1))[:, None]",
-)
+edit("no softmax", "(E[labels] * h)…", "(h @ E.T).softmax(-1).gather(1, labels[:, None])[:, 0]")
+edit(", 1), expected", "h @ w…", "(h @ w + b + (E[labels] * h).sum(-1))[:, None]")
 edit("no gradient reaches E", "E[labels]", "E[labels].detach()")
 
 
@@ -135,11 +115,7 @@ edit("σ needs the new one", "W =", "old = u\n    W =", "(u @ W @ v)", "(old @ W
 edit("u came back as it was", "W =", "old = u\n    W =", "v), u", "v), old")
 edit("v came back", "(u @ W @ v), u", "(u @ W @ v), F.normalize(W.T @ u, dim=0).detach()")
 edit("the weight keeps its shape", "weight / (u @ W @ v)", "W / (u @ W @ v)")
-edit(
-    "renamed by reshape",
-    "(weight.transpose(0, 1) if transposed else weight).flatten(1)",
-    "weight.reshape(len(u), -1)",
-)
+edit("renamed by reshape", "(weight…", "weight.reshape(len(u), -1)")
 edit("v is made of the new u", "(u @ W @ v), u", "(W.T @ u).norm(), u")
 edit("the gradient runs through u and v", "torch.no_grad()", "torch.enable_grad()")
 edit("σ is a constant in the gradient", "(u @ W @ v)", "(u @ W @ v).detach()")

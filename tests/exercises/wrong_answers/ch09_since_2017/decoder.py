@@ -50,16 +50,8 @@ def a_letter_lost(word, merges):
 
 
 edit = edits("09.right_with_one_head")
-edit(
-    "the columns of a head are taken to stand together",
-    "view(len(x), 3, h, -1).permute(1, 2, 0, 3)",
-    "view(len(x), h, 3, -1).permute(2, 1, 0, 3)",
-)
-edit(
-    "neighbouring columns are taken",
-    "view(len(x), 3, h, -1).permute(1, 2, 0, 3)",
-    "view(len(x), h, -1, 3).permute(3, 1, 0, 2)",
-)
+edit("the columns of a head are taken to stand together", "3, h,…", "h, 3, -1).permute(2, 1, 0, 3)")
+edit("neighbouring columns are taken", "(len(x…", "(len(x), h, -1, 3).permute(3, 1, 0, 2)")
 edit("not every h-th column", "3, h, -1).permute(1, 2, 0, 3)", "3, -1, h).permute(1, 3, 0, 2)")
 edit("the biases are not added", " + b)", ")")
 edit("no gradient reaches", "x @ W", "x @ W.detach()")

@@ -58,11 +58,7 @@ def in_place(S, q, k, v, alpha, beta):
 edit = edits("09.decays_as_a_matrix")
 edit("the decays are missing", "alpha[i] * left", "left")
 edit("the earlier token's own decay is counted", "left + one[i]", "(left + one[i])")
-edit(
-    "that is the transposed matrix",
-    "return Q @ K.T * torch.stack(rows)",
-    "return (Q @ K.T * torch.stack(rows)).T",
-)
+edit("that is the transposed matrix", "Q @ K…", "(Q @ K.T * torch.stack(rows)).T")
 edit("the keys decay towards the future", "torch.stack(rows)", "torch.stack(rows).T")
 edit("these are the factors alone", "Q @ K.T * torch.stack(rows)", "torch.stack(rows)")
 edit("no gradient reaches alpha", "alpha[i] * left", "alpha[i].detach() * left")
