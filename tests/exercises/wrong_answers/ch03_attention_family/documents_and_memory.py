@@ -39,34 +39,11 @@ edit("no gradient goes back", ".sum(dim=1),", ".sum(dim=1).detach(),")
 edit("no gradient reaches u", "(weights.", "0 * (W.sum() + b.sum()) + (weights.detach().")
 
 
-def _around(
-    words,
-    W_q,
-    W_k,
-    W_v,
-    lengths,
-    allowed=lambda row, column: column,
-    fill=-1e9,
-    scale=None,
-    dim=-1,
-    after=False,
-    zeros=True,
-):
-    real = _real(lengths, words.shape[1])
-    row, column = real[:, :, None], real[:, None, :]
-    scores = (words @ W_q) @ (words @ W_k).mT / (words.shape[-1] ** 0.5 if scale is None else scale)
-    weights = (
-        torch.softmax(scores, dim) * column
-        if after
-        else torch.softmax(scores.masked_fill(~allowed(row, column), fill), dim)
-    )
-    result = weights @ (words @ W_v)
-    return result * row if zeros else result
-
-
 @wrong("03.words_look_at_words", "leaves out queries, and the words see everything")
-def around_as_printed(*given):
-    return _around(*given, allowed=lambda row, column: row)
+def around_as_printed(words, W_q, W_k, W_v, lengths):
+    rows = _real(lengths, words.shape[1])[:, :, None]
+    scores = (words @ W_q) @ (words @ W_k).mT / words.shape[-1] ** 0.5
+    return torch.softmax(scores.masked_fill(~rows, -1e9), -1) @ (words @ W_v) * rows
 
 
 edit = edits("03.words_look_at_words")
@@ -76,103 +53,58 @@ edit(
     "~real.unsqueeze(1)",
     "~(real.unsqueeze(1) & real.unsqueeze(2))",
 )
+edit(
+    "this layer is not causal",
+    "~real.unsqueeze(1)",
+    "~real.unsqueeze(1) | torch.ones(n, n).triu(1).bool()",
+)
+edit("no gradient reaches W_q", "words @ W_q", "words @ W_q.detach()")
 
 
-@wrong("03.words_look_at_words", "this layer is not causal")
-def around_causal(*given):
-    return _around(
-        *given,
-        allowed=lambda row, column: (
-            column & torch.ones(column.shape[-1], column.shape[-1]).tril().bool()
-        ),
-    )
+edit = edits("03.longest_first")
+edit("come back with the longest caption first", "[order.argsort()]", "")
+edit("the states are sorted and the pictures are not", "= features[order]", "= features")
+edit("a caption looks at another one's picture", ", states[order]", ", states")
+edit(
+    "captions end at the lengths of other ones",
+    "= features[order], states[order]",
+    "= features, states",
+    "[order.argsort()]",
+    "",
+)
+edit("one step too few", "features, states =", "lengths = lengths - 1\n    features, states =")
+edit(
+    "one step too many",
+    "features, states =",
+    "lengths = (lengths + 1).clamp(max=states.shape[1])\n    features, states =",
+)
+edit(
+    "behind the end of a caption",
+    "features, states =",
+    "lengths = torch.full_like(lengths, states.shape[1])\n    features, states =",
+)
+edit("gradient", "@ W", "@ W.detach()")
 
 
-@wrong("03.words_look_at_words", "no gradient reaches W_q")
-def around_detached(words, W_q, W_k, W_v, lengths):
-    return _around(words, W_q.detach(), W_k, W_v, lengths)
-
-
-def _looks(
-    features,
-    states,
-    lengths,
-    W,
-    swap=(True, True),
-    back=lambda contexts, order: contexts[order.argsort()],
-    extra=0,
-    dim=-1,
-):
-    lengths, order = lengths.sort(descending=True)
-    features, states = (
-        features[order] if swap[0] else features,
-        states[order] if swap[1] else states,
-    )
-    contexts = torch.softmax(torch.einsum("bmd,bpd->bmp", states @ W, features), dim) @ features
-    return back(contexts * _real(lengths + extra, states.shape[1])[..., None], order)
+def _looks(features, states, lengths, W, dim=-1):
+    contexts = torch.softmax(states @ W @ features.mT, dim) @ features
+    return contexts * _real(lengths, states.shape[1])[..., None]
 
 
 @wrong("03.longest_first", "taking rows by the order a second time")
-def longest_as_printed(*given):
-    return _looks(*given, back=lambda contexts, order: contexts[order])
-
-
-@wrong("03.longest_first", "come back with the longest caption first")
-def longest_not_put_back(*given):
-    return _looks(*given, back=lambda contexts, order: contexts)
+def longest_as_printed(features, states, lengths, W):
+    lengths, order = lengths.sort(descending=True)
+    return _looks(features[order], states[order], lengths, W)[order]
 
 
 @wrong("03.longest_first", "applied once too often")
 def longest_put_back_for_nothing(features, states, lengths, W):
-    contexts = (
-        torch.softmax(states @ W @ features.mT, -1)
-        @ features
-        * _real(lengths, states.shape[1])[..., None]
-    )
-    return contexts[lengths.argsort(descending=True).argsort()]
-
-
-@wrong("03.longest_first", "the states are sorted and the pictures are not")
-def longest_pictures_stay(*given):
-    return _looks(*given, swap=(False, True))
-
-
-@wrong("03.longest_first", "a caption looks at another one's picture")
-def longest_states_stay(*given):
-    return _looks(
-        *given, swap=(True, False), back=lambda contexts, order: contexts[order.argsort()]
-    )
-
-
-@wrong("03.longest_first", "captions end at the lengths of other ones")
-def longest_lengths_alone(*given):
-    return _looks(*given, swap=(False, False), back=lambda contexts, order: contexts)
-
-
-@wrong("03.longest_first", "one step too few")
-def longest_one_less(*given):
-    return _looks(*given, extra=-1)
-
-
-@wrong("03.longest_first", "one step too many")
-def longest_one_more(*given):
-    return _looks(*given, extra=1)
-
-
-@wrong("03.longest_first", "behind the end of a caption")
-def longest_never_ends(*given):
-    return _looks(*given, extra=99)
+    return _looks(features, states, lengths, W)[lengths.argsort(descending=True).argsort()]
 
 
 @wrong("03.longest_first", "over the captions")
-def longest_over_the_batch(features, states, lengths, W):
-    contexts = torch.softmax(torch.einsum("bmd,bpd->bmp", states @ W, features), 0) @ features
-    return contexts * _real(lengths, states.shape[1])[..., None]
-
-
-@wrong("03.longest_first", "gradient")
-def longest_detached(features, states, lengths, W):
-    return _looks(features, states, lengths, W.detach())
+def longest_over_the_batch(*given):
+    return _looks(*given, dim=0)
 
 
 @wrong("03.longest_first", "where captions are equally long")

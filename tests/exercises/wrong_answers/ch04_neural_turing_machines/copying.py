@@ -104,22 +104,6 @@ def share_of_overlap(write, read):
     return int(overlaps.argmax()), float(overlaps.max())
 
 
-def _predict(bits, n, prior=0.5, peek=False, first=0.5):
-    told, counts = [], {}
-    for t, bit in enumerate(bits.tolist()):
-        if t < n - 1:
-            told.append(first)
-            continue
-        zeros_ones = counts.setdefault(tuple(bits[t - n + 1 : t].tolist()), [0, 0])
-        if peek:
-            zeros_ones[bit] += 1
-        below = sum(zeros_ones) + 2 * prior
-        told.append((zeros_ones[1] + prior) / below if below else float("nan"))
-        if not peek:
-            zeros_ones[bit] += 1
-    return torch.tensor(told)
-
-
 edit = edits("04.best_predictor")
 edit("1 is added to each count", "seen[1] + 0.5", "seen[1] + 1.0", "seen[1] + 1)", "seen[1] + 2)")
 edit("0/0", "(seen[1] + 0.5)…", 'seen[1] / (seen[0] + seen[1]) if any(seen) else float("nan"))')
@@ -136,34 +120,14 @@ edit("of a 0", "return torch.tensor(told)", "return 1 - torch.tensor(told)")
 edit("are 0 before the first whole context", "append(0.5)", "append(0.0)")
 edit("shifted", "torch.tensor(told)", "torch.tensor([*told[1:], 0.5])")
 edit("A tuple of tensors is a new key each time", "told = bits.tolist(), {}", "told = bits, {}")
+edit("the context is n − 2 bits long", "row, counts", "n = max(1, n - 1)\n    row, counts")
 
 
-@wrong("04.best_predictor", "the context is n − 2 bits long")
-def shorter_context(bits, n):
-    return _predict(bits, max(1, n - 1))
-
-
-STAY, ON, BACK = torch.eye(3)[1], torch.eye(3)[2], torch.eye(3)[0]
-
-
-def _program(
-    phase,
-    vector,
-    gate=0.0,
-    erase=1.0,
-    late_erase=0.0,
-    turn_erase=0.0,
-    waits=STAY,
-    turn=STAY,
-    reads=ON,
-    writes=ON,
-    late=STAY,
-):
-    ones = torch.ones_like(vector)
+def _program(phase, vector):
+    _, stay, step = torch.eye(3)
     if phase == "store":
-        return (gate, waits), (gate, writes, erase * ones, vector)
-    cut = late_erase if phase == "recall" else max(late_erase, turn_erase)
-    return (gate, turn if phase == "turn" else reads), (gate, late, cut * ones, 0 * vector)
+        return (0.0, stay), (0.0, step, torch.ones_like(vector), vector)
+    return (0.0, stay if phase == "turn" else step), (0.0, stay, 0 * vector, 0 * vector)
 
 
 edit = edits("04.program")

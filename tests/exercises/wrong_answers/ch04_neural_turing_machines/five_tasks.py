@@ -117,53 +117,21 @@ def one_vector_on(items, query):
     ]
 
 
-def _addresses(
-    memory,
-    previous,
-    key,
-    strength,
-    gate,
-    kernel,
-    came=lambda previous, h, found: previous[:, h],
-    swapped=False,
-    back=1,
-    content=True,
-    cosine=True,
-    ring=True,
-):
-    found = []
-    for h in range(key.shape[1]):
-        alike = (
-            torch.cosine_similarity(key[:, h, None], memory, dim=-1)
-            if cosine
-            else (key[:, h, None] * memory).sum(-1)
-        )
-        by_content = torch.softmax((strength[:, h, None] if content else 1.0) * alike, -1)
-        g = 1 - gate[:, h, None] if swapped else gate[:, h, None]
-        mixed = g * by_content + (1 - g) * came(previous, h, found)
-        parts = []
-        for k in range(3):
-            rolled = mixed.roll(back * (k - 1), -1)
-            if not ring and k != 1:
-                rolled = rolled.index_fill(
-                    -1, torch.tensor([0 if k == 2 else mixed.shape[-1] - 1]), 0.0
-                )
-            parts.append(kernel[:, h, k, None] * rolled)
-        found.append(sum(parts))
-    return torch.stack(found, 1)
-
-
 @wrong("04.several_heads", "a head starts from where the head before it looks at this step")
-def heads_as_printed(*given):
-    return _addresses(
-        *given, came=lambda previous, h, found: found[-1] if found else previous[:, 0]
-    )
+def heads_as_printed(memory, previous, key, strength, gate, kernel):
+    found = [previous[:, 0]]
+    for h in range(key.shape[1]):
+        alike = torch.cosine_similarity(key[:, h, None], memory, dim=-1)
+        by_content, g = torch.softmax(strength[:, h, None] * alike, -1), gate[:, h, None]
+        mixed = g * by_content + (1 - g) * found[-1]
+        found.append(sum(kernel[:, h, k, None] * mixed.roll(k - 1, -1) for k in range(3)))
+    return torch.stack(found[1:], 1)
 
 
 edit = edits("04.several_heads")
 edit("no gradient reaches previous", "* previous[:, h]", "* previous[:, h].detach()")
-
-
-@wrong("04.several_heads", "the slots lie on a ring")
-def heads_no_ring(*given):
-    return _addresses(*given, ring=False)
+edit(
+    "the slots lie on a ring",
+    "mixed.roll(k - 1, dims=-1)",
+    "F.pad(mixed, (1, 1))[:, 2 - k:][:, :mixed.shape[1]]",
+)

@@ -49,13 +49,6 @@ def one_by_one(memory, weights, erase, add):
     return memory
 
 
-def _shift(weights, kernel, sign=1, first=None):
-    first = -(kernel.shape[-1] // 2) if first is None else first
-    return sum(
-        kernel[..., j, None] * weights.roll(sign * (j + first), -1) for j in range(kernel.shape[-1])
-    )
-
-
 edit = edits("04.shift")
 edit("the shift goes the wrong way", "j - reach", "reach - j")
 edit("the shifts start at 0", "j - reach", "j")
@@ -182,70 +175,23 @@ def in_double_precision(weights, gamma):
     return (powers / powers.sum(-1, keepdim=True)).float()
 
 
-def _address(
-    memory,
-    previous,
-    key,
-    strength,
-    gate,
-    kernel,
-    gamma,
-    *,
-    order="gsp",
-    sign=1,
-    axis=-1,
-    epsilon=1e-8,
-    cosine=True,
-    divided=True,
-):
-    scores = key @ memory.mT
-    if cosine:
-        scores = (
-            scores
-            / (
-                (key.square().sum(-1, keepdim=True) + epsilon)
-                * (memory.square().sum(-1) + epsilon)[:, None]
-            ).sqrt()
-        )
-    w = (strength[..., None] * scores).softmax(axis)
-    for letter in order:
-        if letter == "g":
-            w = gate[..., None] * w + (1 - gate[..., None]) * previous
-        elif letter == "s":
-            w = _shift(w, kernel, sign)
-        elif letter == "p":
-            w = w ** gamma[..., None]
-            w = w / w.sum(-1, keepdim=True) if divided else w
-    return w
-
-
-@wrong("04.address", "sharpening comes before the shift")
-def sharpened_first(*given):
-    return _address(*given, order="gps")
-
-
 edit = edits("04.address")
 edit("becomes 1e-05", "min=1e-38", "min=1e-5")
 edit("becomes 1e-07", "min=1e-38", "min=1e-7")
 edit("no gradient reaches previous", "* previous", "* previous.detach()")
 edit("log 0 has no slope", "moved.clamp(min=1e-38)", "moved")
-
-
-def _with_root(root):
-    def address(memory, previous, key, strength, gate, kernel, gamma):
-        kk, mm = key.square().sum(-1, keepdim=True), memory.square().sum(-1)[:, None]
-        content = (strength[..., None] * (key @ memory.mT) / root(kk, mm)).softmax(-1)
-        w = _shift(gate[..., None] * content + (1 - gate[..., None]) * previous, kernel)
-        return (gamma[..., None] * w.clamp_min(1e-38).log()).softmax(-1)
-
-    return address
-
-
-@wrong("04.address", "the gradient at an empty memory is not finite")
-def patched_at_empty_slots(*given):
-    return _with_root(
-        lambda kk, mm: torch.where(mm > 0, ((kk + 1e-8) * (mm + 1e-8)).sqrt(), 1 + 0 * mm.sqrt())
-    )(*given)
+edit(
+    "sharpening comes before the shift",
+    "* previous",
+    "* previous\n    gated = (gamma.unsqueeze(-1) * gated.log()).softmax(-1)",
+    "return…",
+    "return moved",
+)
+edit(
+    "the gradient at an empty memory is not finite",
+    "torch.sqrt(squares)",
+    "torch.where(of_slots > 1e-8, squares.sqrt(), 1 + 0 * (of_slots - 1e-8).sqrt())",
+)
 
 
 @wrong("04.shift", "")

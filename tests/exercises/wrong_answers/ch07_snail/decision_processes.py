@@ -55,36 +55,13 @@ edit(
 edit("expected the tuple (values, actions)", "stack(values), torch.stack(actions)", "stack(values)")
 
 
-def _blocks(
-    x,
-    filters,
-    gates,
-    back=lambda level: 2**level,
-    around=False,
-    turned=False,
-    exchanged=False,
-    gated=True,
-    front=False,
-):
-    h, n = x, x.shape[1]
-    for level, (W_f, W_g) in enumerate(zip(filters, gates)):
-        step = back(level)
-        if around:
-            earlier = h.roll(step, 1)
-        elif step < 0:
-            earlier = torch.nn.functional.pad(h, (0, 0, 0, -step))[:, -step:]
-        else:
-            earlier = torch.nn.functional.pad(h, (0, 0, step, 0))[:, :n]
-        pair = torch.cat([h, earlier] if turned else [earlier, h], -1)
-        W_f, W_g = (W_g, W_f) if exchanged else (W_f, W_g)
-        new = torch.tanh(pair @ W_f) * (torch.sigmoid(pair @ W_g) if gated else 1.0)
-        h = torch.cat([new, h] if front else [h, new], -1)
-    return h
-
-
 @wrong("07.near_and_far", "the step before is never seen")
-def back_as_printed(*given):
-    return _blocks(*given, back=lambda level: 2 ** (level + 1))
+def back_as_printed(x, filters, gates):
+    for level, (W_f, W_g) in enumerate(zip(filters, gates)):
+        earlier = torch.nn.functional.pad(x, (0, 0, 2 ** (level + 1), 0))[:, : x.shape[1]]
+        pair = torch.cat([earlier, x], -1)
+        x = torch.cat([x, torch.tanh(pair @ W_f) * torch.sigmoid(pair @ W_g)], -1)
+    return x
 
 
 edit = edits("07.near_and_far")

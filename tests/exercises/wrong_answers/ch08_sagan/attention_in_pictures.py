@@ -69,9 +69,11 @@ edit(
 edit("expected one number", "return…", "return channels * d_key, channels * d_value")
 
 
-def _scores(x, W_f, W_g, row, column, pooled, pool=lambda t: F.max_pool2d(t, 2)):
+def _scores(x, W_f, W_g, row, column, pooled):
     keys = torch.einsum("dc,chw->dhw", W_f, x)
-    return torch.einsum("d,dhw->hw", W_g @ x[:, row, column], pool(keys) if pooled else keys)
+    return torch.einsum(
+        "d,dhw->hw", W_g @ x[:, row, column], F.max_pool2d(keys, 2) if pooled else keys
+    )
 
 
 def _whole(scores):
@@ -88,6 +90,17 @@ edit("one weight for each", "if pooled", "if False")
 edit("a vector came back", ".view_as(scores)", "")
 edit("no gradient", "W_g @", "W_g.detach() @")
 edit("no gradient goes back", ".view_as(scores)", ".view_as(scores).detach()")
+edit(
+    "queries are pooled as well",
+    "    keys = F",
+    '    query = F.max_pool2d(torch.einsum("dc,chw->dhw", W_g, x), 2)[:, row // 2, column // 2]\n'
+    "        keys = F",
+)
+edit(
+    "x is pooled before W_g",
+    "x[:, row, column]",
+    "(F.max_pool2d(x, 2)[:, row // 2, column // 2] if pooled else x[:, row, column])",
+)
 
 
 @wrong("08.map_of_a_query", "the weights of all places were computed")
@@ -97,24 +110,6 @@ def every_place(x, W_f, W_g, row, column, pooled):
     queries = torch.tensordot(W_g, x.flatten(1), 1)
     weights = torch.tensordot(queries, keys.flatten(1), ([0], [0])).softmax(-1)
     return weights[row * x.shape[2] + column].view(keys.shape[1:])
-
-
-@wrong("08.map_of_a_query", "queries are pooled as well")
-def pooled_query(x, W_f, W_g, row, column, pooled):
-    if not pooled:
-        return _whole(_scores(x, W_f, W_g, row, column, pooled))
-    keys, queries = (F.max_pool2d(torch.einsum("dc,chw->dhw", W, x), 2) for W in (W_f, W_g))
-    return _whole(torch.einsum("d,dhw->hw", queries[:, row // 2, column // 2], keys))
-
-
-@wrong("08.map_of_a_query", "x is pooled before W_g")
-def query_of_a_square(x, W_f, W_g, row, column, pooled):
-    if not pooled:
-        return _whole(_scores(x, W_f, W_g, row, column, pooled))
-    keys = F.max_pool2d(torch.einsum("dc,chw->dhw", W_f, x), 2)
-    return _whole(
-        torch.einsum("d,dhw->hw", W_g @ F.max_pool2d(x, 2)[:, row // 2, column // 2], keys)
-    )
 
 
 @wrong("08.map_of_a_query", "it says how much each place looks at the one")

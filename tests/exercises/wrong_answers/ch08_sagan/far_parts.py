@@ -91,25 +91,11 @@ def no_guard(left, right):
     return float((a - e) / (1 - e))
 
 
-def _attended(
-    x,
-    W_f,
-    W_g,
-    W_h,
-    W_v,
-    gamma,
-    weigh=lambda scores: scores.softmax(-1).mT,
-    join=lambda x, gamma, o: x + gamma * o,
-    sides=lambda o, x: o.view_as(x),
-):
-    flat = x.flatten(2)
-    scores = (W_g @ flat).mT @ (W_f @ flat)
-    return join(x, gamma, sides(W_v @ (W_h @ flat @ weigh(scores)), x))
-
-
 @wrong("08.who_looks_at_whom", "the weights are used the wrong way round")
-def places_as_printed(*given):
-    return _attended(*given, weigh=lambda scores: scores.softmax(-1))
+def places_as_printed(x, W_f, W_g, W_h, W_v, gamma):
+    flat = x.flatten(2)
+    weights = ((W_g @ flat).mT @ (W_f @ flat)).softmax(-1)
+    return x + gamma * (W_v @ (W_h @ flat @ weights)).view_as(x)
 
 
 edit = edits("08.who_looks_at_whom")

@@ -45,16 +45,6 @@ def _cov(x):
     return apart.T @ apart / (len(x) - 1)
 
 
-def _roots(a, b):
-    return torch.linalg.eigvals(a @ b).real.clamp_min(0).sqrt().sum()
-
-
-def _fid(x, y, cov=_cov, roots=_roots, factor=2, gap=lambda g: g.square().sum()):
-    x, y = x.double(), y.double()
-    a, b = cov(x), cov(y)
-    return gap(x.mean(0) - y.mean(0)) + a.trace() + b.trace() - factor * roots(a, b)
-
-
 edit = edits("08.two_clouds")
 edit("the root is missing", "roots.sum()", "(first @ second).trace()")
 edit("root is taken of every entry", "roots.sum()", "(first @ second).clamp_min(0).sqrt().trace()")
@@ -81,7 +71,9 @@ def two_roots(x, y):
         values, vectors = torch.linalg.eigh(m)
         return (vectors * values.clamp_min(0).sqrt()) @ vectors.T
 
-    return _fid(x, y, roots=lambda a, b: (root(a) @ root(b)).trace())
+    x, y = x.double(), y.double()
+    a, b, gap = _cov(x), _cov(y), x.mean(0) - y.mean(0)
+    return gap.square().sum() + (a + b - 2 * root(a) @ root(b)).trace()
 
 
 @wrong("08.two_clouds", "their traces and the roots")
@@ -89,10 +81,12 @@ def squared_differences(x, y):
     return (x.mean(0) - y.mean(0)).square().sum() + (_cov(x) - _cov(y)).square().sum()
 
 
-@wrong("08.two_clouds", "float64")
-def off_by_rounding(x, y):  # as float32 is, by an amount that differs from machine to machine
-    return _fid(x, y) * (1.0 + 1e-3 * (len(x) <= x.shape[1]))
-
-
 edit = edits("08.two_clouds")
 edit("Put it to 0 before the root", ".clamp_min(0)", "")
+edit(  # as float32 is, by an amount that differs from machine to machine
+    "float64",
+    "return (x",
+    "return (1.0 + 1e-3 * (len(x) <= x.shape[1])) * ((x",
+    "roots.sum()",
+    "roots.sum())",
+)
