@@ -53,11 +53,7 @@ edit(
     "~real.unsqueeze(1)",
     "~(real.unsqueeze(1) & real.unsqueeze(2))",
 )
-edit(
-    "this layer is not causal",
-    "~real.unsqueeze(1)",
-    "~real.unsqueeze(1) | torch.ones(n, n).triu(1).bool()",
-)
+edit("this layer is not causal", ".unsqueeze(1)", ".unsqueeze(1) | torch.ones(n, n).triu(1).bool()")
 edit("no gradient reaches W_q", "words @ W_q", "words @ W_q.detach()")
 
 
@@ -65,13 +61,7 @@ edit = edits("03.longest_first")
 edit("come back with the longest caption first", "[order.argsort()]", "")
 edit("the states are sorted and the pictures are not", "= features[order]", "= features")
 edit("a caption looks at another one's picture", ", states[order]", ", states")
-edit(
-    "captions end at the lengths of other ones",
-    "= features[order], states[order]",
-    "= features, states",
-    "[order.argsort()]",
-    "",
-)
+edit("captions end at the lengths of other ones", "[order]…", ", states", "[order.argsort()]", "")
 edit("one step too few", "features, states =", "lengths = lengths - 1\n    features, states =")
 edit(
     "one step too many",

@@ -117,9 +117,7 @@ edit("no gradient reaches W_k", "W_k", "W_k.detach()")
 edit("the gradient at source is not", "source @ W_v", "source.detach() @ W_v")
 edit("one head of the full width", "batch, m, d =", "num_heads = 1\n    batch, m, d =")
 edit(
-    "used transposed",
-    "Q, K, V =",
-    "W_q, W_k, W_v, W_o = (W.T for W in (W_q, W_k, W_v, W_o))\n    Q, K, V =",
+    "used transposed", "Q, K", "W_q, W_k, W_v, W_o = (W.T for W in (W_q, W_k, W_v, W_o))\n    Q, K"
 )
 
 

@@ -35,8 +35,8 @@ edit("no gradient reaches the scores", "softmax(scores", "softmax(scores.detach(
 edit("no gradient reaches the state", "return beta", "return beta.detach()")
 
 
-def _real(weights, lengths, shift=0):
-    return (torch.arange(weights.shape[1]) < (lengths + shift)[:, None])[..., None]
+def _real(weights, lengths):
+    return (torch.arange(weights.shape[1]) < lengths[:, None])[..., None]
 
 
 edit = edits("03.coverage")

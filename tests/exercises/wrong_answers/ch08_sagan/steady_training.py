@@ -17,13 +17,7 @@ edit("the generator wants its scores up", "-fake", "fake")
 edit("the real scores are in the loss of the generator", "-fake.mean", "real.mean() - fake.mean")
 edit("expected the tuple", "return discriminator, -fake.mean()", "return discriminator")
 edit("no gradient reaches fake", "fake", "fake.detach()")
-edit(
-    "the maximum is taken of the mean",
-    "(1 - real).mean()",
-    "(1 - real.mean())",
-    "(1 + fake).mean()",
-    "(1 + fake.mean())",
-)
+edit("the maximum is taken of the mean", "real).mean(", "real.mean()", "+ fake…", "+ fake.mean())")
 edit(
     "the loss of the generator comes first", "discriminator, -fake…", "-fake.mean(), discriminator"
 )
