@@ -76,9 +76,7 @@ def test_another_seed_draws_other_inputs():
 
 
 class Cheat(CheckContext):
-    """The public check, run on the numbers that it asked for so far, until it compares: what it
-    expects is the next answer.
-    """
+    """The public check, run on the numbers asked for so far: what it expects is the next answer."""
 
     def __init__(self, seed, given):
         super().__init__(seed)

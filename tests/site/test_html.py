@@ -1,6 +1,4 @@
-"""The built pages as files: links, pictures, buttons, nothing from elsewhere, nothing that only
-instructors may see.
-"""
+"""The built pages as files: links, pictures, buttons, nothing from elsewhere or for instructors."""
 
 import base64
 import copy

@@ -1,6 +1,4 @@
-"""Training two networks against each other: losses, who gets gradients when, rates, the average,
-samples, errors.
-"""
+"""Training two networks against each other: who gets gradients when, rates, average, samples."""
 
 import copy
 import math

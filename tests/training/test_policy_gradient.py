@@ -1,6 +1,4 @@
-"""Policy gradient: advantages against sums by hand, and its gradient against the exact expected
-return of a tiny bandit.
-"""
+"""Policy gradient: advantages by hand, and the gradient of a tiny bandit's exact return."""
 
 import itertools
 
@@ -268,9 +266,7 @@ def test_the_loss_is_that_of_the_episodes_it_played():
 
 
 def some_choices(seed=0):
-    """Logits, values, actions, log-probabilities of an earlier policy far away, advantages and
-    returns: (3, 6) each.
-    """
+    """Logits, values, actions, earlier log-probabilities, advantages and returns: (3, 6) each."""
     generator = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn(3, 6, 4, generator=generator, dtype=torch.float64)
     values, gains, returns = (

@@ -1,6 +1,4 @@
-"""Hulls and triangulations: what a small run learns and reports, and the two ways to change its
-batches.
-"""
+"""Hulls and triangulations: what a small run learns and reports, and two ways to change batches."""
 
 import dataclasses
 from typing import NamedTuple

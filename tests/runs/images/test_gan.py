@@ -1,6 +1,4 @@
-"""Adversarial networks and their judges: what is compared with what, and the records of tiny
-runs.
-"""
+"""Adversarial networks and their judges: what is compared with what, and records of tiny runs."""
 
 import json
 

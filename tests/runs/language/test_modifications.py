@@ -1,6 +1,4 @@
-"""The comparison of modifications: which models it compares, with what sizes, and that it trains
-them alike.
-"""
+"""The comparison of modifications: which models, with what sizes, and that it trains them alike."""
 
 from dataclasses import replace
 

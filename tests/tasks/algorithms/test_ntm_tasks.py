@@ -1,6 +1,4 @@
-"""The tasks of the neural Turing machine, row by row against a slow reading of their
-specification.
-"""
+"""The tasks of the neural Turing machine against a slow reading of their specification, by rows."""
 
 import itertools
 import math
@@ -177,9 +175,7 @@ def test_the_optimal_predictor_is_the_posterior_mean_by_brute_force(n):
 
 
 def test_the_source_follows_its_table():
-    """With n = 1 the share of ones of a row is its hidden probability, whose law is the arcsine
-    law.
-    """
+    """With n = 1 a row's share of ones is its hidden probability, whose law is the arcsine law."""
     bits = draw("n-grams", 3000, gen(), n=1, length=400).targets[..., 0]
     # the first bit is drawn from it too
     assert torch.corrcoef(torch.stack([bits[:, 0], bits[:, 1:].mean(1)]))[0, 1] > 0.6

@@ -1,6 +1,4 @@
-"""Bandits and their policies: worlds by their law, policies by loops in NumPy, Gittins' index by
-other ways to compute it.
-"""
+"""Bandits by their law, policies by loops in NumPy, Gittins' index by other ways to compute it."""
 
 import math
 from fractions import Fraction
@@ -174,9 +172,7 @@ class Swapped(Thompson):
 
 
 def test_thompson_draws_from_the_posterior():
-    """The chance of each arm to be pulled, against numerical integration of the two Beta
-    densities.
-    """
+    """The chance of each arm to be pulled, against numerical integration of the Beta densities."""
     wins, losses = torch.tensor([[3.0, 1.0]]), torch.tensor([[2.0, 0.0]])
     x = (np.arange(100_000) + 0.5) / 100_000
     # Beta(4, 3), and the chance that Beta(2, 1) is smaller

@@ -1,6 +1,4 @@
-"""Shortest tours against every permutation, the canonical form, and what each rule of thumb
-promises.
-"""
+"""Shortest tours against all permutations, the canonical form, what each rule of thumb promises."""
 
 import itertools
 import math

@@ -1,6 +1,4 @@
-"""TSPLIB: first on small files made here, then, where the data is at hand, all its tours against
-their known lengths.
-"""
+"""TSPLIB: small files made here, then, at hand, all its tours against their known lengths."""
 
 import pytest
 import torch

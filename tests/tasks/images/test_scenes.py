@@ -1,6 +1,4 @@
-"""Scenes: the picture, the caption and the boxes are of one another; test scenes name pairs that
-training never names.
-"""
+"""Scenes: picture, caption and boxes agree; test scenes name pairs that training never names."""
 
 import torch
 from hypothesis import given

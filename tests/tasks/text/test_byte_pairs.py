@@ -1,6 +1,4 @@
-"""Byte pairs against their definition, counted anew for each merge, and against the package
-tokenizers, ties included.
-"""
+"""Byte pairs against their definition, counted anew for each merge, and against `tokenizers`."""
 
 from collections import Counter
 

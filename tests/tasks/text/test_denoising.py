@@ -1,6 +1,4 @@
-"""Denoising: what is left and what was cut out make the text again, and the gaps are as many and
-as long as they should be.
-"""
+"""Denoising: what is left and what was cut out make the text; gaps as many and long as planned."""
 
 import random
 from collections import Counter

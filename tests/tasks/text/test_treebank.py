@@ -23,9 +23,7 @@ def is_noun(word):
 
 
 class Parser:
-    """Recursive descent over one sentence, told only which noun an insertion belongs to (a
-    string alone does not say).
-    """
+    """Recursive descent over one sentence, told only which noun an insertion belongs to."""
 
     def __init__(self, tree):
         self.words, self.told, self.at = tree.words, tree.heads, 0

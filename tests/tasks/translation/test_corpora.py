@@ -1,6 +1,4 @@
-"""Loaders of real sentences: first on small files made here, then, where the data is at hand, on
-the real ones.
-"""
+"""Loaders of real sentences: on small files made here and, where they are at hand, on real ones."""
 
 import gzip
 import io

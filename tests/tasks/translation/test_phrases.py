@@ -1,6 +1,4 @@
-"""French noun phrases: agreement and order held against tables and rules written here, not in
-the generator.
-"""
+"""French noun phrases: agreement and order held against tables and rules written here."""
 
 import re
 

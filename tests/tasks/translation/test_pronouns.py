@@ -1,6 +1,4 @@
-"""The pronoun sentences read again by rules written here: who is meant, in what gender, and what
-the twins differ in.
-"""
+"""The pronoun sentences read by rules written here: who, in what gender, and how twins differ."""
 
 import random
 import re

@@ -1,6 +1,4 @@
-"""The training loop: arithmetic of one update, what it records, what it refuses, what it leaves
-as it was.
-"""
+"""The training loop: an update's arithmetic, what it records, refuses, and leaves as it was."""
 
 import math
 import pickle

@@ -4,9 +4,7 @@ from ..collection import edits, wrong
 
 
 def _by_hand(numbers, strength=40.0, flags=(1, 2), join=None, keys_of_numbers=0.0):
-    """Matrices of two heads; head i looks for the flag ``flags[i]`` with the first column of its
-    key.
-    """
+    """Matrices of two heads; head i looks for the flag ``flags[i]`` with its key's first column."""
     d = numbers + 3
     W_q, W_k, W_v = (
         torch.zeros(1, 2 * numbers),
