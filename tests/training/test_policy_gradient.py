@@ -120,8 +120,7 @@ def mean_gradient(model, loss):
     """The mean of the estimate over all histories, each with its chance under the policy."""
     inputs, actions, rewards, _ = every_history()
     p = chances(model).detach()
-    choice = model(inputs)
-    total = (p * loss(choice, actions, rewards)).sum()
+    total = (p * loss(model(inputs), actions, rewards)).sum()
     parts = torch.autograd.grad(total, weights_of_the_policy(model), materialize_grads=True)
     return torch.cat([part.flatten() for part in parts]).numpy()
 

@@ -78,6 +78,5 @@ def test_a_small_run_takes_the_loss_in_planes_around_trained_models():
     assert not torch.equal(z, torch.tensor(found["surfaces"]["post-norm/1/1"]))
     assert float(z.max()) > float(z[2, 2]) + 0.1
     one = dataclasses.replace(settings, wirings=("post-norm",), seeds=1, planes=1)
-    again = loss_landscape.around_minima(one)
-    assert again["runs"][0] == found["runs"][0]
+    assert loss_landscape.around_minima(one)["runs"][0] == found["runs"][0]
     json.dumps(found)

@@ -92,8 +92,7 @@ def test_copy_draws_every_length_and_fair_bits():
 @given(st.integers(0, 8))
 def test_repeat_copy_row_by_row(seed):
     sizes = dict(bits=3, length=(1, 4), repeats=(1, 7), counted=(1, 6))  # beyond those of training
-    batch = draw("repeat-copy", 20, gen(seed), **sizes)
-    for x, y, counts in rows(batch):
+    for x, y, counts in rows(draw("repeat-copy", 20, gen(seed), **sizes)):
         n = next(t for t, step in enumerate(x) if step[3])
         r = (sum(counts) - 1) / n
         assert r == int(r) and 1 <= r <= 7 and 1 <= n <= 4
@@ -192,16 +191,14 @@ def test_a_context_decides_the_next_bit_and_the_first_bits_are_tosses():
         [(bits[:, 2:] * (context == c)).sum(1) / (context == c).sum(1) for c in range(4)], 1
     )
     known = shares[~shares.isnan().any(1)]
-    within = torch.corrcoef(known.T)
     # the probabilities of the contexts are independent
-    assert (within - torch.eye(4)).abs().max() < 0.25
+    assert (torch.corrcoef(known.T) - torch.eye(4)).abs().max() < 0.25
     assert known.std() > 0.3
 
 
 @pytest.mark.parametrize("length", [1, 4, 5, 6])
 def test_short_sequences_have_no_context(length):
-    batch = draw("n-grams", 2, gen(), length=length)
-    told = optimal_n_grams(batch.targets[..., 0])
+    told = optimal_n_grams(draw("n-grams", 2, gen(), length=length).targets[..., 0])
     assert told.shape == (2, length) and (told == 0.5).all()
 
 

@@ -74,8 +74,7 @@ def test_the_input_holds_the_last_action_and_reward_and_nothing_newer():
     """A world that showed the reward of the coming pull would let a policy earn more than the
     best arm.
     """
-    world = Bandits(5, 10)
-    played = play(world, RandomPolicy(), seed=4, count=300)
+    played = play(Bandits(5, 10), RandomPolicy(), seed=4, count=300)
     assert not played.inputs[:, 0].any()
     assert torch.equal(played.inputs[:, 1:, :5].argmax(-1), played.actions[:, :-1])
     assert torch.equal(played.inputs[:, 1:, 5], played.rewards[:, :-1])
@@ -110,8 +109,7 @@ def test_errors_name_the_argument():
 
 
 def test_an_estimate_is_a_mean_and_its_interval():
-    x = torch.arange(100.0)
-    got = estimate(x)
+    got = estimate(torch.arange(100.0))
     assert got.mean == pytest.approx(49.5)
     assert got.half_width == pytest.approx(1.96 * np.std(np.arange(100.0), ddof=1) / 10)
 
@@ -198,8 +196,7 @@ def test_policies_start_anew_in_new_worlds():
 
 
 def test_knowing_the_best_arm_earns_its_chance():
-    world = Bandits(5, 50)
-    played = play(world, BestArm(), seed=3, count=4000, keep_inputs=False)
+    played = play(Bandits(5, 50), BestArm(), seed=3, count=4000, keep_inputs=False)
     # the largest of five uniform numbers
     assert float(played.rewards.mean()) == pytest.approx(5 / 6, abs=0.01)
 

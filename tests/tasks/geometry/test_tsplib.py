@@ -80,8 +80,7 @@ def test_the_three_ways_to_round():
 
 
 def test_the_unit_square_keeps_the_shape():
-    points = torch.tensor([[100.0, 20.0], [300.0, 120.0], [200.0, 70.0]])
-    moved = tsplib.unit_square(points)
+    moved = tsplib.unit_square(torch.tensor([[100.0, 20.0], [300.0, 120.0], [200.0, 70.0]]))
     torch.testing.assert_close(moved, torch.tensor([[0.0, 0.0], [1.0, 0.5], [0.5, 0.25]]))
     # 59.5° to 60.5°, 10° to 12.5°
     geo = tsplib.unit_square(torch.tensor([[59.30, 10.0], [60.30, 12.30]]), "GEO")

@@ -49,8 +49,7 @@ def test_seeds_and_growing_train(name):
 def test_unseen_pairs_are_new_and_can_be_longer(name, options, longer):
     task = make_task(name, train=300, valid=10, test=10, seed=0, **options)
     seen = {pair.source for pair in task.train + task.valid + task.test}
-    more = task.unseen(200, seed=1, **options)
-    assert len({pair.source for pair in more} - seen) == 200
+    assert len({pair.source for pair in task.unseen(200, seed=1, **options)} - seen) == 200
     long = task.unseen(50, seed=1, **longer)
     assert min(len(p.source) for p in long) > 3
     mean = sum(len(p.target) for p in task.train) / 300

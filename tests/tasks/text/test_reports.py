@@ -30,8 +30,7 @@ def sentences_of(row):
 
 
 def test_the_summary_is_what_a_reader_finds_in_the_report():
-    reports = some()
-    for source, target, places in zip(*reports):
+    for source, target, places in zip(*some()):
         rows = sentences_of(source)
         today = {s[2]: s[4] for s in rows if s[0] == "today" and s[2] in FIELDS}
         assert sum(s[0] == "today" and s[2] in FIELDS for s in rows) == 4 == len(today)  # each once

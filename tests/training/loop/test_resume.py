@@ -127,8 +127,7 @@ def test_a_run_in_two_parts_equals_one(tmp_path):
 
 def test_known_wrong_resumes_differ(tmp_path, monkeypatch):
     """Restarting the data, forgetting the optimizer, reseeding the dropout: each is another run."""
-    whole = train(tmp_path / "whole", schedule=None)
-    losses = whole[1].losses
+    losses = train(tmp_path / "whole", schedule=None)[1].losses
 
     class Restarted(CopyBatches):
         def batch(self, step):

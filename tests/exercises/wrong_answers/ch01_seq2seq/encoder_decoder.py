@@ -35,8 +35,7 @@ def cut_at_both_ends(targets, bos, eos, pad):
 
 @wrong("01.teacher_forcing", "takes m + 1 steps")
 def both_ends(targets, bos, eos, pad):
-    rows = [[bos, *y, eos] for y in targets]
-    full = _rows(rows, _width(targets) + 1, pad)
+    full = _rows([[bos, *y, eos] for y in targets], _width(targets) + 1, pad)
     return full, full
 
 

@@ -217,8 +217,7 @@ def walk_as_printed(cities, W):
     for _ in range(n - 1):
         left[:, city] = False
         scores = torch.einsum("bd,bnd->bn", cities[rows, city] @ W, cities)
-        steps = torch.log_softmax(scores.masked_fill(~left, -1e9), dim=-1)
-        best, city = steps.max(dim=-1)
+        best, city = torch.log_softmax(scores.masked_fill(~left, -1e9), dim=-1).max(dim=-1)
         log_p = log_p + best
         tours.append(city)
     return torch.stack(tours, dim=1), log_p

@@ -70,8 +70,7 @@ def nothing(x, W, b, h):
 
 @wrong("09.right_with_one_head", "the columns of a head are taken to stand together")
 def as_printed(x, W, b, h):
-    made = (x @ W + b).view(len(x), h, 3, -1).permute(2, 1, 0, 3)
-    Q, K, V = made.unbind(0)
+    Q, K, V = (x @ W + b).view(len(x), h, 3, -1).permute(2, 1, 0, 3).unbind(0)
     return Q, K, V
 
 

@@ -55,8 +55,7 @@ def as_printed(Q, K, V, sinks, window):
 
 
 def _masked(Q, K, V, seen):
-    scores = (Q @ K.T / K.shape[1] ** 0.5).masked_fill(~seen, -1e9)
-    return scores.softmax(-1) @ V
+    return (Q @ K.T / K.shape[1] ** 0.5).masked_fill(~seen, -1e9).softmax(-1) @ V
 
 
 @wrong("09.second_round", "one token too few")
