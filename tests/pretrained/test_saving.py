@@ -248,8 +248,7 @@ def test_other_fields_of_generation_and_half_precision_stay(tmp_path):
     theirs.save_pretrained(tmp_path / "theirs")
     save_decoder(load_decoder(tmp_path / "theirs", dtype=torch.bfloat16), tmp_path / "ours")
     back = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "ours")
-    assert back.generation_config.temperature == 0.6
-    assert back.dtype == torch.bfloat16
+    assert back.generation_config.temperature == 0.6 and back.dtype == torch.bfloat16
     assert all(torch.equal(a, b) for a, b in zip(back.parameters(), theirs.parameters()))
 
 

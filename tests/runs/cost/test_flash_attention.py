@@ -85,8 +85,7 @@ def test_each_table_passes_as_often_as_the_formula_says(n, d, size):
     one, two, three, four = counts(n, d, size)
     passes = {k: math.ceil(n / tile_sizes(size, d, k)[0]) for k in KINDS}
     # q and o once; k and v for each stripe of queries
-    assert one.reads == n * d + 2 * n * d * passes["queries"]
-    assert one.writes == n * d + n
+    assert one.reads == n * d + 2 * n * d * passes["queries"] and one.writes == n * d + n
     # o, do; k, v; and for each stripe of keys q, do, dq and two numbers per row
     assert two.reads == 2 * n * d + 2 * n * d + passes["backward"] * (3 * n * d + 2 * n)
     assert two.writes == n + 2 * n * d + passes["backward"] * n * d

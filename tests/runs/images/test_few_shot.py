@@ -128,8 +128,7 @@ def test_a_run_records_its_figures(kind, shown, tmp_path):
     figures = module.few_shot(settings, folder=tmp_path)
     assert len(figures["accuracy"]) == 2
     assert 0 <= figures["accuracy"][0] <= 100
-    assert figures["classes"] == [8, 6]
-    assert figures["pictures"] == 4 * 2 * (3 + 2)
+    assert figures["classes"] == [8, 6] and figures["pictures"] == 4 * 2 * (3 + 2)
     assert figures["course"][-1][0] == 4
     assert ("looks" in figures) == (kind in ("snail", "no TC"))
     again = module.make_network(kind, 3, 1)

@@ -46,8 +46,7 @@ def test_a_bit_of_the_source_is_not_shown_before_it_is_asked_for():
     """n-grams: with the same coins, the inputs up to step t are the bits before t."""
     batch = draw("n-grams", 20, gen(), length=50)
     assert torch.equal(batch.inputs[:, 1:], batch.targets[:, :-1])
-    assert (batch.inputs[:, 0] == 0).all()
-    assert batch.mask.all()
+    assert (batch.inputs[:, 0] == 0).all() and batch.mask.all()
 
 
 def test_the_sizes_of_the_paper():

@@ -60,8 +60,7 @@ def test_the_luck_of_an_arm_does_not_depend_on_what_is_pulled():
 def test_arms_pay_with_their_chance():
     world = Bandits(4, 200)
     world.reset(0, 500)
-    assert world.chances.min() >= 0
-    assert world.chances.max() <= 1
+    assert world.chances.min() >= 0 and world.chances.max() <= 1
     assert abs(float(world.chances.mean()) - 0.5) < 0.02
     arm = torch.randint(4, (500,), generator=seeded(2))
     paid = torch.stack([world.step(arm).reward for _ in range(200)]).mean(0)

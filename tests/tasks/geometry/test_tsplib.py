@@ -37,10 +37,8 @@ def test_an_instance_is_read_with_its_tour_and_best_length(library):
     library()
     instance = tsplib.load("four4")
     assert instance.points.tolist() == [[0, 0], [3, 4], [3, 0], [0, 4]]
-    assert instance.points.dtype == torch.float64
-    assert instance.tour.tolist() == [0, 2, 1, 3]
-    assert instance.best == 14
-    assert instance.kind == "EUC_2D"
+    assert instance.points.dtype == torch.float64 and instance.tour.tolist() == [0, 2, 1, 3]
+    assert instance.best == 14 and instance.kind == "EUC_2D"
     matrix = tsplib.lengths_of(instance.points, "EUC_2D")
     assert int(tours.tour_length(matrix[None], instance.tour[None])) == 14
     assert tsplib.names() == ("four4",) and tsplib.best_lengths()["other"] == 3

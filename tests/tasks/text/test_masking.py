@@ -26,8 +26,7 @@ def test_targets_are_the_hidden_tokens_and_all_else_is_read_as_it_stands(share, 
     hidden = found.target != NOT_HIDDEN
     assert torch.equal(found.target[hidden], tokens[hidden])
     assert torch.equal(found.tokens[~hidden], tokens[~hidden])
-    assert hidden.any(1).all()
-    assert not hidden[tokens == 0].any()
+    assert hidden.any(1).all() and not hidden[tokens == 0].any()
     assert torch.equal(found.lengths, lengths)
 
 
