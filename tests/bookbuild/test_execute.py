@@ -114,9 +114,7 @@ FAULTS = {
 
 
 def test_strict_nbval_goes_red_for_each_fault_and_for_nothing_else(made, tmp_path, monkeypatch):
-    """In the book's environment: quick preset, no progress bars, no mirror, no GPU, whatever the
-    caller has set.
-    """
+    """In the book's environment: quick preset, no progress bars, mirror or GPU, whatever is set."""
     monkeypatch.setenv("ATTNBOOK_DATA", str(tmp_path))
     monkeypatch.setenv("ATTNBOOK_PRESET", "full")
     monkeypatch.setenv("MPLBACKEND", "agg")
@@ -163,9 +161,7 @@ def test_a_cell_without_an_answer_goes_red(tmp_path):
 
 
 def test_the_builder_checks_pairs_and_rules(made, tmp_path, capsys, builder):
-    """--check is green on a sound pair, red when one word of the source changes, and red on a
-    stored error.
-    """
+    """--check is green on a sound pair, red when one word changes, and red on a stored error."""
     notebook, path = copy_of(made, tmp_path), str(tmp_path / "small.md")
 
     def build(*options, old="", new=""):

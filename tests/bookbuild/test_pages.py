@@ -1,6 +1,4 @@
-"""Openings and summaries of chapters: plain Markdown for GitHub and JupyterLab, and what the
-website makes of it.
-"""
+"""Openings and summaries of chapters: plain Markdown, and what the website makes of it."""
 
 import re
 from pathlib import Path

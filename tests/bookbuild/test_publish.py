@@ -165,8 +165,7 @@ def test_what_the_book_does_not_have_is_named(book, role, words):
 
 def test_a_new_number_changes_no_id(book):
     before = [cell.id for cell in made(book / "second.md").cells]
-    first = book / "first.md"
-    first.write_text(FIRST + "\n$$ z $$ (eq-z)\n", encoding="utf-8")
+    (book / "first.md").write_text(FIRST + "\n$$ z $$ (eq-z)\n", encoding="utf-8")
     after = made(book / "second.md")
     assert "\\tag{0.4}" in after.cells[-2].source
     assert [cell.id for cell in after.cells] == before

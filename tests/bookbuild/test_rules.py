@@ -1,6 +1,4 @@
-"""A planted fault for each rule that the notebooks keep: the sound notebook passes, each broken
-one is named.
-"""
+"""A planted fault for each rule of notebooks: the sound one passes, each broken one is named."""
 
 import copy
 import json

@@ -1,6 +1,4 @@
-"""One source, two versions: what is cut, what stays, and what nbgrader's own preprocessor makes
-of it.
-"""
+"""One source, two versions: what is cut, what stays, and what nbgrader's preprocessor makes."""
 
 import nbformat
 import pytest
@@ -53,9 +51,7 @@ def test_both_versions_leave_the_source_alone(written):
 
 
 def test_stub_as_nbgrader_makes_it(written):
-    """Our cut of the instructor's version equals that of nbgrader's ClearSolutions and
-    ClearHiddenTests.
-    """
+    """Our cut of the instructor's version equals nbgrader's ClearSolutions and ClearHiddenTests."""
     preprocessors = pytest.importorskip("nbgrader.preprocessors")
     config = Config()
     config.ClearSolutions.code_stub = {"python": source.STUB}

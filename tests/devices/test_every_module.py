@@ -52,9 +52,7 @@ def test_a_step_of_training_on_the_device(name):
 
 @pytest.mark.parametrize("name", catalogue.MAKE)
 def test_a_step_of_training_in_half_precision(name):
-    """Under autocast, as on a T4: near the numbers of float32, and no mixture of dtypes that CUDA
-    refuses.
-    """
+    """Under autocast, as on a T4: near float32, and no mixture of dtypes that CUDA refuses."""
     right = there_and_back(made(name), "cpu")
     with any_gpu(), torch.autocast("cuda", torch.float16):
         found = there_and_back(made(name), "cuda")

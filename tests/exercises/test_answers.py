@@ -117,9 +117,7 @@ BUGS = [id for id in IDS if exercises()[id].title.startswith("Find the bug")]
 
 @pytest.mark.parametrize("id", BUGS)
 def test_the_printed_bug_runs_and_is_named(tasks, id):
-    """The code with a bug that an exercise prints is short, runs without an error, and is one of
-    the known wrong answers.
-    """
+    """The code with a bug that an exercise prints is short, runs, and is a known wrong answer."""
     task = tasks[id][1]
     (printed,) = re.findall(r"```python\n(.*?)```", task.statement.source, re.DOTALL)
     assert 15 <= len(printed.splitlines()) <= 35
@@ -170,9 +168,7 @@ WITH_INPUTS = [
 
 @pytest.mark.parametrize("id", WITH_INPUTS)
 def test_the_answers_of_the_visible_run_are_wrong_for_other_seeds(tasks, id):
-    """An answer that replays, call by call, what was right in the visible check does not pass the
-    hidden one.
-    """
+    """An answer that replays what was right in the visible check does not pass the hidden one."""
     task = tasks[id][1]
     function, results = answer(task.solution.source, task.function), []
 

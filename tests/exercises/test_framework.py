@@ -76,9 +76,7 @@ def test_another_seed_draws_other_inputs():
 
 
 class Cheat(CheckContext):
-    """The public check, run on the numbers that it asked for so far, until it compares: what it
-    expects is the next answer.
-    """
+    """The public check, run on the numbers asked for so far: what it expects is the next answer."""
 
     def __init__(self, seed, given):
         super().__init__(seed)
@@ -406,7 +404,9 @@ def test_an_edit_replaces_code_of_the_solution_and_nothing_else(monkeypatch):
     monkeypatch.setitem(WRONG, ID, [])
     edit = edits(ID)
     edit("transposed", "weights @", "weights.mT @")
-    (one,) = WRONG[ID]
+    edit("transposed", "weights @…", "weights.mT @ values")
+    one, other = WRONG[ID]
+    assert one.code == other.code
     assert one.name == "weights @ → weights.mT @" and "    return weights.mT @ values\n" in one.code
     x = torch.arange(9.0).view(3, 3)
     assert torch.equal(one.function(x, x), x.mT @ x)
@@ -417,7 +417,7 @@ def test_an_edit_replaces_code_of_the_solution_and_nothing_else(monkeypatch):
     ):
         with pytest.raises(ValueError, match=words):
             edit("words", *code)
-    assert WRONG[ID] == [one]
+    assert WRONG[ID] == [one, other]
 
 
 def test_keys_are_names_that_nbgrader_takes():

@@ -1,6 +1,4 @@
-"""Episodes drawn: labels over the pictures, frames round the class that is meant, a bar for each
-weight.
-"""
+"""Episodes drawn: labels over pictures, frames round the class that is meant, bars for weights."""
 
 import numpy as np
 import torch

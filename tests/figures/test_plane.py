@@ -52,8 +52,7 @@ def test_a_plane_a_step_with_sizes_by_weight():
     assert titles == "1: to 0, 0.70; 2: to 1, 0.90; 3: to 3, 0.80; 4: END, 0.75"
     assert len(fig.axes) == 6 and [len(ax.texts) for ax in shown] == [5, 0, 0, 0]
     for k, ax in enumerate(shown):
-        sizes = ax.collections[0].get_sizes()
-        assert np.allclose(sizes, 14 + 150 * weights[k, :5])
+        assert np.allclose(ax.collections[0].get_sizes(), 14 + 150 * weights[k, :5])
     assert lines(shown[2])[GREY] == POINTS[[0, 1]].tolist()
     assert lines(shown[3])[GREY] == POINTS[[0, 1, 3, 0]].tolist()
     assert [len(ax.patches) for ax in shown] == [0, 1, 1, 0]

@@ -100,8 +100,7 @@ def ink(page, box) -> np.ndarray:
     """Which pixels of a box (x, y, width, height) are dark."""
     x, y, width, height = box
     clip = {"x": x, "y": y, "width": width, "height": height}
-    picture = Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("L")
-    return np.asarray(picture) < 128
+    return np.asarray(Image.open(io.BytesIO(page.screenshot(clip=clip))).convert("L")) < 128
 
 
 def groups(dark: np.ndarray, gap: int) -> int:
@@ -174,8 +173,7 @@ def see_a_live_figure(page):
     assert live.is_visible() and live.bounding_box()["height"] > 150
     assert not page.locator(".jp-OutputArea .still img").first.is_visible()
     before = live.inner_text()
-    slider = live.locator("input[type=range], select").first
-    slider.focus()
+    live.locator("input[type=range], select").first.focus()
     for _ in range(3):
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowDown")

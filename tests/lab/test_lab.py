@@ -1,6 +1,4 @@
-"""JupyterLab in a real browser: open a notebook of the book, Restart & Run All, and read what
-was saved.
-"""
+"""JupyterLab in a real browser: open a notebook, Restart & Run All, and read what was saved."""
 
 import json
 from pathlib import Path

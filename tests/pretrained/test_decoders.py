@@ -36,6 +36,11 @@ from attnbook import (
 from attnbook.decoding import beam_search
 from attnbook.modules import map_tensors
 
+
+def turned(**fields):
+    return {"rope_parameters": fields}
+
+
 CONFIGS = {
     "llama": ("Llama", SMALL),
     "llama, tied, wide heads, biases": (
@@ -83,7 +88,7 @@ CONFIGS = {
         "Phi3",
         SMALL
         | {"pad_token_id": None, "num_key_value_heads": 4, "sliding_window": 6}
-        | {"rope_parameters": {"rope_theta": 100.0, "partial_rotary_factor": 0.5}},
+        | turned(rope_theta=100.0, partial_rotary_factor=0.5),
     ),
     "gemma2": (
         "Gemma2",
@@ -101,13 +106,11 @@ CONFIGS = {
         "Gemma3Text",
         SMALL
         | {"pad_token_id": None, "head_dim": 12, "query_pre_attn_scalar": 5, "sliding_window": 7}
-        | {
-            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
-            "rope_parameters": {
-                "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1000.0},
-                "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
-            },
-        },
+        | {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+        | turned(
+            full_attention={"rope_type": "linear", "factor": 4.0, "rope_theta": 1000.0},
+            sliding_attention={"rope_type": "default", "rope_theta": 50.0},
+        ),
     ),
     "gemma3, six in turn": (
         "Gemma3Text",
@@ -178,34 +181,21 @@ def test_logits_are_those_of_the_published_class(published, name):
 
 
 LONG = [1.0, 1.5, 3.0, 7.0]
+FACTORS = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": LONG}
+SHORT = SMALL | {"pad_token_id": None, "original_max_position_embeddings": 16}
 BY_LENGTH = {
     "dynamic NTK": ("Llama", SMALL | rope("dynamic") | {"max_position_embeddings": 16}),
-    "LongRoPE": (
-        "Phi3",
-        SMALL
-        | {"pad_token_id": None, "original_max_position_embeddings": 16}
-        | {
-            "rope_parameters": {
-                "rope_type": "longrope",
-                "rope_theta": 1000.0,
-                "short_factor": [1.0, 1.1, 1.2, 1.3],
-                "long_factor": LONG,
-            }
-        },
-    ),
+    "LongRoPE": ("Phi3", SHORT | turned(rope_theta=1000.0, **FACTORS, rope_type="longrope")),
     "LongRoPE, half of a head": (
         "Phi3",
-        SMALL
-        | {"pad_token_id": None, "original_max_position_embeddings": 16}
-        | {
-            "rope_parameters": {
-                "rope_type": "longrope",
-                "partial_rotary_factor": 0.5,
-                "attention_factor": 1.3,
-                "short_factor": [1.0, 1.2],
-                "long_factor": [1.0, 5.0],
-            }
-        },
+        SHORT
+        | turned(
+            rope_type="longrope",
+            partial_rotary_factor=0.5,
+            attention_factor=1.3,
+            short_factor=[1.0, 1.2],
+            long_factor=[1.0, 5.0],
+        ),
     ),
 }
 CONFIGS_BY_LENGTH = CONFIGS | BY_LENGTH
@@ -388,6 +378,7 @@ def no_bias(layer):
 
 YARN = CONFIGS["llama, yarn, magnitudes"][1]["rope_parameters"]
 LLAMA3 = CONFIGS["llama 3"][1]["rope_parameters"]
+PLAIN = turned(rope_type="default", rope_theta=1000.0)
 WRONG_MODELS = {
     "interleaved layout": ("llama", for_blocks(interleaved)),
     "norms behind the sum": ("llama", for_blocks(post_norm)),
@@ -422,28 +413,19 @@ WRONG_MODELS = {
 WRONG_FIELDS = {
     "ε missing": ("llama", {"rms_norm_eps": 0.0}),
     "ε of GPT-2 missing": ("gpt2", {"layer_norm_epsilon": 0.0}),
-    "another base": ("llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}),
-    "scaling of Llama 3 ignored": (
-        "llama 3",
-        {"rope_parameters": {"rope_type": "default", "rope_theta": 1000.0}},
-    ),
+    "another base": ("llama", turned(rope_type="default", rope_theta=1e6)),
+    "scaling of Llama 3 ignored": ("llama 3", PLAIN),
     "length of Llama 3's training ignored": (
         "llama 3",
-        {"rope_parameters": LLAMA3 | {"original_max_position_embeddings": 8192}},
+        turned(**LLAMA3 | {"original_max_position_embeddings": 8192}),
     ),
-    "interpolation ignored": (
-        "llama, linear",
-        {"rope_parameters": {"rope_type": "default", "rope_theta": 1000.0}},
-    ),
+    "interpolation ignored": ("llama, linear", PLAIN),
     "magnitude of YaRN ignored": (
         "llama, yarn",
-        {"rope_parameters": CONFIGS["llama, yarn"][1]["rope_parameters"] | {"attention_factor": 1}},
+        turned(**CONFIGS["llama, yarn"][1]["rope_parameters"], attention_factor=1),
     ),
-    "magnitudes of YaRN ignored": (
-        "llama, yarn, magnitudes",
-        {"rope_parameters": YARN | {"mscale": None}},
-    ),
-    "ramp of YaRN cut": ("llama, yarn, magnitudes", {"rope_parameters": YARN | {"truncate": True}}),
+    "magnitudes of YaRN ignored": ("llama, yarn, magnitudes", turned(**YARN | {"mscale": None})),
+    "ramp of YaRN cut": ("llama, yarn, magnitudes", turned(**YARN | {"truncate": True})),
     "windows of Gemma in the other blocks": (
         "gemma2",
         {"layer_types": ["full_attention", "sliding_attention", "full_attention"]},
@@ -506,9 +488,6 @@ OLD = {  # rotation in two fields, no head_dim or layer_types; masks among the t
     "qwen3, some windows": ({"layer_types": None}, dict),
     "gpt2": ({}, of_gpt2),
 }
-FACTORS = {
-    k: BY_LENGTH["LongRoPE"][1]["rope_parameters"][k] for k in ("short_factor", "long_factor")
-}
 OLDER = {  # two bases in two fields; the limit of LongRoPE outside its object
     "gemma2, no caps, biases": {"rope_theta": 10_000.0, "sliding_window": 5},
     "gemma3, six in turn": {"rope_theta": 1e6, "rope_local_base_freq": 1e4, "rope_scaling": None}
@@ -532,10 +511,9 @@ def test_files_of_older_versions_are_read(published, tmp_path, name):
     torch.testing.assert_close(load_decoder(old)(text()).logits, theirs(text()).logits, **NEAR)
 
 
-LONG_FACTORS = {
-    "rope_parameters": {"rope_type": "longrope", "short_factor": LONG, "long_factor": LONG}
-    | {"partial_rotary_factor": 0.5}
-}
+LONG_FACTORS = turned(
+    rope_type="longrope", short_factor=LONG, long_factor=LONG, partial_rotary_factor=0.5
+)
 REFUSED = [
     ("llama", {"model_type": "falcon"}, "model_type .* llama, mistral, .*, gpt2, got 'falcon'"),
     ("llama", {"model_type": ["llama"]}, "model_type .* got \\['llama'\\]"),

@@ -56,8 +56,7 @@ def test_the_likeliest_text_is_theirs(pair):
     assert generate(ours, PROMPTS, max_new_tokens=12, temperature=0) == wanted
     for prompt, text in zip(PROMPTS, wanted):
         found = greedy(ours, torch.tensor([prompt]), torch.tensor([len(prompt)]), 12)
-        assert found.tokens == [text]
-        assert found.finished.item() == (len(text) < 12)
+        assert found.tokens == [text] and found.finished.item() == (len(text) < 12)
 
 
 def test_a_penalty_is_theirs(pair):

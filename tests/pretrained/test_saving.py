@@ -217,8 +217,7 @@ def test_nothing_half_written_remains(tmp_path, monkeypatch, failing):
 )
 def test_token_ids_are_those_of_transformers_and_are_saved(tmp_path, config, generation, ids):
     none = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-    theirs = make_theirs("Llama", SMALL | none, seed=1)
-    theirs.save_pretrained(tmp_path)
+    make_theirs("Llama", SMALL | none, seed=1).save_pretrained(tmp_path)
     (tmp_path / "generation_config.json").unlink()
     fields = json.loads((tmp_path / "config.json").read_text()) | config
     (tmp_path / "config.json").write_text(json.dumps(fields))
@@ -247,11 +246,9 @@ def test_other_fields_of_generation_and_half_precision_stay(tmp_path):
     theirs.generation_config.do_sample = True
     theirs.generation_config.temperature = 0.6
     theirs.save_pretrained(tmp_path / "theirs")
-    model = load_decoder(tmp_path / "theirs", dtype=torch.bfloat16)
-    save_decoder(model, tmp_path / "ours")
+    save_decoder(load_decoder(tmp_path / "theirs", dtype=torch.bfloat16), tmp_path / "ours")
     back = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "ours")
-    assert back.generation_config.temperature == 0.6
-    assert back.dtype == torch.bfloat16
+    assert back.generation_config.temperature == 0.6 and back.dtype == torch.bfloat16
     assert all(torch.equal(a, b) for a, b in zip(back.parameters(), theirs.parameters()))
 
 

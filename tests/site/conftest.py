@@ -1,6 +1,4 @@
-"""The website, built once for all tests from the committed notebooks, and a headless Chromium to
-look at it.
-"""
+"""The website, built once for all tests from the committed notebooks, and a headless Chromium."""
 
 import functools
 import http.server

@@ -1,6 +1,4 @@
-"""The built pages as files: links, pictures, buttons, nothing from elsewhere, nothing that only
-instructors may see.
-"""
+"""The built pages as files: links, pictures, buttons, nothing from elsewhere or for instructors."""
 
 import base64
 import copy
@@ -216,8 +214,7 @@ def test_references_are_listed_as_they_are_cited(soup, site):
     assert {label for label in labels if not re.fullmatch(r"\D+, \d{4}", label)} == set()
     first = [re.split(r" et al\.| and |, \d", label)[0].lower() for label in labels]
     assert first == sorted(first)
-    unlinked = [e.get_text() for e in entries if not e.select_one('p a[href^="http"]')]
-    assert not unlinked
+    assert not [e.get_text() for e in entries if not e.select_one('p a[href^="http"]')]
     cited = soup[site / "chapters/02_bahdanau/index.html"].select_one(
         'article p a[href*="references.html#"]'
     )

@@ -1,6 +1,4 @@
-"""Every page of the website in a real browser: on a desktop and on a phone, in light and in
-dark.
-"""
+"""Every page of the website in a real browser: on desktop and phone, in light and in dark."""
 
 import os
 import re
@@ -62,9 +60,7 @@ AT_NIGHT = [pytest.param(name, marks=pytest.mark.nightly) for name in OTHERS]
 
 @pytest.mark.parametrize("name", OF_EACH_KIND + AT_NIGHT)
 def test_no_barriers(browser, context, url, name):
-    """Nothing that axe finds fault with, in light and in dark: in `make test` for a page of each
-    kind, at night for all.
-    """
+    """Nothing that axe finds fault with, in light and dark: a page of each kind, all at night."""
     with Look(browser, context=context) as look:
         page = look.open(f"{url}/{name}.html")
         for scheme in ("light", "dark"):
@@ -103,9 +99,7 @@ FORMULAS = """() => [...document.querySelectorAll('article div.math')].map(box =
     "name", ["07_snail/bandits", "06_transformer/multi_head", "09_since_2017/patches_and_latents"]
 )
 def test_formulas_stand_in_the_middle_with_air(browser, url, name):
-    """Short and long, aligned, with and without a number; on a phone a long one scrolls from its
-    beginning.
-    """
+    """Short and long, aligned, with and without number; a long one scrolls on a phone."""
     with Look(browser) as look:
         page = look.open(f"{url}/chapters/{name}.html")
         found = page.evaluate(FORMULAS)

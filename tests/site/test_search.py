@@ -1,6 +1,4 @@
-"""The search page: what people type finds its page, also with an error in it, and who finds nothing
-is told so.
-"""
+"""The search page: what people type finds its page, with an error too; else they are told so."""
 
 import json
 from collections import Counter

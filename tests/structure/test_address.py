@@ -82,8 +82,7 @@ def test_in_a_fork_the_old_address_is_nowhere(copy):
 
 @pytest.mark.slow
 def test_in_a_fork_no_output_has_changed_and_notebooks_are_what_their_sources_say(copy):
-    notebooks = sorted((ROOT / "chapters").glob("*/*.ipynb"))
-    for path in notebooks:
+    for path in sorted((ROOT / "chapters").glob("*/*.ipynb")):
         before, after = (
             [c.get("outputs") for c in json.loads(p.read_text(encoding="utf-8"))["cells"]]
             for p in (path, copy / path.relative_to(ROOT))

@@ -1,6 +1,4 @@
-"""A tensor that a model makes while it runs is made where its inputs are; a GPU would stop at
-any other.
-"""
+"""A tensor that a model makes while it runs is made where its inputs are."""
 
 import ast
 from pathlib import Path
@@ -16,9 +14,7 @@ FACTORIES |= {"tensor", "tril_indices", "triu_indices", "zeros"}
 
 
 def homeless(source: str) -> list[int]:
-    """Lines that make a tensor without a device, but for weights, buffers and lines that say
-    that they mean the CPU.
-    """
+    """Lines that make a tensor without a device, but for weights, buffers and lines for the CPU."""
     tree, lines = ast.parse(source), source.splitlines()
     # with the module, or torch.zeros(1, device=d)
     sent = [node for node in ast.walk(tree) if is_sent(node)]

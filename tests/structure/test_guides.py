@@ -27,9 +27,7 @@ EXAMPLE = {"chCC_CHAPTER/SECTION": "ch03_attention_family/general_layer"}
 
 
 class Block(NamedTuple):
-    """A block of Python, and the file that its step names last before it, or else the first file of
-    the guide.
-    """
+    """A block of Python, and the file that its step names last before it, or the guide's first."""
 
     guide: str
     file: str

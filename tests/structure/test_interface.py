@@ -1,6 +1,4 @@
-"""What the notebooks use of the library is listed, offered, and numbered: the list changes only
-together with its number.
-"""
+"""What the notebooks use of the library is listed and offered; it changes only with its number."""
 
 import subprocess
 from pathlib import Path

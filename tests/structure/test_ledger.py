@@ -1,6 +1,4 @@
-"""Every id that the book set out with has a row in the ledger, and every row that says it is done
-points at something.
-"""
+"""Every id that the book set out with has a row in the ledger; a done one points at something."""
 
 from pathlib import Path
 

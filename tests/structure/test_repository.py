@@ -1,6 +1,4 @@
-"""The files around the book: nothing of one machine, nothing unfinished, links and badges that
-hold, versions that agree.
-"""
+"""The files around the book: nothing of one machine or unfinished, links hold, versions agree."""
 
 import json
 import os
@@ -148,9 +146,7 @@ def test_the_package_needs_little_and_sets_lower_bounds_only():
 
 
 def test_notebooks_install_what_colab_lacks():
-    """Of the extras, Colab's image of August 2026 has tokenizers, and neither
-    sacrebleu nor pycocoevalcap.
-    """
+    """Colab's image of August 2026 has tokenizers, and neither sacrebleu nor pycocoevalcap."""
     lacking = {
         "sacrebleu": r"from attnbook\.training import [^\n]*\bbleu\b",
         "pycocoevalcap": r"\bcider\b *\(",

@@ -1,6 +1,4 @@
-"""The set-up script: what it would tell pip, in each situation; its stamp; and that it keeps a
-PyTorch that is there.
-"""
+"""The set-up script: what it would tell pip, its stamp; and that it keeps a PyTorch."""
 
 import re
 import subprocess

@@ -1,6 +1,4 @@
-"""A registry of a few small files, an empty cache, and an HTTP server on this machine that can
-misbehave.
-"""
+"""A registry of a few small files, an empty cache, and a local HTTP server that can misbehave."""
 
 import hashlib
 import threading

@@ -1,6 +1,4 @@
-"""Training two networks against each other: losses, who gets gradients when, rates, the average,
-samples, errors.
-"""
+"""Training two networks against each other: who gets gradients when, rates, average, samples."""
 
 import copy
 import math
@@ -318,8 +316,7 @@ def test_samples_are_drawn_one_by_one_in_evaluation_from_the_seed(monkeypatch):
     whole = sample_pictures(G, 10)
     monkeypatch.setattr(adversarial, "_ROWS", 3)
     first = sample_pictures(G, 10)
-    assert first.shape == (10, 2)
-    assert not first.requires_grad
+    assert first.shape == (10, 2) and not first.requires_grad
     assert all(m.training for m in G.modules())
     torch.testing.assert_close(first, whole)
     assert not torch.allclose(first, sample_pictures(G, 10, seed=1))

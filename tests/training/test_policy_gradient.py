@@ -1,6 +1,4 @@
-"""Policy gradient: advantages against sums by hand, and its gradient against the exact expected
-return of a tiny bandit.
-"""
+"""Policy gradient: advantages by hand, and the gradient of a tiny bandit's exact return."""
 
 import itertools
 
@@ -122,8 +120,7 @@ def mean_gradient(model, loss):
     """The mean of the estimate over all histories, each with its chance under the policy."""
     inputs, actions, rewards, _ = every_history()
     p = chances(model).detach()
-    choice = model(inputs)
-    total = (p * loss(choice, actions, rewards)).sum()
+    total = (p * loss(model(inputs), actions, rewards)).sum()
     parts = torch.autograd.grad(total, weights_of_the_policy(model), materialize_grads=True)
     return torch.cat([part.flatten() for part in parts]).numpy()
 
@@ -268,9 +265,7 @@ def test_the_loss_is_that_of_the_episodes_it_played():
 
 
 def some_choices(seed=0):
-    """Logits, values, actions, log-probabilities of an earlier policy far away, advantages and
-    returns: (3, 6) each.
-    """
+    """Logits, values, actions, earlier log-probabilities, advantages and returns: (3, 6) each."""
     generator = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn(3, 6, 4, generator=generator, dtype=torch.float64)
     values, gains, returns = (

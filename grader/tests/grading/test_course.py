@@ -1,6 +1,4 @@
-"""The commands of a course: laid out, checked, refused where it cannot be used; and the
-students' own side.
-"""
+"""The commands of a course: laid out, checked, refused where unusable; the students' side."""
 
 import re
 from dataclasses import replace

@@ -104,9 +104,7 @@ def test_of_several_hand_ins_the_one_of_the_rule_counts(due):
 
 
 def test_a_notebook_for_another_assignment_costs_nothing_in_this_one(due):
-    """A chapter's notebook that holds exercises of two: handed in for the other one before,
-    empty, and after, late.
-    """
+    """A notebook with exercises of two: handed in for the other before, empty, and after, late."""
     both = [task.id for task in due.tasks]
     found = {
         "empty": outcomes(due, right=[]),

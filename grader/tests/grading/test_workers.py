@@ -98,9 +98,7 @@ def test_a_worker_that_stops_for_nothing_is_ended():
 
 
 def test_on_a_cluster_a_call_without_end_is_ended():
-    """A worker's thread cannot be interrupted in a call of C, which holds the interpreter
-    besides; its process can.
-    """
+    """A thread cannot be interrupted in a call of C that holds the interpreter; its process can."""
     code = f"""
 import ctypes, threading, types
 from attnbook_grader.grading import workers

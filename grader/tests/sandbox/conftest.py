@@ -23,9 +23,7 @@ LIMITS = Limits(seconds=10, memory=1024, processes=8, output=2, disk=8)
 
 
 class Pair:
-    """Both ends of the protocol in one process: what a student's function does, it does behind
-    pipes.
-    """
+    """Both ends of the protocol in one process: a student's function does it behind pipes."""
 
     def __init__(self):
         one, other = os.pipe(), os.pipe()

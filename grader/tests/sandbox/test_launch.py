@@ -73,9 +73,7 @@ os.execv(sys.executable, [sys.executable, *arguments[image + 2:]])
 
 
 def test_a_container_gets_no_more_than_the_sandbox(tmp_path, monkeypatch):
-    """With an engine in place of docker that writes down what it is asked for and runs the
-    program.
-    """
+    """With an engine in place of docker that writes down what it is asked and runs the program."""
     engine, log = tmp_path / "docker", tmp_path / "log"
     roots = os.pathsep.join([str(LIBRARY.parent), str(GRADER.parent)])
     engine.write_text(ENGINE.format(python=sys.executable, log=str(log), roots=roots))

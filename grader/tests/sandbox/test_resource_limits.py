@@ -1,6 +1,4 @@
-"""What the grader's own process may use for one notebook: time and memory that a student's
-function makes it spend.
-"""
+"""What the grader's own process may use for one notebook, whatever a student's function makes."""
 
 import threading
 import time

@@ -65,9 +65,7 @@ ODD += [torch.ones(2, 3, device="meta"), (torch.zeros(2, 3), torch.zeros(2, 3))]
 
 @pytest.mark.parametrize("id", list(exercises()))
 def test_no_value_that_comes_back_stops_a_check(pair, id):
-    """Not here and not in the grader: there is a verdict, and it is not *right*; the same on
-    both sides.
-    """
+    """Not here and not in the grader: there is a verdict, and it is not *right*."""
     for value in ODD:
         here = judge(id, lambda *inputs, value=value: value)
         there = judge(id, pair.remote(lambda *inputs, value=value: value))

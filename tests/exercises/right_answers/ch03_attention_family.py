@@ -75,8 +75,7 @@ def slice_by_slice(scores, position, D, lengths):
 
 @right("03.gaussian_weights")
 def gathered_window(scores, position, D, lengths):
-    centre = (position + 0.5).floor().long()
-    places = centre[:, None] + torch.arange(-D, D + 1)
+    places = (position + 0.5).floor().long()[:, None] + torch.arange(-D, D + 1)
     real = (places >= 0) & (places < lengths[:, None])
     index = places.clamp(0, scores.shape[1] - 1)
     logits = torch.where(real, scores.gather(1, index), -torch.inf).log_softmax(1)
@@ -174,8 +173,7 @@ def row_of_the_tape_by_row(x, h_tape, c_tape, summary, W_h, W_x, W_s, v, W, b):
 
 @right("03.gated_context")
 def gate_as_a_layer(features, scores, state, w, b):
-    gate = F.linear(state, w[None], b).sigmoid()
-    weights = gate * scores.softmax(1)
+    weights = F.linear(state, w[None], b).sigmoid() * scores.softmax(1)
     return torch.bmm(weights[:, None], features)[:, 0]
 
 
@@ -197,8 +195,7 @@ def caption_by_caption(weights, lengths):
 
 @right("03.coverage")
 def sum_up_to_the_end(weights, lengths):
-    sums = F.pad(weights.cumsum(1), (0, 0, 1, 0))
-    total = sums[torch.arange(len(weights)), lengths]
+    total = F.pad(weights.cumsum(1), (0, 0, 1, 0))[torch.arange(len(weights)), lengths]
     return F.mse_loss(total, torch.ones_like(total), reduction="none").sum(1)
 
 

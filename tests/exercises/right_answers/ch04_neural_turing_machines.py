@@ -265,15 +265,13 @@ def searched_in_lists(items, query):
 
 @right("04.item_after")
 def nearest_and_gathered(items, query):
-    far = (items - query[:, None]).abs().sum((2, 3))
-    after = far.argmin(1) + 1
+    after = (items - query[:, None]).abs().sum((2, 3)).argmin(1) + 1
     return items.gather(1, after[:, None, None, None].expand(-1, 1, *query.shape[1:])).squeeze(1)
 
 
 @right("04.item_after")
 def mask_of_the_items_before(items, query):
-    same = (items[:, :-1] == query[:, None]).all(-1).all(-1)
-    return items[:, 1:][same]
+    return items[:, 1:][(items[:, :-1] == query[:, None]).all(-1).all(-1)]
 
 
 @right("04.several_heads")
@@ -315,8 +313,7 @@ def sorted_pairs(vectors, priorities, wanted):
 
 @right("04.highest_first")
 def ranks_of_numpy(vectors, priorities, wanted):
-    p = priorities.numpy()
-    order = np.argsort(-p, axis=1)[..., None]
+    order = np.argsort(-priorities.numpy(), axis=1)[..., None]
     return torch.from_numpy(np.take_along_axis(vectors.numpy(), order, axis=1)[:, :wanted])
 
 

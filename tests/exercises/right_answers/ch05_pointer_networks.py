@@ -19,8 +19,7 @@ def sorted_row_by_row(numbers, lengths):
 def sorted_in_python(numbers, lengths):
     rows = []
     for row, size in zip(numbers.tolist(), lengths.tolist()):
-        order = sorted(range(size), key=row.__getitem__)
-        rows.append(order + [-1] * (len(row) - size))
+        rows.append(sorted(range(size), key=row.__getitem__) + [-1] * (len(row) - size))
     return torch.tensor(rows)
 
 
@@ -76,8 +75,7 @@ def loss_one_target_at_a_time(scores, free, targets):
 @right("05.pointer_loss")
 def loss_by_gather(scores, free, targets):
     real = targets >= 0
-    open_ = free | ~real[..., None]
-    log_p = scores.masked_fill(~open_, -torch.inf).log_softmax(-1)
+    log_p = scores.masked_fill(~(free | ~real[..., None]), -torch.inf).log_softmax(-1)
     picked = log_p.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
     return -picked[real].mean()
 
@@ -206,8 +204,7 @@ def lengths_edge_by_edge(points, tours):
 def lengths_from_a_matrix(points, tours):
     distances = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
     rows = torch.arange(len(points))[:, None]
-    following = torch.cat([tours[:, 1:], tours[:, :1]], dim=1)
-    return distances[rows, tours, following].sum(-1)
+    return distances[rows, tours, torch.cat([tours[:, 1:], tours[:, :1]], dim=1)].sum(-1)
 
 
 @right("05.canonical_tour")
@@ -260,8 +257,7 @@ def beam_by_sorting(total, log_p, visited):
         (-math.inf if visited[row, city] else float(total[row] + log_p[row, city]), row, city)
         for row, city in itertools.product(range(k), range(n))
     ]
-    best = sorted(scores, key=lambda one: -one[0])[:k]
-    totals, rows, cities = zip(*best)
+    totals, rows, cities = zip(*sorted(scores, key=lambda one: -one[0])[:k])
     return torch.tensor(totals), torch.tensor(rows), torch.tensor(cities)
 
 

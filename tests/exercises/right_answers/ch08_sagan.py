@@ -50,8 +50,7 @@ def map_by_convolutions(x, W_f, W_g, row, column, pooled):
     keys = F.conv2d(x[None], W_f[:, :, None, None])
     keys = F.max_pool2d(keys, 2) if pooled else keys
     query = F.conv2d(x[None], W_g[:, :, None, None])[0, :, row, column]
-    shape = keys.shape[2:]
-    return F.softmax(query @ keys[0].flatten(1), dim=-1).reshape(shape)
+    return F.softmax(query @ keys[0].flatten(1), dim=-1).reshape(keys.shape[2:])
 
 
 @right("08.hinge_losses")
@@ -63,8 +62,7 @@ def losses_by_clamp(real, fake):
 
 @right("08.class_scores")
 def scores_by_one_hot(h, w, b, E, labels):
-    known = F.one_hot(labels, len(E)).to(h)
-    return torch.einsum("bd,bd->b", h, known @ E + w) + b
+    return torch.einsum("bd,bd->b", h, F.one_hot(labels, len(E)).to(h) @ E + w) + b
 
 
 @right("08.class_scores")
@@ -143,8 +141,7 @@ def places_by_einsum(x, W_f, W_g, W_h, W_v, gamma):
     flat = x.flatten(2)
     f, g, h = (torch.einsum("dc,bcn->bnd", W, flat) for W in (W_f, W_g, W_h))
     weights = torch.einsum("bjd,bid->bji", g, f).softmax(-1)
-    o = torch.einsum("cd,bji,bid->bcj", W_v, weights, h)
-    return gamma * o.reshape(x.shape) + x
+    return gamma * torch.einsum("cd,bji,bid->bcj", W_v, weights, h).reshape(x.shape) + x
 
 
 @right("08.who_looks_at_whom")

@@ -24,8 +24,7 @@ def penalty_by_loops(H, m, n):
 def the_last_rows_of_the_whole(H, m, n):
     place = torch.arange(n, dtype=torch.float32)
     whole = torch.where(place[:, None] >= place, place - place[:, None], -torch.inf)
-    slopes = torch.exp2(-8 / H * torch.arange(1, H + 1))
-    return slopes[:, None, None] * whole[n - m :]
+    return torch.exp2(-8 / H * torch.arange(1, H + 1))[:, None, None] * whole[n - m :]
 
 
 @right("09.means_of_heads")
@@ -92,8 +91,7 @@ def tiles_by_every_pair(n, rows, columns, w):
 
 @right("09.sink_afterwards")
 def sink_as_a_share(context, L, s):
-    share = (L - torch.logaddexp(L, s.expand_as(L))).exp()
-    return context * share.unsqueeze(-1)
+    return context * (L - torch.logaddexp(L, s.expand_as(L))).exp().unsqueeze(-1)
 
 
 @right("09.second_round")
@@ -101,8 +99,7 @@ def the_window_cut_out(Q, K, V, sinks, window):
     contexts = []
     for t in range(len(Q)):
         kept = [j for j in range(t + 1) if j < sinks or j > t - window]
-        weights = torch.softmax(K[kept] @ Q[t] / math.sqrt(Q.shape[1]), 0)
-        contexts.append(weights @ V[kept])
+        contexts.append(torch.softmax(K[kept] @ Q[t] / math.sqrt(Q.shape[1]), 0) @ V[kept])
     return torch.stack(contexts)
 
 
@@ -126,8 +123,7 @@ def step_head_by_head(S, q, k, v, alpha, beta):
 
 @right("09.gated_delta_step")
 def step_as_a_product_of_matrices(S, q, k, v, alpha, beta):
-    one = torch.eye(k.shape[1])
-    erase = one - beta[:, None, None] * torch.einsum("hi,hj->hij", k, k)
+    erase = torch.eye(k.shape[1]) - beta[:, None, None] * torch.einsum("hi,hj->hij", k, k)
     S = alpha[:, None, None] * (erase @ S)
     S = S + torch.einsum("h,hi,hj->hij", beta, k, v)
     return torch.einsum("hi,hij->hj", q, S), S
@@ -221,8 +217,7 @@ def pages_popped(pages, length, readers, free, size, number):
 def matched_by_a_mask(weights, tokens):
     n = len(tokens)
     earlier = (tokens[:, None] == tokens).tril(-1)
-    looked_for = F.pad(earlier, (1, 0))[:, :n]
-    return (weights * looked_for).sum() / earlier.any(1).sum()
+    return (weights * F.pad(earlier, (1, 0))[:, :n]).sum() / earlier.any(1).sum()
 
 
 @right("09.note_from_nowhere")

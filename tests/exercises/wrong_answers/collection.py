@@ -39,7 +39,8 @@ def edits(id):
     Args of `edit`:
         words: a part of the message that the check must give.
         old, new: the code that is replaced, wherever it occurs in the solution, and its
-            replacement. Further pairs are replaced in turn.
+            replacement. A … at the end of `old` stands for the rest of its line. Further pairs are
+            replaced in turn.
 
     Raises:
         ValueError: there is no such exercise, its solution has no such code, or the edit is
@@ -54,9 +55,10 @@ def edits(id):
         name = ", ".join(f"{old} → {new}" for old, new in pairs)
         source = solution
         for old, new in pairs:
-            if old not in source:
+            pattern = re.escape(old).replace("…", ".*")
+            if not re.search(pattern, source):
                 raise ValueError(f"{id}: the solution has no {old!r} to be replaced by {new!r}")
-            source = source.replace(old, new)
+            source = re.sub(pattern, lambda _: new, source)
         if any(other.name == name for other in WRONG[id]):
             raise ValueError(f"{id}: edits must be unique, got {name!r} twice")
         cell, scope = before + source + after, {}

@@ -89,8 +89,7 @@ def test_another_residual_connection_is_a_box_of_its_own(before, combine):
 
 
 def test_what_changes_nothing_is_not_drawn():
-    plain = read_block(block(PostNorm, dropout=0.0))
-    assert all(not sublayer.behind for sublayer in plain)
+    assert all(not sublayer.behind for sublayer in read_block(block(PostNorm, dropout=0.0)))
     parts = paper_parts(16, 4, 64, residual=NoResidual, norm=lambda width: nn.Identity())
     (only,) = read_block(replace(parts, feed_forward=nn.Identity).make_encoder(1).layers[0])
     assert only.part.role == "self-attention" and not only.after

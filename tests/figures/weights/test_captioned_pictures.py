@@ -16,8 +16,7 @@ def test_a_picture_shows_its_pixels_regions_and_boxes():
     image[:, 1, 2] = torch.tensor([255, 0, 51])
     ax = figures.picture(image, grid=(2, 3), boxes=[(1, 0, 3, 2)], title="t").axes[0]
     shown = np.asarray(ax.images[0].get_array())
-    assert shown.shape == (4, 6, 3)
-    assert shown[1, 2] == pytest.approx([1, 0, 0.2])
+    assert shown.shape == (4, 6, 3) and shown[1, 2] == pytest.approx([1, 0, 0.2])
     assert len(ax.lines) == 1 + 2
     (box,) = [p for p in ax.patches if isinstance(p, Rectangle)]
     assert (*box.get_xy(), box.get_width(), box.get_height()) == (0.5, -0.5, 2, 2)

@@ -42,8 +42,7 @@ def test_recall_counts_the_last_value_of_each_key():
 def test_what_is_kept_is_what_the_model_keeps():
     sizes = {"d_model": 8, "num_heads": 2, "num_layers": 2}
     for kind in KINDS:
-        model = make_model(kind, **sizes)
-        stack = model.stack(torch.randn(1, 6, 8), is_causal=True)
+        stack = make_model(kind, **sizes).stack(torch.randn(1, 6, 8), is_causal=True)
         tensors = [t for cache in stack.caches for t in cache if isinstance(t, torch.Tensor)]
         kept = {t.data_ptr(): t.numel() for t in tensors}
         assert sum(kept.values()) == state_size(kind, **sizes, length=6), kind

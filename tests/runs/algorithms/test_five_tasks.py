@@ -1,6 +1,4 @@
-"""The recorded machines of the section on five tasks do what the section says, and their weights
-what the records say.
-"""
+"""The recorded machines of the section on five tasks do what the section and the records say."""
 
 import json
 import math

@@ -1,6 +1,4 @@
-"""Hulls and triangulations: what a small run learns and reports, and the two ways to change its
-batches.
-"""
+"""Hulls and triangulations: what a small run learns and reports, and two ways to change batches."""
 
 import dataclasses
 from typing import NamedTuple
@@ -169,8 +167,7 @@ def test_the_first_update_of_the_papers_preset_has_the_size_of_its_formula(monke
     with torch.no_grad():
         for parameter, value in zip(model.parameters(), seen["start"]):
             parameter.copy_(value)
-    batch = PointBatches("delaunay", 5, 128, seed=0).batch(0)
-    total, _ = pointing_loss(model, batch)
+    total, _ = pointing_loss(model, PointBatches("delaunay", 5, 128, seed=0).batch(0))
     (total / 128).backward()
     norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm().item()
     assert seen["norm"] == pytest.approx(norm, rel=1e-4)

@@ -1,6 +1,4 @@
-"""The experiments of the neural Turing machine, small: what they measure, on machines whose
-heads are known.
-"""
+"""The experiments of the neural Turing machine, small, on machines whose heads are known."""
 
 import json
 import math
@@ -116,9 +114,7 @@ def test_the_baseline_reads_on_and_has_the_size_it_says():
 
 
 class Scripted(NTM):
-    """A machine whose heads go where a script says: (T,) slots for each of the two heads, in
-    order read, write.
-    """
+    """A machine whose heads go where a script says: (T,) slots each, in order read, write."""
 
     def __init__(self, script, slots=10):
         super().__init__(3, 2, slots=slots, slot_width=2, hidden_size=2)
@@ -187,9 +183,7 @@ def test_the_optimizer_is_what_was_asked_for(monkeypatch):
 
 
 def test_no_setting_gives_a_number_that_is_not_finite(figures_of):
-    """Every combination that the book offers, two seeds, at a rate three times too high; fit
-    raises at the first NaN.
-    """
+    """Every combination that the book offers, two seeds, at a rate three times too high."""
     sizes = dict(seeds=2, steps=6, batch_size=4, slots=12, slot_width=5, hidden_size=10)
     figures = figures_of("ntm-finite", learning_rates=(3e-2,), **sizes)
     rows, varied = figures["rows"], ("controller", "shift", "memory_start", "heads")

@@ -38,8 +38,7 @@ def test_the_share_sorted_is_one_for_a_model_that_sorts_and_none_for_one_that_so
 def test_every_number_of_a_model_starts_within_the_range_of_the_paper():
     model = initialise_as_the_paper(make_sorter("pointer", most=10))
     everything = torch.cat([p.flatten() for p in model.parameters()])
-    assert everything.abs().max() <= 0.08
-    assert everything.abs().max() > 0.079
+    assert everything.abs().max() <= 0.08 and everything.abs().max() > 0.079
     assert abs(float(everything.detach().mean())) < 1e-3
 
 

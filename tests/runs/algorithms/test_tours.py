@@ -111,8 +111,7 @@ def test_a_recorded_run_of_tours_holds_what_the_book_shows(tmp_path, figures_of)
         "pointer-tours-10", n=6, steps=4, count=30, test=(5, 6), hidden_size=8, beams=(1, 2)
     )
     assert [row["n"] for row in figures["rows"]] == [5, 6]
-    assert figures["sequences"] == 512
-    assert len(figures["losses"]) == 4
+    assert figures["sequences"] == 512 and len(figures["losses"]) == 4
     model = PointerNetwork(2, 8, ends=False)
     load_model_weights(model, tmp_path / "pointer-tours-10.seed0.safetensors")
     # halved

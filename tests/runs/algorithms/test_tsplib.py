@@ -85,9 +85,7 @@ def test_the_shortest_of_the_views_is_a_tour_of_the_cities_and_no_longer_than_th
 
 @pytest.fixture
 def library(tmp_path, monkeypatch):
-    """A made-up map of twelve cities on a circle, as TSPLIB writes it, and two networks in a
-    folder of results.
-    """
+    """A map of twelve cities on a circle, as TSPLIB writes it, and two networks in a folder."""
     # of the cities on the circle; neither the identity nor its own inverse
     places = [0, 3, 1, 7, 2, 9, 4, 11, 5, 6, 10, 8]
     angle = [2 * math.pi * k / 12 for k in places]

@@ -31,8 +31,7 @@ def plain(Q, K, V, dO, causal):
         scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -math.inf)
     out = scores.softmax(-1) @ v
     grads = torch.autograd.grad(out, (q, k, v), torch.tensor(dO))
-    log_sums = scores.logsumexp(-1, keepdim=True)
-    return [x.detach().numpy() for x in (out, log_sums, *grads)]
+    return [x.detach().numpy() for x in (out, scores.logsumexp(-1, keepdim=True), *grads)]
 
 
 def both(module, n, d, size, causal, outer="queries", spread=3.0):
@@ -68,8 +67,7 @@ def test_the_standard_way_is_standard(causal):
 
 def count(function, size, *arrays, **options):
     memory = FastMemory(size)
-    result = function(memory, *arrays, **options)
-    return memory, result
+    return memory, function(memory, *arrays, **options)
 
 
 def counts(n, d, size, causal=False, outer="queries"):
@@ -87,8 +85,7 @@ def test_each_table_passes_as_often_as_the_formula_says(n, d, size):
     one, two, three, four = counts(n, d, size)
     passes = {k: math.ceil(n / tile_sizes(size, d, k)[0]) for k in KINDS}
     # q and o once; k and v for each stripe of queries
-    assert one.reads == n * d + 2 * n * d * passes["queries"]
-    assert one.writes == n * d + n
+    assert one.reads == n * d + 2 * n * d * passes["queries"] and one.writes == n * d + n
     # o, do; k, v; and for each stripe of keys q, do, dq and two numbers per row
     assert two.reads == 2 * n * d + 2 * n * d + passes["backward"] * (3 * n * d + 2 * n)
     assert two.writes == n + 2 * n * d + passes["backward"] * n * d

@@ -1,6 +1,4 @@
-"""The instruments of the cost of scores: they time the formula, and the memory they see is
-there.
-"""
+"""The instruments of the cost of scores: they time the formula and see the memory that is there."""
 
 import pytest
 import torch

@@ -1,6 +1,4 @@
-"""The recorded runs of captions: figures that a perfect and a silent captioner must get, and
-tiny runs from end to end.
-"""
+"""The recorded runs of captions: figures of a perfect and a silent captioner, and tiny runs."""
 
 import pytest
 import torch

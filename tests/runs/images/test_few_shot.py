@@ -106,8 +106,7 @@ def test_networks_are_whole_or_halves():
     assert kinds(module.make_network("snail", 5, 1, "paper")) == whole
     assert kinds(module.make_network("no TC", 5, 1)) == [AttentionBlock] * 3
     assert kinds(module.make_network("no attention", 5, 1)) == [TCBlock] * 2
-    paper = module.NETWORKS["paper, plain start"]["parts"]
-    assert paper == PAPER_PARTS
+    assert module.NETWORKS["paper, plain start"]["parts"] == PAPER_PARTS
     assert [p[:2] for p in module.NETWORKS["paper"]["parts"]] == [p[:2] for p in PAPER_PARTS]
     assert module.NETWORKS["paper"]["parts"][1] == PAPER_PARTS[1]
     assert_refused("kind", module.make_network, "TC", 5, 1)
@@ -120,8 +119,7 @@ def test_letters_of_training_and_test_are_of_other_alphabets(monkeypatch):
     train, test = module.class_sets("strokes")
     assert len(train) == 200 and len(test) == 100 and not set(train.alphabets) & set(test.alphabets)
     flat = torch.cat([train.pictures[:, 0], test.pictures[:, 0]]).flatten(1).float()
-    distances = torch.cdist(flat, flat).fill_diagonal_(torch.inf)
-    assert distances.min() > 0
+    assert torch.cdist(flat, flat).fill_diagonal_(torch.inf).min() > 0
 
 
 @pytest.mark.parametrize("kind", module.KINDS)
@@ -130,8 +128,7 @@ def test_a_run_records_its_figures(kind, shown, tmp_path):
     figures = module.few_shot(settings, folder=tmp_path)
     assert len(figures["accuracy"]) == 2
     assert 0 <= figures["accuracy"][0] <= 100
-    assert figures["classes"] == [8, 6]
-    assert figures["pictures"] == 4 * 2 * (3 + 2)
+    assert figures["classes"] == [8, 6] and figures["pictures"] == 4 * 2 * (3 + 2)
     assert figures["course"][-1][0] == 4
     assert ("looks" in figures) == (kind in ("snail", "no TC"))
     again = module.make_network(kind, 3, 1)
@@ -153,8 +150,7 @@ def test_the_mean_of_the_last_weights_is_what_is_tested(shown, monkeypatch, tmp_
     monkeypatch.setattr(module, "average_checkpoints", spy)
     for average in (0, 2):
         given = dict(kind="prototypes", steps=10, average=average, checkpoint=f"run-{average}")
-        settings = module.Settings(**FEW, **given)
-        module.few_shot(settings, folder=tmp_path)
+        module.few_shot(module.Settings(**FEW, **given), folder=tmp_path)
     assert seen["steps"] == ["step_000009", "step_000010"]
     last, stored = (load_file(tmp_path / f"run-{n}.seed0.safetensors") for n in (0, 2))
     for key, mean in seen["mean"].items():

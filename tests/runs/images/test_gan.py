@@ -1,6 +1,4 @@
-"""Adversarial networks and their judges: what is compared with what, and the records of tiny
-runs.
-"""
+"""Adversarial networks and their judges: what is compared with what, and records of tiny runs."""
 
 import json
 
@@ -117,8 +115,7 @@ def test_the_full_presets_train(name, tmp_path, monkeypatch, figures_of):
     monkeypatch.setitem(judges.JUDGES, "cifar-10", judges.SETS["far-parts"])
     monkeypatch.setitem(judges.JUDGE_SIZES, "cifar-10", dict(channels=2, d_feature=4, steps=3))
     sizes = dict(steps=2, batch_size=4, channels=4, max_channels=8, samples=16)
-    figures = figures_of(name, evaluations=1, **sizes)
-    assert figures["scores"]["samples"] == 16
+    assert figures_of(name, evaluations=1, **sizes)["scores"]["samples"] == 16
     assert (tmp_path / "judge-cifar-10.seed0.safetensors").is_file()
 
 

@@ -1,6 +1,4 @@
-"""The language model of characters as an experiment: sizes, what it records, and a checkpoint
-that is the model.
-"""
+"""The language model of characters: sizes, what it records, and a checkpoint that is the model."""
 
 import math
 

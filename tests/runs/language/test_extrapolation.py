@@ -1,6 +1,4 @@
-"""Reading further than in the training: the form of a run, and a loss that cannot be had
-otherwise.
-"""
+"""Reading further than in training: the form of a run, and a loss that cannot be had otherwise."""
 
 from dataclasses import replace
 

@@ -1,6 +1,4 @@
-"""Induction heads as an experiment: two layers find them, one cannot, and what is recorded is
-what the heads do.
-"""
+"""Induction heads: two layers find them, one cannot, and what is recorded is what heads do."""
 
 SMALL = dict(symbols=24, shortest=4, longest=8, length=16, batch_size=64)
 SMALL |= dict(learning_rate=1e-2, steps=150, every=50)

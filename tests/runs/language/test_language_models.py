@@ -122,9 +122,7 @@ def test_a_recorded_run_holds_what_the_book_shows(tmp_path, name, figures_of):
 
 
 def test_an_lstmn_learns_what_a_tape_that_is_not_read_cannot():
-    """The name comes back after four words; with the attention cut off the model keeps no past
-    at all.
-    """
+    """The name comes back after four words; with the attention cut off the model keeps no past."""
     task = sentences.language_task(
         train=120, valid=0, test=40, seed=0, kinds=("name",), insertions=(0, 1)
     )

@@ -100,6 +100,5 @@ def test_shares_of_heads_are_counted_in_pairs(monkeypatch):
     monkeypatch.setattr(masked_words, "read_words", fake)
     found = head_shares(SimpleNamespace(), None)
     assert found["more"] == [[0.75, 0.0]] and found["pairs"] == [[0.5, 0.0]]
-    assert found["pairs_even"] == [[1.0, 0.0]]
-    assert found["pairs_odd"] == [[0.0, 0.0]]
+    assert found["pairs_even"] == [[1.0, 0.0]] and found["pairs_odd"] == [[0.0, 0.0]]
     assert found["largest"] == [[0.75, 0.0]]

@@ -1,6 +1,4 @@
-"""The comparison of modifications: which models it compares, with what sizes, and that it trains
-them alike.
-"""
+"""The comparison of modifications: which models, with what sizes, and that it trains them alike."""
 
 from dataclasses import replace
 
@@ -82,8 +80,7 @@ def test_depth_against_width():
     }
     assert layers == {"deepest": 8, "deeper": 6, "wider": 3, "widest": 2}
     block = made("widest").encoder.layers[0]
-    assert block.attention.num_heads == 8
-    assert block.attention.d_head == 6
+    assert block.attention.num_heads == 8 and block.attention.d_head == 6
     assert block.feed_forward.hidden.out_features == 96
 
 
@@ -94,12 +91,9 @@ def test_what_the_models_are_made_of():
     assert all(
         isinstance(layer.around_attention, PreNorm) for layer in made("vanilla").encoder.layers
     )
-    assert kinds("vanilla", FeedForward) == 8
-    assert kinds("swiglu", GatedFeedForward) == 8
-    assert kinds("rms-norm", RMSNorm) == 22
-    assert kinds("rms-norm", nn.LayerNorm) == 0
-    assert kinds("rezero", ReZero) == 20
-    assert kinds("switch", Switch) == 8
+    assert kinds("vanilla", FeedForward) == 8 and kinds("swiglu", GatedFeedForward) == 8
+    assert kinds("rms-norm", RMSNorm) == 22 and kinds("rms-norm", nn.LayerNorm) == 0
+    assert kinds("rezero", ReZero) == 20 and kinds("switch", Switch) == 8
     assert kinds("synthesizer-dense", SynthesizerAttention) == 8
     assert kinds("dynamic-convolution", DynamicConvolution) == 8
     model = made("factorised-shared")
@@ -135,8 +129,7 @@ def test_a_short_comparison_learns_and_is_the_same_again():
     assert len(found["final"]) == 2
     assert all(b < a - 0.2 for a, b in zip(found["early"], found["final"]))
     assert abs(found["mean"] - sum(found["final"]) / 2) < 1e-4
-    assert found["spread"] > 0
-    assert found["operations"] > 10**6
+    assert found["spread"] > 0 and found["operations"] > 10**6
     again = modifications.compare(replace(settings, seeds=1), seed=1)
     assert again["final"] == found["final"][1:] and again["spread"] is None
     assert_refused("data", lambda: modifications.compare(modifications.Settings(data="news")))

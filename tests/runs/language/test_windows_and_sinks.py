@@ -1,6 +1,4 @@
-"""Windows and sinks: the texts, the measures, and a short run in which dropping the first token
-costs what it should.
-"""
+"""Windows and sinks: texts, measures, and a short run in which dropping the first token costs."""
 
 from dataclasses import replace
 

@@ -44,8 +44,7 @@ def test_models_differ_in_their_positions_alone(kind):
     model.train()
     again = (model(tokens).logits - model(tokens).logits).abs().max()
     assert bool(again > 1e-4) == kind.endswith("random start")
-    batch = OrderBatches("reverse", 5, 8).batch(0)
-    total, count = answer_loss(model, batch)
+    total, count = answer_loss(model, OrderBatches("reverse", 5, 8).batch(0))
     assert count == 40 and total > 0
     assert 0 <= order_scores(model, "reverse", [5])[0] <= 1
 

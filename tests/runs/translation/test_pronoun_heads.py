@@ -1,6 +1,4 @@
-"""What heads look at and what is left without them: counted again by loops, and with weights of
-W_o set to zero by hand.
-"""
+"""What heads look at and what is left without them, by loops and with weights set to zero."""
 
 import copy
 from types import SimpleNamespace

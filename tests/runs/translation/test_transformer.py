@@ -1,6 +1,4 @@
-"""The runs of the Transformer on Multi30k, with captions made here: the mean of checkpoints,
-what is stored, and the clock.
-"""
+"""The runs of the Transformer on captions made here: the mean of checkpoints and the clock."""
 
 import json
 from pathlib import Path

@@ -49,8 +49,7 @@ def test_where_the_marks_lie():
     assert set(batch.lengths.tolist()) == set(range(100, 111))
     # the first 49 of 100 // 2 − 1
     assert set(first.tolist()) == set(range(10)) and int(second.max()) == 48
-    late = second[second >= 10]
-    counts = torch.bincount(late, minlength=49)[10:]
+    counts = torch.bincount(second[second >= 10], minlength=49)[10:]
     assert counts.min() > 0.6 * counts.float().mean() and counts.max() < 1.4 * counts.float().mean()
 
 

@@ -1,6 +1,4 @@
-"""The tasks of the neural Turing machine, row by row against a slow reading of their
-specification.
-"""
+"""The tasks of the neural Turing machine against a slow reading of their specification, by rows."""
 
 import itertools
 import math
@@ -48,8 +46,7 @@ def test_a_bit_of_the_source_is_not_shown_before_it_is_asked_for():
     """n-grams: with the same coins, the inputs up to step t are the bits before t."""
     batch = draw("n-grams", 20, gen(), length=50)
     assert torch.equal(batch.inputs[:, 1:], batch.targets[:, :-1])
-    assert (batch.inputs[:, 0] == 0).all()
-    assert batch.mask.all()
+    assert (batch.inputs[:, 0] == 0).all() and batch.mask.all()
 
 
 def test_the_sizes_of_the_paper():
@@ -94,8 +91,7 @@ def test_copy_draws_every_length_and_fair_bits():
 @given(st.integers(0, 8))
 def test_repeat_copy_row_by_row(seed):
     sizes = dict(bits=3, length=(1, 4), repeats=(1, 7), counted=(1, 6))  # beyond those of training
-    batch = draw("repeat-copy", 20, gen(seed), **sizes)
-    for x, y, counts in rows(batch):
+    for x, y, counts in rows(draw("repeat-copy", 20, gen(seed), **sizes)):
         n = next(t for t, step in enumerate(x) if step[3])
         r = (sum(counts) - 1) / n
         assert r == int(r) and 1 <= r <= 7 and 1 <= n <= 4
@@ -177,9 +173,7 @@ def test_the_optimal_predictor_is_the_posterior_mean_by_brute_force(n):
 
 
 def test_the_source_follows_its_table():
-    """With n = 1 the share of ones of a row is its hidden probability, whose law is the arcsine
-    law.
-    """
+    """With n = 1 a row's share of ones is its hidden probability, whose law is the arcsine law."""
     bits = draw("n-grams", 3000, gen(), n=1, length=400).targets[..., 0]
     # the first bit is drawn from it too
     assert torch.corrcoef(torch.stack([bits[:, 0], bits[:, 1:].mean(1)]))[0, 1] > 0.6
@@ -196,16 +190,14 @@ def test_a_context_decides_the_next_bit_and_the_first_bits_are_tosses():
         [(bits[:, 2:] * (context == c)).sum(1) / (context == c).sum(1) for c in range(4)], 1
     )
     known = shares[~shares.isnan().any(1)]
-    within = torch.corrcoef(known.T)
     # the probabilities of the contexts are independent
-    assert (within - torch.eye(4)).abs().max() < 0.25
+    assert (torch.corrcoef(known.T) - torch.eye(4)).abs().max() < 0.25
     assert known.std() > 0.3
 
 
 @pytest.mark.parametrize("length", [1, 4, 5, 6])
 def test_short_sequences_have_no_context(length):
-    batch = draw("n-grams", 2, gen(), length=length)
-    told = optimal_n_grams(batch.targets[..., 0])
+    told = optimal_n_grams(draw("n-grams", 2, gen(), length=length).targets[..., 0])
     assert told.shape == (2, length) and (told == 0.5).all()
 
 

@@ -14,8 +14,7 @@ def test_answers_letter_by_letter():
         for n in (1, 2, 3, 4, 9):
             batch = OrderBatches(order, n, 5, seed=n).batch(0)
             assert batch.tokens.shape == batch.target.shape == (5, n)
-            assert batch.tokens.min() >= 1
-            assert batch.tokens.max() <= 10
+            assert batch.tokens.min() >= 1 and batch.tokens.max() <= 10
             for text, answers in zip(batch.tokens.tolist(), batch.target.tolist()):
                 assert answers == [expected(text, p) for p in range(n)]
 

@@ -1,6 +1,4 @@
-"""Bandits and their policies: worlds by their law, policies by loops in NumPy, Gittins' index by
-other ways to compute it.
-"""
+"""Bandits by their law, policies by loops in NumPy, Gittins' index by other ways to compute it."""
 
 import math
 from fractions import Fraction
@@ -62,8 +60,7 @@ def test_the_luck_of_an_arm_does_not_depend_on_what_is_pulled():
 def test_arms_pay_with_their_chance():
     world = Bandits(4, 200)
     world.reset(0, 500)
-    assert world.chances.min() >= 0
-    assert world.chances.max() <= 1
+    assert world.chances.min() >= 0 and world.chances.max() <= 1
     assert abs(float(world.chances.mean()) - 0.5) < 0.02
     arm = torch.randint(4, (500,), generator=seeded(2))
     paid = torch.stack([world.step(arm).reward for _ in range(200)]).mean(0)
@@ -76,8 +73,7 @@ def test_the_input_holds_the_last_action_and_reward_and_nothing_newer():
     """A world that showed the reward of the coming pull would let a policy earn more than the
     best arm.
     """
-    world = Bandits(5, 10)
-    played = play(world, RandomPolicy(), seed=4, count=300)
+    played = play(Bandits(5, 10), RandomPolicy(), seed=4, count=300)
     assert not played.inputs[:, 0].any()
     assert torch.equal(played.inputs[:, 1:, :5].argmax(-1), played.actions[:, :-1])
     assert torch.equal(played.inputs[:, 1:, 5], played.rewards[:, :-1])
@@ -112,8 +108,7 @@ def test_errors_name_the_argument():
 
 
 def test_an_estimate_is_a_mean_and_its_interval():
-    x = torch.arange(100.0)
-    got = estimate(x)
+    got = estimate(torch.arange(100.0))
     assert got.mean == pytest.approx(49.5)
     assert got.half_width == pytest.approx(1.96 * np.std(np.arange(100.0), ddof=1) / 10)
 
@@ -174,9 +169,7 @@ class Swapped(Thompson):
 
 
 def test_thompson_draws_from_the_posterior():
-    """The chance of each arm to be pulled, against numerical integration of the two Beta
-    densities.
-    """
+    """The chance of each arm to be pulled, against numerical integration of the Beta densities."""
     wins, losses = torch.tensor([[3.0, 1.0]]), torch.tensor([[2.0, 0.0]])
     x = (np.arange(100_000) + 0.5) / 100_000
     # Beta(4, 3), and the chance that Beta(2, 1) is smaller
@@ -202,8 +195,7 @@ def test_policies_start_anew_in_new_worlds():
 
 
 def test_knowing_the_best_arm_earns_its_chance():
-    world = Bandits(5, 50)
-    played = play(world, BestArm(), seed=3, count=4000, keep_inputs=False)
+    played = play(Bandits(5, 50), BestArm(), seed=3, count=4000, keep_inputs=False)
     # the largest of five uniform numbers
     assert float(played.rewards.mean()) == pytest.approx(5 / 6, abs=0.01)
 

@@ -1,6 +1,4 @@
-"""Random decision processes: their laws, value iteration against enumeration, and the planners'
-beliefs against counts by hand.
-"""
+"""Decision processes: laws, value iteration against enumeration, beliefs against counts by hand."""
 
 import itertools
 

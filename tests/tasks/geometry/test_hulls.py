@@ -1,6 +1,4 @@
-"""Hulls of a batch against Qhull, one row at a time, and what happens on lines and with equal
-points.
-"""
+"""Hulls of a batch against Qhull, row by row, and what happens on lines and with equal points."""
 
 import itertools
 
@@ -64,9 +62,7 @@ def test_what_stands_in_the_padding_does_not_matter():
 
 
 def brute_force(points):
-    """Corners by definition, in whole numbers: a point is one unless it lies in the hull of the
-    others.
-    """
+    """Corners by definition, in whole numbers: points that are not in the hull of the others."""
     first = {p: i for i, p in reversed(list(enumerate(points)))}
     distinct = list(first)
 

@@ -1,6 +1,4 @@
-"""Batches of points: how answers are coded, that padding says nothing, that a batch depends on
-seed and step alone.
-"""
+"""Batches of points: codes of answers, padding that says nothing, and seed and step alone count."""
 
 import pytest
 import torch

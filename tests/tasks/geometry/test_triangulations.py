@@ -1,6 +1,4 @@
-"""Triangulations by their definition (no point inside a triangle's circle), their order, and the
-shares of a report.
-"""
+"""Triangulations by their definition (empty circles), their order, and the shares of a report."""
 
 import itertools
 import math

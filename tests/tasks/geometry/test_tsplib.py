@@ -1,6 +1,4 @@
-"""TSPLIB: first on small files made here, then, where the data is at hand, all its tours against
-their known lengths.
-"""
+"""TSPLIB: small files made here, then, at hand, all its tours against their known lengths."""
 
 import pytest
 import torch
@@ -39,10 +37,8 @@ def test_an_instance_is_read_with_its_tour_and_best_length(library):
     library()
     instance = tsplib.load("four4")
     assert instance.points.tolist() == [[0, 0], [3, 4], [3, 0], [0, 4]]
-    assert instance.points.dtype == torch.float64
-    assert instance.tour.tolist() == [0, 2, 1, 3]
-    assert instance.best == 14
-    assert instance.kind == "EUC_2D"
+    assert instance.points.dtype == torch.float64 and instance.tour.tolist() == [0, 2, 1, 3]
+    assert instance.best == 14 and instance.kind == "EUC_2D"
     matrix = tsplib.lengths_of(instance.points, "EUC_2D")
     assert int(tours.tour_length(matrix[None], instance.tour[None])) == 14
     assert tsplib.names() == ("four4",) and tsplib.best_lengths()["other"] == 3
@@ -82,8 +78,7 @@ def test_the_three_ways_to_round():
 
 
 def test_the_unit_square_keeps_the_shape():
-    points = torch.tensor([[100.0, 20.0], [300.0, 120.0], [200.0, 70.0]])
-    moved = tsplib.unit_square(points)
+    moved = tsplib.unit_square(torch.tensor([[100.0, 20.0], [300.0, 120.0], [200.0, 70.0]]))
     torch.testing.assert_close(moved, torch.tensor([[0.0, 0.0], [1.0, 0.5], [0.5, 0.25]]))
     # 59.5° to 60.5°, 10° to 12.5°
     geo = tsplib.unit_square(torch.tensor([[59.30, 10.0], [60.30, 12.30]]), "GEO")

@@ -1,6 +1,4 @@
-"""Far parts: what is drawn is what is said, the reader reads it from the pixels alone, and
-chance is told from agreement.
-"""
+"""Far parts: what is drawn is what is said, read from the pixels alone; chance is not agreement."""
 
 import pytest
 import torch
@@ -75,9 +73,7 @@ def test_agreement_counts_found_chance_and_colours():
 
 
 def test_the_reader_is_not_misled():
-    """By noise it is at chance; a figure that is paler, blurred or a little off in hue is still
-    read.
-    """
+    """By noise it is at chance; a figure that is paler, blurred or off in hue is still read."""
     noise = torch.randint(256, (4000, 3, 32, 32), generator=seeded(), dtype=torch.uint8)
     assert abs(task.agreement(noise).agree - 1 / 8) < 0.03
     parts = task.far_parts(300, seed=5)

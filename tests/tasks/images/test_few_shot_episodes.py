@@ -195,8 +195,7 @@ def test_an_alphabet_depends_on_its_seed_alone_and_its_letters_are_written_by_ha
     one, same, other = (strokes.alphabet(6, 5, seed=seed) for seed in (3, 3, 4))
     assert torch.equal(one.pictures, same.pictures)
     assert not torch.equal(one.pictures, other.pictures)
-    assert one.pictures.shape == (6, 5, 28, 28)
-    assert one.pictures.dtype == torch.uint8
+    assert one.pictures.shape == (6, 5, 28, 28) and one.pictures.dtype == torch.uint8
     assert one.alphabets == ("alphabet 3",)
     flat = one.pictures.flatten(2).float()
     assert (flat[:, 0] - flat[:, 1]).abs().amax(1).min() > 100  # no example is a copy

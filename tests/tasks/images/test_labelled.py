@@ -87,8 +87,7 @@ def test_the_digits_of_scikit_learn():
     blocks = everything.pictures.double().view(-1, 8, 4, 8, 4)
     small = blocks[:, :, 1:3, :, 1:3].mean((2, 4)) * 16 / 255
     assert (small - torch.from_numpy(stored.images)).abs().mean() < 0.6
-    assert everything.pictures.shape[1:] == (1, 32, 32)
-    assert everything.pictures.max() == 255
+    assert everything.pictures.shape[1:] == (1, 32, 32) and everything.pictures.max() == 255
     assert everything.pictures.min() == 0
     exact = digits.enlarge(torch.from_numpy(stored.images), 8)[:, 0].numpy()
     assert np.array_equal(exact, (stored.images * 255 / 16).round())

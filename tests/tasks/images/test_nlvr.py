@@ -114,8 +114,7 @@ def test_rare_words_are_unknown_and_bad_input_is_named():
 def test_the_real_corpus():
     read = [nlvr.read(file) for file in nlvr.FILES]
     assert [len(part) for part in read] == [547, 556, 546]
-    statements = [s for part in read for s in part]
-    train, valid, test = nlvr.split(statements)
+    train, valid, test = nlvr.split([s for part in read for s in part])
     assert 140 < len(valid) <= 164 and 140 < len(test) <= 164
     data = nlvr.captioned(test)
     assert sum(bool(b) for boxes in data.boxes for b in boxes) > 200

@@ -1,6 +1,4 @@
-"""Scenes: the picture, the caption and the boxes are of one another; test scenes name pairs that
-training never names.
-"""
+"""Scenes: picture, caption and boxes agree; test scenes name pairs that training never names."""
 
 import torch
 from hypothesis import given
@@ -89,8 +87,7 @@ def test_train_and_test_name_different_pairs_and_seeds_differ():
     assert {k for pair in pairs(test) for k in pair} <= {k for pair in pairs(train) for k in pair}
     again = scenes.scenes(3000, seed=0)
     assert torch.equal(train.pictures, again.pictures)
-    assert train.captions == again.captions
-    assert train.boxes == again.boxes
+    assert train.captions == again.captions and train.boxes == again.boxes
     assert not torch.equal(train.pictures, scenes.scenes(3000, seed=1).pictures)
     assert all(word in scenes.vocabulary() for caption in train.captions for word in caption)
 
@@ -123,8 +120,7 @@ def test_batches_keep_pictures_and_captions_together():
         batch = batches.batch(step)
         assert batch.pictures.dtype == torch.uint8 and (batch.target_in[:, 0] == BOS).all()
         assert (batch.target_in[:, 1:] == batch.target_out[:, :-1]).all()
-        assert (batch.target_out[:, -1] == EOS).all()
-        assert (batch.target_out != PAD).all()
+        assert (batch.target_out[:, -1] == EOS).all() and (batch.target_out != PAD).all()
         for picture, ids in zip(batch.pictures, batch.target_out.tolist()):
             (k,) = [i for i in range(10) if torch.equal(data.pictures[i], picture)]
             assert tuple(vocab.decode(ids)) == data.captions[k]

@@ -23,22 +23,19 @@ def test_the_class_is_the_kind_of_the_large_object():
         filled = torch.cat([own, own[:, :6]], 1).unfold(1, 7, 1).sum(-1).max()
         assert max(longest, filled) >= 5 > 4  # of a small object at most four
     assert len(data.labels.unique()) == 24
-    again = small_scenes.one_large(200, seed=3)
-    assert torch.equal(again.pictures, data.pictures)
+    assert torch.equal(small_scenes.one_large(200, seed=3).pictures, data.pictures)
     assert not torch.equal(small_scenes.one_large(200, seed=4).pictures, data.pictures)
 
 
 def test_fewer_cells_are_a_smaller_picture_with_all_its_objects():
     data = small_scenes.one_large(100, seed=3, small=3, cells=2)  # no cell is free
     assert data.pictures.shape == (100, 3, 16, 16)
-    painted = (data.pictures != GROUND).any(1).flatten(1).sum(1)
-    assert painted.min() >= 20 + 3 * 8
+    assert (data.pictures != GROUND).any(1).flatten(1).sum(1).min() >= 20 + 3 * 8
 
 
 def test_objects_stand_in_no_grid():
     """Where a picture is not background, over many: as often at every place of a cell."""
-    data = small_scenes.one_large(600, seed=0)
-    share = (data.pictures != GROUND).any(1).float().mean(0)
+    share = (small_scenes.one_large(600, seed=0).pictures != GROUND).any(1).float().mean(0)
     for line in (share.mean(0), share.mean(1)):
         within = line.view(-1, scenes.CELL).mean(0)
         assert within.min() > 0.9 * within.max()

@@ -31,16 +31,14 @@ def test_decode_turns_encode_around(sequences):
 
 
 def test_decode_stops_at_the_first_eos():
-    vocabulary = Vocabulary(["a", "b"])
-    assert vocabulary.decode([BOS, 4, UNK, EOS, 5]) == ["a", "<unk>"]
+    assert Vocabulary(["a", "b"]).decode([BOS, 4, UNK, EOS, 5]) == ["a", "<unk>"]
 
 
 def test_unknown_tokens_are_named_or_mapped():
     vocabulary = Vocabulary(["a"])
     with pytest.raises(ValueError, match="'x', 'y'"):
         vocabulary.encode(["x", "a", "y", "x"])
-    lenient = Vocabulary(["a"], unknown="unk")
-    assert lenient.encode(["x", "a"]) == [UNK, 4]
+    assert Vocabulary(["a"], unknown="unk").encode(["x", "a"]) == [UNK, 4]
     with pytest.raises(ValueError, match="and 3 more"):
         vocabulary.encode(list("qrstuvwx"))
 

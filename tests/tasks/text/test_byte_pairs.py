@@ -1,6 +1,4 @@
-"""Byte pairs against their definition, counted anew for each merge, and against the package
-tokenizers, ties included.
-"""
+"""Byte pairs against their definition, counted anew for each merge, and against `tokenizers`."""
 
 from collections import Counter
 
@@ -85,8 +83,7 @@ def the_packages(merges):
     printed = {*range(33, 127), *range(161, 173), *range(174, 256)}
     hidden = iter(range(256, 512))
     letters = [chr(b if b in printed else next(hidden)) for b in range(256)]
-    pieces = BytePairs(merges).pieces
-    spelled = ["".join(letters[b] for b in piece) for piece in pieces]
+    spelled = ["".join(letters[b] for b in piece) for piece in BytePairs(merges).pieces]
     numbered = {piece: k for k, piece in enumerate(spelled) if piece}
     joined = [(spelled[a], spelled[b]) for a, b in merges]
     made = tokenizers.Tokenizer(tokenizers.models.BPE(numbered, joined))
@@ -133,10 +130,8 @@ def test_words_by_hand():
 def test_special_ids_have_no_text_and_a_character_may_be_cut():
     pairs = PAIRS[40]
     assert len(pairs) == 300 == len(pairs.pieces)
-    ids = pairs.encode("naïve")
-    assert pairs.decode([1, *ids, 2, 0]) == "naïve"
-    cut = [BytePairs([]).encode("ï")[0]]
-    assert pairs.decode(cut) == "\ufffd"
+    assert pairs.decode([1, *pairs.encode("naïve"), 2, 0]) == "naïve"
+    assert pairs.decode([BytePairs([]).encode("ï")[0]]) == "\ufffd"
     assert BytePairs.train("", 5).merges == () and pairs.encode("") == []
 
 

@@ -29,8 +29,7 @@ def test_a_text_goes_to_ids_and_back():
 
 
 def test_windows_are_pieces_of_the_text_one_character_apart():
-    ids = torch.arange(4, 104)
-    windows = CharacterWindows(ids, 7, 5, seed=1)
+    windows = CharacterWindows(torch.arange(4, 104), 7, 5, seed=1)
     starts = set()
     for step in range(200):
         batch = windows.batch(step)
@@ -42,8 +41,7 @@ def test_windows_are_pieces_of_the_text_one_character_apart():
 
 
 def test_covering_windows_score_each_character_once():
-    ids = torch.arange(4, 4 + 43)
-    windows = CharacterWindows(ids, 5, 3, cover=True)
+    windows = CharacterWindows(torch.arange(4, 4 + 43), 5, 3, cover=True)
     assert len(windows) == 3  # eight windows of five
     scored = torch.cat([windows.batch(k).target_out.flatten() for k in range(3)])
     assert scored.tolist() == list(range(5, 45))

@@ -1,6 +1,4 @@
-"""Denoising: what is left and what was cut out make the text again, and the gaps are as many and
-as long as they should be.
-"""
+"""Denoising: what is left and what was cut out make the text; gaps as many and long as planned."""
 
 import random
 from collections import Counter
@@ -50,10 +48,8 @@ def test_both_halves_make_the_text_again(n, share, mean, seed):
 
 
 def test_how_much_is_cut_out():
-    assert gaps_in(64) == (10, 3)
-    assert gaps_in(512) == (77, 26)
-    assert gaps_in(2) == (1, 1)
-    assert gaps_in(4, 0.9) == (3, 1)
+    assert gaps_in(64) == (10, 3) and gaps_in(512) == (77, 26)
+    assert gaps_in(2) == (1, 1) and gaps_in(4, 0.9) == (3, 1)
 
 
 def test_all_ways_to_cut_are_alike():

@@ -26,14 +26,12 @@ def test_targets_are_the_hidden_tokens_and_all_else_is_read_as_it_stands(share, 
     hidden = found.target != NOT_HIDDEN
     assert torch.equal(found.target[hidden], tokens[hidden])
     assert torch.equal(found.tokens[~hidden], tokens[~hidden])
-    assert hidden.any(1).all()
-    assert not hidden[tokens == 0].any()
+    assert hidden.any(1).all() and not hidden[tokens == 0].any()
     assert torch.equal(found.lengths, lengths)
 
 
 def test_a_row_of_padding_is_left_as_it_is():
-    tokens = torch.tensor([[5, 6], [0, 0]])
-    found = hide(tokens, torch.tensor([2, 0]), SIZE, seeded(), 0.5)
+    found = hide(torch.tensor([[5, 6], [0, 0]]), torch.tensor([2, 0]), SIZE, seeded(), 0.5)
     assert not found.tokens[1].any() and (found.target[1] == NOT_HIDDEN).all()
 
 

@@ -58,10 +58,8 @@ def test_the_answer_is_that_of_the_world_and_needs_the_supporting_sentences_alon
 def test_two_facts_come_in_the_order_in_which_they_are_followed():
     for story in draw("two facts"):
         take, move = (story.sentences[i] for i in story.supporting)
-        assert take[2] == "takes"
-        assert take[4] == story.question[3]
-        assert move[1] == take[1]
-        assert move[-1] == story.answer
+        assert take[2] == "takes" and take[4] == story.question[3]
+        assert move[1] == take[1] and move[-1] == story.answer
 
 
 def test_stories_differ_and_answers_are_spread():

@@ -30,8 +30,7 @@ def sentences_of(row):
 
 
 def test_the_summary_is_what_a_reader_finds_in_the_report():
-    reports = some()
-    for source, target, places in zip(*reports):
+    for source, target, places in zip(*some()):
         rows = sentences_of(source)
         today = {s[2]: s[4] for s in rows if s[0] == "today" and s[2] in FIELDS}
         assert sum(s[0] == "today" and s[2] in FIELDS for s in rows) == 4 == len(today)  # each once
@@ -70,8 +69,7 @@ def test_a_batch_is_that_of_a_sequence_to_sequence_task():
     source, lengths, target_in, target_out, target_lengths = batches.batch(0)
     assert source.shape == (7, 30)
     assert (lengths == 30).all()
-    assert target_in.shape == target_out.shape == (7, 9)
-    assert (target_in[:, 0] == BOS).all()
+    assert target_in.shape == target_out.shape == (7, 9) and (target_in[:, 0] == BOS).all()
     assert (target_out[:, -1] == EOS).all()
     assert torch.equal(target_in[:, 1:], target_out[:, :-1])
 

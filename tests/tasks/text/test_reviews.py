@@ -1,6 +1,4 @@
-"""Made reviews in which one word decides; the loader of the real ones on a small archive, then
-on the data itself.
-"""
+"""Made reviews in which one word decides; the loader on a small archive, then on real ones."""
 
 import io
 import zipfile

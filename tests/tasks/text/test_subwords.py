@@ -26,8 +26,7 @@ def subwords():
 def test_special_ids_and_size(subwords):
     assert subwords.vocab.tokens[:4] == ("<pad>", "<bos>", "<eos>", "<unk>")
     assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
-    assert len(subwords) == len(subwords.vocab) == 64
-    assert subwords.vocab.unknown == "unk"
+    assert len(subwords) == len(subwords.vocab) == 64 and subwords.vocab.unknown == "unk"
     ids = subwords.encode("the tower")
     assert ids == subwords.vocab.encode(subwords.split("the tower"))
     assert subwords.decode([BOS, *ids, EOS, 9, PAD]) == "the tower"

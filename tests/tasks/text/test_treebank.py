@@ -23,9 +23,7 @@ def is_noun(word):
 
 
 class Parser:
-    """Recursive descent over one sentence, told only which noun an insertion belongs to (a
-    string alone does not say).
-    """
+    """Recursive descent over one sentence, told only which noun an insertion belongs to."""
 
     def __init__(self, tree):
         self.words, self.told, self.at = tree.words, tree.heads, 0
@@ -93,10 +91,8 @@ def test_every_sentence_parses_to_its_tree_and_every_verb_agrees(seed, insertion
         if subject >= 0:
             assert is_noun(tree.words[subject])
             assert (word in PLURAL) == tree.words[subject].endswith("s")
-    assert tree.words[tree.main_verb] in VERBS
-    assert tree.relations[tree.main_verb] == "root"
-    assert tree.relations.count("root") == 1
-    assert set(tree.words) <= set(tokens())
+    assert tree.words[tree.main_verb] in VERBS and tree.relations[tree.main_verb] == "root"
+    assert tree.relations.count("root") == 1 and set(tree.words) <= set(tokens())
 
 
 @given(st.integers(0, 10**5))
@@ -139,16 +135,14 @@ def test_a_batch_hides_the_number_of_verbs_and_keeps_the_trees():
         n = len(tree.words)
         shown = [VOCABULARY.tokens[i] for i in batch.tokens[b, :n].tolist()]
         assert batch.lengths[b] == n and batch.heads[b, :n].tolist() == list(tree.heads)
-        assert (batch.tokens[b, n:] == PAD).all()
-        assert (batch.heads[b, n:] == -1).all()
+        assert (batch.tokens[b, n:] == PAD).all() and (batch.heads[b, n:] == -1).all()
         assert (batch.target[b, n:] == PAD).all()
         for k, (word, seen) in enumerate(zip(tree.words, shown)):
             wanted = int(batch.target[b, k])
             assert seen not in SINGULAR
             if word in VERBS:
                 assert VOCABULARY.tokens[wanted] == word
-                assert seen in PLURAL
-                assert seen == word.removesuffix("s")
+                assert seen in PLURAL and seen == word.removesuffix("s")
             else:
                 assert wanted == PAD and seen == word
 

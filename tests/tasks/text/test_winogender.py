@@ -1,6 +1,4 @@
-"""Winogender's sentences: positions read from a small copy of the two files, and the rules that
-all sentences keep.
-"""
+"""Winogender's sentences: positions read from small files, and the rules that all keep."""
 
 import pytest
 from refusing import assert_refused

@@ -1,6 +1,4 @@
-"""Loaders of real sentences: first on small files made here, then, where the data is at hand, on
-the real ones.
-"""
+"""Loaders of real sentences: on small files made here and, where they are at hand, on real ones."""
 
 import gzip
 import io
@@ -128,8 +126,7 @@ def put_alibi(mirror, links="0-0 1p2 2-1 "):
 def test_alibi_links_are_turned_around_for_english_sources(mirror):
     put_alibi(mirror)
     sources = corpora.alibi()
-    assert len(sources) == 5
-    assert sources[0].source == ("the", "red", "house")
+    assert len(sources) == 5 and sources[0].source == ("the", "red", "house")
     assert sources[0].target == ("la", "maison", "rouge")
     assert sources[0].sure == {(0, 0), (1, 2)} and sources[0].possible == {(0, 0), (2, 1), (1, 2)}
     french = corpora.alibi("fr", "en")[0]

@@ -1,6 +1,4 @@
-"""Numbers in words, against parsers that read them back without sharing a line with the
-generator.
-"""
+"""Numbers in words, against parsers that read them back and share no line with the generator."""
 
 from collections import Counter
 
@@ -156,9 +154,7 @@ def test_english_on_both_sides_of_the_atlantic(value, words):
 
 
 def say_where(value, words, language):
-    """The alignment by another way: what each word adds to the number, and so which digits it
-    says.
-    """
+    """The alignment by another way: what each word adds, and so which digits it says."""
     table, digits = (EN, str(value)) if language == "en" else (FR, str(value))
     scale = 1
     adds = [None] * len(words)  # (lowest place, highest place) that word i says

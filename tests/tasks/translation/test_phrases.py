@@ -1,6 +1,4 @@
-"""French noun phrases: agreement and order held against tables and rules written here, not in
-the generator.
-"""
+"""French noun phrases: agreement and order held against tables and rules written here."""
 
 import re
 
@@ -171,8 +169,7 @@ def test_plurals_of_the_lexicon():
 
 
 def test_joined_phrases_keep_their_alignment():
-    parts = [make("two red cars"), make("the old tree"), make("one potato")]
-    pair = phrases.join(parts)
+    pair = phrases.join([make("two red cars"), make("the old tree"), make("one potato")])
     assert " ".join(pair.source) == "two red cars and the old tree and one potato"
     assert " ".join(pair.target) == "deux voitures rouges et le vieil arbre et une pomme de terre"
     assert [sorted(s) for s in pair.alignment] == [

@@ -1,6 +1,4 @@
-"""The pronoun sentences read again by rules written here: who is meant, in what gender, and what
-the twins differ in.
-"""
+"""The pronoun sentences read by rules written here: who, in what gender, and how twins differ."""
 
 import random
 import re
@@ -39,8 +37,7 @@ def check(one):
     assert (nouns[0] in FEMININE) != (nouns[1] in FEMININE)
     meant = source[one.antecedent]
     assert {meant, source[one.other]} == {first, second}
-    assert source[one.pronoun] == verb.split()[0]
-    assert source[one.decides] == adjective
+    assert source[one.pronoun] == verb.split()[0] and source[one.decides] == adjective
     fits = [(noun in MACHINES) for noun in nouns]
     assert adjective in OF_MACHINES | OTHERS and not all(fits)
     assert fits[[first, second].index(meant)] == (adjective in OF_MACHINES)

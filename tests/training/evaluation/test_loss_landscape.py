@@ -1,6 +1,4 @@
-"""The loss around a point of weight space: lengths of the directions, the plane that is walked,
-and weights that come back.
-"""
+"""The loss around a point of weight space: directions, the plane walked, weights that come back."""
 
 import pytest
 import torch

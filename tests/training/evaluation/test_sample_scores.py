@@ -1,6 +1,4 @@
-"""FID and inception-style score: known answers, SciPy as the oracle, properties, and versions
-that must be told apart.
-"""
+"""FID and inception-style score: known answers, SciPy as the oracle, properties, wrong versions."""
 
 import math
 
@@ -22,9 +20,7 @@ def normal(n, d, seed, scale=1.0, shift=0.0):
 
 
 def oracle(one, other):
-    """The formula as it stands in the paper, with SciPy's root of a matrix that is not
-    symmetric.
-    """
+    """The formula as it stands in the paper, with SciPy's root of a matrix."""
     x, y = np.asarray(one), np.asarray(other)
     a, b = (np.cov(z, rowvar=False) for z in (x, y))
     root = scipy.linalg.sqrtm(a @ b)
@@ -65,9 +61,7 @@ def test_two_normal_distributions_with_known_means_and_covariances():
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(st.integers(0, 2**31), st.integers(2, 30), st.integers(1, 6))
 def test_properties_of_the_fid(seed, n, d):
-    """Zero for a set with itself, whatever the rank; symmetric; blind to the order; never
-    negative; quadratic in the scale.
-    """
+    """Zero for a set with itself; symmetric; blind to order; never negative; quadratic in scale."""
     one, other = normal(n, d, seed), normal(n + 3, d, seed + 1)
     apart = scores.fid(one, other)
     size = float(one.var(0).sum() + other.var(0).sum()) + 1

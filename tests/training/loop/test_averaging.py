@@ -1,6 +1,4 @@
-"""The mean of checkpoints, from files and from the folders of a run, and the moving average of
-`fit`.
-"""
+"""The mean of checkpoints, from files and folders of a run, and the moving average of `fit`."""
 
 import json
 

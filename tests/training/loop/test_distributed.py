@@ -1,6 +1,4 @@
-"""Two processes under `accelerate launch` reach the weights of one process on the same global
-batches.
-"""
+"""Two processes under `accelerate launch` reach the weights of one on the same global batches."""
 
 import pytest
 import torch

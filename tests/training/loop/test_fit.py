@@ -1,6 +1,4 @@
-"""The training loop: arithmetic of one update, what it records, what it refuses, what it leaves
-as it was.
-"""
+"""The training loop: an update's arithmetic, what it records, refuses, and leaves as it was."""
 
 import math
 import pickle
@@ -344,8 +342,7 @@ def test_frozen_parameters_and_unused_ones_stay():
 def test_nested_batches_of_another_kind():
     class Pairs:
         def batch(self, step):
-            generator = torch.Generator().manual_seed(step)
-            x = torch.randn(8, 3, generator=generator)
+            x = torch.randn(8, 3, generator=torch.Generator().manual_seed(step))
             return {"x": x, "y": [x.sum(1, keepdim=True), None]}
 
     def squares(model, batch):

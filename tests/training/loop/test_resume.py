@@ -1,6 +1,4 @@
-"""Checkpoints: a run that was killed ends where one that was never stopped does, to the last
-bit.
-"""
+"""Checkpoints: a run that was killed ends where one that was not stopped does, to the last bit."""
 
 import errno
 import hashlib
@@ -128,11 +126,8 @@ def test_a_run_in_two_parts_equals_one(tmp_path):
 
 
 def test_known_wrong_resumes_differ(tmp_path, monkeypatch):
-    """Restarting the data, forgetting the optimizer and reseeding the dropout each give another
-    run.
-    """
-    whole = train(tmp_path / "whole", schedule=None)
-    losses = whole[1].losses
+    """Restarting the data, forgetting the optimizer, reseeding the dropout: each is another run."""
+    losses = train(tmp_path / "whole", schedule=None)[1].losses
 
     class Restarted(CopyBatches):
         def batch(self, step):

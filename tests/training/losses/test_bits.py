@@ -1,6 +1,4 @@
-"""Losses in bits: what a guesser pays, what a sure model pays, and that only the steps that
-count are paid for.
-"""
+"""Losses in bits: what a guesser and a sure model pay, and only for the steps that count."""
 
 import math
 from typing import NamedTuple

@@ -1,6 +1,4 @@
-"""The smoothed cross-entropy against a loop over every number, PyTorch's function, and versions
-that went wrong.
-"""
+"""The smoothed cross-entropy against a loop, PyTorch's function, and versions that went wrong."""
 
 import math
 

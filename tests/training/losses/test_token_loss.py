@@ -10,9 +10,7 @@ from attnbook.training import token_loss
 
 
 def by_hand(model, batch, smoothing):
-    """Σ over tokens that are not PAD of the cross-entropy with the smoothed target, one token at
-    a time.
-    """
+    """Σ over tokens that are not PAD of the cross-entropy with the smoothed target."""
     logits = model(batch.source, batch.lengths, batch.target_in).logits.detach().numpy()
     total, count = 0.0, 0
     for row, targets in zip(logits, batch.target_out.tolist(), strict=True):

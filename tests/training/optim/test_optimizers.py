@@ -21,9 +21,7 @@ def test_adadelta_has_the_constants_of_bahdanau_and_not_those_of_pytorch():
 
 
 def step_of(name, **options):
-    """By how much one step with the gradient 2 at the weight 3 lowers the weight, at the rate
-    0.1.
-    """
+    """By how much a step with the gradient 2 at the weight 3 lowers the weight, at the rate 0.1."""
     weight = torch.full((1,), 3.0, dtype=torch.float64, requires_grad=True)
     optimizer = make_optimizer(name, [weight], 0.1, **options)
     weight.grad = torch.full((1,), 2.0, dtype=torch.float64)

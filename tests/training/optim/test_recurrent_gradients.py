@@ -1,6 +1,4 @@
-"""The cut of what flows back from step to step: against a chain of derivatives by hand, and on
-the machine of the book.
-"""
+"""The cut of what flows back: against derivatives by hand, and on the machine of the book."""
 
 import pytest
 import torch
@@ -15,9 +13,7 @@ from attnbook.training.optim.recurrent_gradients import clipped_backward
 
 
 class Doubling(nn.Module):
-    """s ← a s + x, with the state in the place of the memory: gradients grow by a at each step
-    on the way back.
-    """
+    """s ← a s + x, with the state in the place of the memory: gradients grow by a at each step."""
 
     def __init__(self, a):
         super().__init__()

@@ -19,9 +19,7 @@ def test_inverse_sqrt_is_the_noam_rate():
 
 
 def test_inverse_sqrt_at_step_0_and_against_known_wrong_schedules():
-    """The paper's step numbers begin at 1: 0^-0.5 has no value, and a rate of 0 would waste a
-    step.
-    """
+    """The paper's steps begin at 1: 0^-0.5 has no value, and a rate of 0 would waste a step."""
     warmup, factor = 10, inverse_sqrt(10)
     assert factor(0) == pytest.approx(1 / warmup)
     assert all(math.isfinite(factor(k)) for k in range(3))
@@ -38,8 +36,7 @@ def test_inverse_sqrt_at_step_0_and_against_known_wrong_schedules():
 
 def test_warmup_is_never_zero_and_reaches_one():
     for schedule in (constant(10), linear_decay(100, 10), cosine_decay(100, 10), inverse_sqrt(10)):
-        assert schedule(0) == pytest.approx(0.1)
-        assert schedule(9) == pytest.approx(1.0)
+        assert schedule(0) == pytest.approx(0.1) and schedule(9) == pytest.approx(1.0)
         assert all(schedule(k) < schedule(k + 1) for k in range(9))
 
 

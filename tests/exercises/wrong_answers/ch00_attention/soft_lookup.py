@@ -21,15 +21,9 @@ def plain_mean(weights, values):
 
 edit = edits("00.weighted_sum")
 edit(
-    "the shape is (3, 3, 4), expected (3, 4)",
-    "weights @ values",
-    "weights.unsqueeze(-1) * values.unsqueeze(-3)",
+    "the shape is (3, 3, 4), expected (3, 4)", " @ values", ".unsqueeze(-1) * values.unsqueeze(-3)"
 )
-edit(
-    "an ndarray came back, expected a torch.Tensor",
-    "weights @ values",
-    "(weights @ values).numpy()",
-)
+edit("an ndarray came back, expected a torch.Tensor", "weights…", "(weights @ values).numpy()")
 edit("None came back. Does your function return it?", "return weights", "weights")
 edit("RuntimeError", "values", "values.mT @ values.mT")
 edit("no gradient goes back", "weights @ values", "(weights @ values).detach()")
@@ -68,24 +62,14 @@ edit(
 
 edit = edits("00.masked_softmax")
 edit("Dimension out of range", "dim=-1", "dim=2")
-edit(
-    "do not add up to 1 along the keys (dim=-1): row",
-    "total.masked_fill(total == 0, 1.0)",
-    "(total + 0.01)",
-)
+edit("do not add up to 1 along the keys (dim=-1): row", "total.masked_fill…", "(total + 0.01)")
 edit("put −∞ there", 'float("-inf")', "-1e4", "return powers", "return mask * powers")
 edit("nothing to attend to all weights are 0", "total.masked_fill(total == 0, 1.0)", "total")
 edit("all of them must be 0", 'float("-inf")', "-1e9")
 edit("a masked key gets weight", 'float("-inf")', "-5.0")
-edit(
-    "each row has its own largest score", "scores.amax(dim=-1, keepdim=True)", "scores[mask].max()"
-)
+edit("each row has its own largest score", ".amax(dim=-1, keepdim=True)", "[mask].max()")
 edit("no gradient goes back", "1.0)", "1.0).detach()", "return powers", "return powers.detach()")
-edit(
-    "the gradient at scores is not",
-    "total.masked_fill(total == 0, 1.0)",
-    "total.masked_fill(total == 0, 1.0).detach()",
-)
+edit("the gradient at scores is not", "(total == 0, 1.0)", "(total == 0, 1.0).detach()")
 
 
 @wrong("00.temperature", "exp overflows")

@@ -79,38 +79,17 @@ def top_only(first, second):
     return float(first.argmax() == second.argmax())
 
 
-def _pooled(words, query, real, weigh):
-    weights = weigh(words @ query, real)
-    return (weights[..., None] * words).sum(1), weights
-
-
-def _masked(dim=-1, fill=float("-inf")):
-    return lambda scores, real: torch.softmax(scores.masked_fill(~real, fill), dim)
-
-
 @wrong("00.pool_a_batch", "the softmax runs over the batch (dim=0)")
 def pool_as_printed(words, query, real):
-    return _pooled(words, query, real, _masked(0))
-
-
-@wrong("00.pool_a_batch", "the texts share one softmax")
-def pool_in_one(words, query, real):
-    return _pooled(
-        words,
-        query,
-        real,
-        lambda scores, real: _masked()(scores.reshape(1, -1), real.reshape(1, -1)).view_as(scores),
-    )
+    weights = torch.softmax((words @ query).masked_fill(~real, float("-inf")), 0)
+    return (weights[..., None] * words).sum(1), weights
 
 
 edit = edits("00.pool_a_batch")
 edit("expected (context, weights)", "context, weights", "weights, context")
 edit("no gradient reaches query", "dim=-1)", "dim=-1).detach()")
-
-
-@wrong("00.pool_a_batch", "made with those of a softmax over the batch")
-def pool_context_of_the_batch(words, query, real):
-    return _pooled(words, query, real, _masked(0))[0], _pooled(words, query, real, _masked())[1]
+edit("the texts share one softmax", "torch.softmax…", "scores.flatten().softmax(0).view_as(scores)")
+edit("made with those of a softmax over the batch", "(weights.", "(scores.softmax(0).")
 
 
 @wrong("00.leave_one_out", "")

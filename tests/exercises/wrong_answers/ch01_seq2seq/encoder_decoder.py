@@ -24,9 +24,7 @@ edit("None came back", 'return "seven"', "pass")
 
 
 edit = edits("01.teacher_forcing")
-edit(
-    "expected the tuple (target_in, target_out)", "return target_in, target_out", "return target_in"
-)
+edit("expected the tuple (target_in, target_out)", "target_in, target_out", "target_in")
 
 
 @wrong("01.teacher_forcing", "holds EOS in the shorter rows")
@@ -37,8 +35,7 @@ def cut_at_both_ends(targets, bos, eos, pad):
 
 @wrong("01.teacher_forcing", "takes m + 1 steps")
 def both_ends(targets, bos, eos, pad):
-    rows = [[bos, *y, eos] for y in targets]
-    full = _rows(rows, _width(targets) + 1, pad)
+    full = _rows([[bos, *y, eos] for y in targets], _width(targets) + 1, pad)
     return full, full
 
 
@@ -73,22 +70,14 @@ def means(outputs, lengths):
 
 edit = edits("01.gru_step")
 edit("the wrong way round", "(1 - z) * candidate + z * h", "z * candidate + (1 - z) * h")
-edit(
-    "no gradient goes back",
-    "return (1 - z) * candidate + z * h",
-    "return ((1 - z) * candidate + z * h).detach()",
-)
+edit("no gradient goes back", "(1 - z)…", "((1 - z) * candidate + z * h).detach()")
 edit("the gradient at h is not", "z * h", "z * h.detach()")
 
 
 edit = edits("01.sequence_log_prob")
 edit("one number a sequence", ".sum(dim=-1)", ".sum()")
 edit("right for other sizes, but with", ".squeeze(-1)", ".squeeze()")
-edit(
-    "where a logit is",
-    "torch.log_softmax(logits, dim=-1)",
-    "(torch.softmax(logits, dim=-1) + 1e-8).log()",
-)
+edit("where a logit is", "torch…", "(torch.softmax(logits, dim=-1) + 1e-8).log()")
 edit(
     "no gradient goes back",
     "return steps.masked_fill(targets == pad, 0.0).sum(dim=-1)",

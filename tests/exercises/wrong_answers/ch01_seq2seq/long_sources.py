@@ -1,14 +1,5 @@
 from ..collection import edits, wrong
 
-
-def _reverse(source, lengths, extra=0):
-    result = source.clone()
-    for row, length in enumerate(lengths.tolist()):
-        stop = min(length + extra, source.shape[1])
-        result[row, :stop] = source[row, :stop].flip(0)
-    return result
-
-
 edit = edits("01.lag_by_hand")
 edit("when the source is read forward", "return 4", "return 7 + 3 - 2")
 edit("one too many", "return 4", "return 3 + 2")
@@ -32,5 +23,6 @@ def flips_batch(source, lengths):
 
 @wrong("01.reverse_padded", "changes its argument source in place")
 def in_place(source, lengths):
-    source.copy_(_reverse(source, lengths))
+    for row, length in zip(source, lengths.tolist()):
+        row[:length] = row[:length].flip(0)
     return source

@@ -56,44 +56,26 @@ def drops_pieces(weights, target_words, source_words):
     return _mean(_parts(target_words)).T @ weights[:, first]
 
 
-def _look(embedded, state, annotations, W, real, score=None, dim=-1, after=False):
-    question = torch.cat([embedded, state], -1) @ W
-    scores = (
-        torch.einsum("bd,bnd->bn", question, annotations)
-        if score is None
-        else score(question, annotations)
-    )
-    weights = (
-        torch.softmax(scores, dim) * real
-        if after
-        else torch.softmax(scores.masked_fill(~real, float("-inf")), dim)
-    )
-    return torch.einsum("bn,bnd->bd", weights, annotations), weights
-
-
 @wrong(
     "02.look_by_content",
     "the weights do not depend on the annotations: numbers of the question itself",
 )
-def look_as_printed(*given):
-    return _look(*given, score=lambda question, annotations: question[:, : annotations.shape[1]])
+def look_as_printed(embedded, state, annotations, W, real):
+    scores = (torch.cat([embedded, state], -1) @ W)[:, : annotations.shape[1]]
+    weights = torch.softmax(scores.masked_fill(~real, float("-inf")), -1)
+    return torch.einsum("bn,bnd->bd", weights, annotations), weights
 
 
 edit = edits("02.look_by_content")
 edit("expected (context, weights)", "return context, weights", "return weights, context")
 edit("no gradient reaches embedded", "softmax(scores, dim=-1)", "softmax(scores, dim=-1).detach()")
-
-
-@wrong("02.look_by_content", "the weights are equal")
-def look_everywhere(*given):
-    return _look(
-        *given,
-        score=lambda question, annotations: (
-            (question * annotations.mean(1)).sum(-1, keepdim=True).expand(-1, annotations.shape[1])
-        ),
-    )
-
-
-@wrong("02.look_by_content", "made with weights that do not know the annotations")
-def look_reads_elsewhere(*given):
-    return look_as_printed(*given)[0], _look(*given)[1]
+edit(
+    "the weights are equal",
+    'torch.einsum("bd…',
+    "(question * annotations.mean(1)).sum(-1, keepdim=True).expand(real.shape)",
+)
+edit(
+    "made with weights that do not know the annotations",
+    "weights, annotations)",
+    'question[:, : real.shape[1]].masked_fill(~real, float("-inf")).softmax(-1), annotations)',
+)

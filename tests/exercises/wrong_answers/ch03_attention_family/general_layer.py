@@ -4,9 +4,7 @@ from ..collection import edits, wrong
 
 
 def _by_hand(numbers, strength=40.0, flags=(1, 2), join=None, keys_of_numbers=0.0):
-    """Matrices of two heads; head i looks for the flag ``flags[i]`` with the first column of its
-    key.
-    """
+    """Matrices of two heads; head i looks for the flag ``flags[i]`` with its key's first column."""
     d = numbers + 3
     W_q, W_k, W_v = (
         torch.zeros(1, 2 * numbers),
@@ -111,32 +109,14 @@ def heads_share_a_key(numbers):
     return W_q, W_k[:, :numbers].clone(), W_v, W_o
 
 
-def _heads(
-    query, source, W_q, W_k, W_v, W_o, h, mask, cut=None, scale=None, axis=-1, join=None, last=True
-):
-    batch, _, d = query.shape
-    cut = cut or (lambda y: y.view(batch, -1, h, d // h).transpose(1, 2))
-    q, k, v = cut(query @ W_q), cut(source @ W_k), cut(source @ W_v)
-    e = q @ k.transpose(-1, -2) / (scale or d // h) ** 0.5
-    context = torch.softmax(e.masked_fill(~mask[:, None], float("-inf")), axis).nan_to_num() @ v
-    context = (join or (lambda y: y.transpose(1, 2)))(context).reshape(query.shape)
-    return context @ W_o if last else context
-
-
-@wrong("03.multi_head", "one head of the full width")
-def one_head(query, source, W_q, W_k, W_v, W_o, num_heads, mask):
-    return _heads(query, source, W_q, W_k, W_v, W_o, 1, mask)
-
-
 edit = edits("03.multi_head")
 edit("no gradient goes back", "@ W_o", "@ W_o.detach()", "(weights @ V)", "(weights @ V).detach()")
 edit("no gradient reaches W_k", "W_k", "W_k.detach()")
 edit("the gradient at source is not", "source @ W_v", "source.detach() @ W_v")
-
-
-@wrong("03.multi_head", "used transposed")
-def transposed(query, source, W_q, W_k, W_v, W_o, h, mask):
-    return _heads(query, source, W_q.T, W_k.T, W_v.T, W_o.T, h, mask)
+edit("one head of the full width", "batch, m, d =", "num_heads = 1\n    batch, m, d =")
+edit(
+    "used transposed", "Q, K", "W_q, W_k, W_v, W_o = (W.T for W in (W_q, W_k, W_v, W_o))\n    Q, K"
+)
 
 
 @wrong("03.multi_head", "the inputs are cut into heads")

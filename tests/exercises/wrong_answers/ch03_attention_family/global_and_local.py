@@ -1,20 +1,6 @@
-import math
-
 import torch
 
 from ..collection import edits, wrong
-
-
-def _window(
-    position, half_width, lengths, n, centre=lambda p: torch.floor(p + 0.5), left=0, right=0, last=0
-):
-    away = torch.arange(n) - centre(position)[:, None]
-    return (
-        (away >= -half_width - left)
-        & (away <= half_width + right)
-        & (torch.arange(n) < (lengths + last)[:, None])
-    )
-
 
 edit = edits("03.at_the_edge")
 edit("not made to sum to 1", "/ 3", "/ 1.7419")
@@ -57,17 +43,8 @@ edit(
 )
 
 
-def _weights(scores, position, half_width, lengths):
-    inside = _window(position, half_width, lengths, scores.shape[-1])
-    return torch.softmax(scores.masked_fill(~inside, float("-inf")), -1), inside
-
-
 edit = edits("03.gaussian_weights")
-edit(
-    "the Gaussian is missing",
-    "return shares * torch.exp(-((places - position.unsqueeze(-1)) ** 2) / (2 * sigma**2))",
-    "return shares",
-)
+edit("the Gaussian is missing", " * torch…", "")
 edit("sigma is D", "D / 2", "D")
 edit("lacks its 1/2", "(2 * sigma**2)", "sigma**2")
 edit("sigma is not squared", "2 * sigma**2", "2 * sigma")
@@ -121,26 +98,13 @@ edit(
 )
 edit("no gradient reaches the position", "- position.unsqueeze", "- position.detach().unsqueeze")
 edit("the gradient at the scores is not", "return shares", "return (shares + shares.detach()) / 2")
-
-
-@wrong("03.gaussian_weights", "no gradient reaches the position")
-def loop_over_floats(scores, position, half_width, lengths):
-    gaussian = [
-        [
-            math.exp(-((j - float(p)) ** 2) / (2 * (half_width / 2) ** 2))
-            for j in range(scores.shape[-1])
-        ]
-        for p in position
-    ]
-    return _weights(scores, position, half_width, lengths)[0] * torch.tensor(gaussian)
+edit("no gradient reaches the position", "- position", "- torch.tensor(position.tolist())")
 
 
 edit = edits("03.input_feeding")
 edit("no gradient goes back", "torch.stack(vectors)", "torch.stack(vectors).detach()")
 edit("the gradient at embedded is not", "(x, fed)", "(x, fed.detach())")
-edit(
-    "no gradient reaches start", "(x, fed), dim=-1), s)", "(x, fed.detach()), dim=-1), s.detach())"
-)
+edit("no gradient reaches start", "x, fed…", "x, fed.detach()), dim=-1), s.detach())")
 edit("the shape is", "torch.stack(vectors)", "fed")
 
 

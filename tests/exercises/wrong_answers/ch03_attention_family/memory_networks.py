@@ -1,11 +1,4 @@
-import torch
-
-from ..collection import edits, wrong
-
-
-def _real(lengths, n):
-    return torch.arange(n) < lengths[:, None]
-
+from ..collection import edits
 
 edit = edits("03.two_hops")
 edit("what the second hop finds is added", "12.0", "10.0")
@@ -20,15 +13,7 @@ edit("one of 'nearly all'", '"about half"', "0.5")
 
 edit = edits("03.position_encoding")
 edit("added up as they are", "scale * embedded", "(j <= J) * embedded")
-edit(
-    "the words are counted from 0",
-    "arange(1, words + 1)",
-    "arange(words)",
-    "arange(1, d + 1)",
-    "arange(d)",
-    "j <= J",
-    "j < J",
-)
+edit("the words are counted from 0", "1, words + 1", "words", "1, d + 1", "d", "j <= J", "j < J")
 edit("the words j are counted from 0", "arange(1, words + 1)", "arange(words)", "j <= J", "j < J")
 edit("the components r are counted from 0", "arange(1, d + 1)", "arange(d)")
 edit("J is the padded length", "j / J", "j / words")
@@ -45,40 +30,16 @@ edit("the 2 is missing", "2 * j", "j")
 edit("no gradient goes back", ".sum(dim=1)", ".sum(dim=1).detach()")
 
 
-def _hops(
-    u, memories, lengths, forget=False, freeze=False, masked=True, dim=-1, scale=1.0, pairs=None
-):
-    first, rows = u, []
-    for k in range(len(memories) - 1):
-        key, value = pairs(k) if pairs else (k, k + 1)
-        e = scale * ((first if freeze else u)[:, None] * memories[key]).sum(-1)
-        if masked:
-            e = e.masked_fill(~_real(lengths, e.shape[1]), float("-inf"))
-        p = torch.softmax(e, dim).nan_to_num()
-        o = (p[..., None] * memories[value]).sum(1)
-        u = o if forget else u + o
-        rows.append(p)
-    return u, torch.stack(rows, 1)
-
-
 edit = edits("03.memory_hops")
 edit("−∞, no finite number", 'float("-inf")', "-1e4")
 edit("−∞, no finite number", 'float("-inf")', "-1e5")
 edit("one row of weights a hop", "torch.stack(weights, dim=1)", "p")
-edit(
-    "the hops in front",
-    "dim=1)\n    ",
-    "dim=1)\n    ",
-    "torch.stack(weights, dim=1)",
-    "torch.stack(weights)",
-)
+edit("the hops in front", "dim=1)\n    ", "dim=1)\n    ", "stack(weights, dim=1)", "stack(weights)")
 edit("no gradient goes back", "return u", "return u.detach()")
 edit("the gradient at the question is not", "keys @ u", "keys @ u.detach()")
-
-
-@wrong("03.memory_hops", "the values of a hop are its keys")
-def hops_keys_for_values_at_the_end(u, memories, lengths):
-    _, weights = _hops(u, memories, lengths)
-    return u + sum(
-        (weights[:, k, :, None] * memory).sum(1) for k, memory in enumerate(memories[:-1])
-    ), weights
+edit(
+    "the values of a hop are its keys",
+    "return u",
+    "u = question + sum((p.unsqueeze(-1) * keys).sum(1) for p, keys in zip(weights, memories))\n"
+    "    return u",
+)

@@ -23,36 +23,20 @@ edit("one number a channel", "(state @ w + b).unsqueeze(-1)", "(state * w + b)")
 edit("the softmax is missing", "torch.softmax(scores, dim=-1)", "scores")
 edit("runs over the batch", "scores, dim=-1", "scores, dim=0")
 edit("over the channels", "alpha.unsqueeze(-1) *", "features.softmax(-1) *")
+edit("the weights are not used", "(alpha.unsqueeze(-1) * features).sum", "features.mean")
 edit(
-    "the weights are not used",
-    "(alpha.unsqueeze(-1) * features).sum(dim=1)",
-    "features.mean(dim=1)",
-)
-edit(
-    "that is hard attention",
-    "(alpha.unsqueeze(-1) * features).sum(dim=1)",
-    "features[torch.arange(len(features)), scores.argmax(-1)]",
+    "that is hard attention", "(alpha…", "features[torch.arange(len(features)), scores.argmax(-1)]"
 )
 edit("became a mean", ".sum(dim=1)", ".mean(dim=1)")
 edit("your code stopped with", "(state @ w + b).unsqueeze(-1)", "(state @ w + b)")
-edit(
-    "the shape is",
-    "beta * (alpha.unsqueeze(-1) * features).sum(dim=1)",
-    "beta.unsqueeze(-1) * alpha.unsqueeze(-1) * features",
-)
-edit(
-    "no gradient goes back",
-    ".sum(dim=1)",
-    ".sum(dim=1).detach()",
-    "return beta",
-    "return beta.detach()",
-)
+edit("the shape is", "beta *…", "beta.unsqueeze(-1) * alpha.unsqueeze(-1) * features")
+edit("no gradient goes back", "(dim=1)", "(dim=1).detach()", "return beta", "return beta.detach()")
 edit("no gradient reaches the scores", "softmax(scores", "softmax(scores.detach()")
 edit("no gradient reaches the state", "return beta", "return beta.detach()")
 
 
-def _real(weights, lengths, shift=0):
-    return (torch.arange(weights.shape[1]) < (lengths + shift)[:, None])[..., None]
+def _real(weights, lengths):
+    return (torch.arange(weights.shape[1]) < lengths[:, None])[..., None]
 
 
 edit = edits("03.coverage")
@@ -61,33 +45,15 @@ edit("one padded step is left in", "lengths.unsqueeze", "(lengths + 1).unsqueeze
 edit("the last real step is left out", "lengths.unsqueeze", "(lengths - 1).unsqueeze")
 edit("the absolute value", ".square()", ".abs()")
 edit("the mean over the regions", ".sum(dim=-1)", ".mean(dim=-1)")
-edit(
-    "averaged over the steps",
-    "(weights * real).sum(dim=1)",
-    "(weights * real).sum(dim=1) / lengths.unsqueeze(-1)",
-)
+edit("averaged over the steps", ".sum(dim=1)", ".sum(dim=1) / lengths.unsqueeze(-1)")
 edit("one number a caption", ".sum(dim=-1)", ".sum()")
 edit("and 0 in the padding", "real).sum(dim=1)", "real).sum(dim=2)")
-edit(
-    "this is (1 − length)²",
-    "real).sum(dim=1)",
-    "real).sum(dim=(1, 2))",
-    ".square().sum(dim=-1)",
-    ".square()",
-)
+edit("this is (1 − length)²", ".sum(dim=1)", ".sum(dim=(1, 2))", "square().sum(dim=-1)", "square()")
 edit("added up before the square", ".square().sum(dim=-1)", ".sum(dim=-1).square()")
-edit(
-    "its equal share of the steps",
-    "(1 - seen)",
-    "(lengths.unsqueeze(-1) / weights.shape[2] - seen)",
-)
+edit("its equal share of the steps", "1 - seen", "lengths.unsqueeze(-1) / weights.shape[2] - seen")
 edit("those above 1 pay too", ".square()", ".relu().square()")
 edit("no gradient goes back", ".sum(dim=-1)", ".sum(dim=-1).detach()")
-edit(
-    "the gradient at the weights is not",
-    "(1 - seen).square()",
-    "((1 - seen) * (1 - seen).detach())",
-)
+edit("the gradient at the weights is not", "1 - seen).square(", "(1 - seen) * (1 - seen).detach()")
 
 
 @wrong("03.coverage", "add up over the steps")
@@ -120,16 +86,8 @@ edit("pushes the wrong way", "- advantage *", "+ advantage *")
 edit("the advantage carries a gradient", ".detach()", "")
 edit("the entropy is punished", "- entropy_weight", "+ entropy_weight")
 edit("no gradient comes from the entropy", "- entropy_weight * entropy", "")
-edit(
-    "that of the most probable region",
-    "log_alpha.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)",
-    "log_alpha.amax(-1)",
-)
-edit(
-    "of all regions are added up",
-    "log_alpha.gather(-1, chosen.unsqueeze(-1)).squeeze(-1).sum(dim=1)",
-    "log_alpha.sum(dim=(1, 2))",
-)
+edit("that of the most probable region", "gather(-1, chosen.unsqueeze(-1)).squeeze(-1)", "amax(-1)")
+edit("of all regions are added up", "gather…", "sum(dim=(1, 2))")
 edit("where its logarithm should", "log_alpha.gather", "log_alpha.exp().gather")
 edit("the advantage is left out", "advantage *", "")
 edit(
@@ -140,17 +98,9 @@ edit(
     "(advantage * log_choice).detach()",
 )
 edit("a log_softmax is missing", "log_alpha.gather", "scores.gather")
-edit(
-    "the means over the captions are multiplied",
-    "advantage * log_choice",
-    "advantage.mean() * log_choice.mean()",
-)
+edit("the means over the captions are multiplied", " * log_choice", ".mean() * log_choice.mean()")
 edit("log p(s) is averaged over the steps", ".squeeze(-1).sum(dim=1)", ".squeeze(-1).mean(dim=1)")
-edit(
-    "the entropy is averaged over the steps",
-    "entropy_weight * entropy",
-    "entropy_weight * entropy / scores.shape[1]",
-)
+edit("the entropy is averaged over the steps", "* entropy", "* entropy / scores.shape[1]")
 edit("the words do not learn", "-log_p - advantage", "-advantage")
 edit("that of a sum over the captions", ".mean()", ".sum()")
 edit("no gradient reaches the scores", "log_softmax(scores", "log_softmax(scores.detach()")

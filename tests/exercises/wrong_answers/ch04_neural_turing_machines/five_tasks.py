@@ -30,11 +30,7 @@ edit("scaled to 0 … 1", "numbers.mean()", "least", "numbers.std(correction=0)"
 edit("most is included", "most + 1", "most")
 edit("are cut off", "(repeats -", "(repeats.clamp(least, most) -")
 edit("the dtype is float64", ".float()", ".double()")
-edit(
-    "to −1 … 1",
-    "(repeats - numbers.mean()) / numbers.std(correction=0)",
-    "2 * (repeats - least) / (most - least) - 1",
-)
+edit("to −1 … 1", "(repeats - numbers.mean())…", "2 * (repeats - least) / (most - least) - 1")
 edit("nothing is done", "(repeats - numbers.mean()) / numbers.std(correction=0)", "repeats.float()")
 edit("without brackets", "(repeats - numbers.mean())", "repeats - numbers.mean()")
 edit("the mean is rounded down", "numbers.mean()", "(least + most) // 2")
@@ -63,16 +59,8 @@ edit(
 edit("one bit that agrees is enough", ".all(-1)", ".any(-1)")
 edit("always the last item", "torch.arange(len(items)), same.int().argmax(1) + 1", ":, -1")
 edit("always the second item", "torch.arange(len(items)), same.int().argmax(1) + 1", ":, 1")
-edit(
-    "each has a query of its own",
-    "torch.arange(len(items)), same.int().argmax(1) + 1",
-    ":, same[0].int().argmax() + 1",
-)
-edit(
-    "places came back",
-    "return items[torch.arange(len(items)), same.int().argmax(1) + 1]",
-    "return same.int().argmax(1) + 1",
-)
+edit("each has a query of its own", "torch…", ":, same[0].int().argmax() + 1]")
+edit("places came back", "return…", "return same.int().argmax(1) + 1")
 edit(
     "one vector that agrees is enough",
     ".flatten(2).all(-1)",
@@ -108,13 +96,7 @@ edit(
     "+ 1]",
     "+ 1 - items.shape[1]]",
 )
-edit(
-    "the zeros are compared alone",
-    "items == query",
-    "items <= query",
-    "+ 1]",
-    "+ 1 - items.shape[1]]",
-)
+edit("the zeros are compared alone", "items ==", "items <=", "+ 1]", "+ 1 - items.shape[1]]")
 edit("the shape is", "torch.arange(len(items))", ":")
 
 
@@ -135,53 +117,21 @@ def one_vector_on(items, query):
     ]
 
 
-def _addresses(
-    memory,
-    previous,
-    key,
-    strength,
-    gate,
-    kernel,
-    came=lambda previous, h, found: previous[:, h],
-    swapped=False,
-    back=1,
-    content=True,
-    cosine=True,
-    ring=True,
-):
-    found = []
-    for h in range(key.shape[1]):
-        alike = (
-            torch.cosine_similarity(key[:, h, None], memory, dim=-1)
-            if cosine
-            else (key[:, h, None] * memory).sum(-1)
-        )
-        by_content = torch.softmax((strength[:, h, None] if content else 1.0) * alike, -1)
-        g = 1 - gate[:, h, None] if swapped else gate[:, h, None]
-        mixed = g * by_content + (1 - g) * came(previous, h, found)
-        parts = []
-        for k in range(3):
-            rolled = mixed.roll(back * (k - 1), -1)
-            if not ring and k != 1:
-                rolled = rolled.index_fill(
-                    -1, torch.tensor([0 if k == 2 else mixed.shape[-1] - 1]), 0.0
-                )
-            parts.append(kernel[:, h, k, None] * rolled)
-        found.append(sum(parts))
-    return torch.stack(found, 1)
-
-
 @wrong("04.several_heads", "a head starts from where the head before it looks at this step")
-def heads_as_printed(*given):
-    return _addresses(
-        *given, came=lambda previous, h, found: found[-1] if found else previous[:, 0]
-    )
+def heads_as_printed(memory, previous, key, strength, gate, kernel):
+    found = [previous[:, 0]]
+    for h in range(key.shape[1]):
+        alike = torch.cosine_similarity(key[:, h, None], memory, dim=-1)
+        by_content, g = torch.softmax(strength[:, h, None] * alike, -1), gate[:, h, None]
+        mixed = g * by_content + (1 - g) * found[-1]
+        found.append(sum(kernel[:, h, k, None] * mixed.roll(k - 1, -1) for k in range(3)))
+    return torch.stack(found[1:], 1)
 
 
 edit = edits("04.several_heads")
 edit("no gradient reaches previous", "* previous[:, h]", "* previous[:, h].detach()")
-
-
-@wrong("04.several_heads", "the slots lie on a ring")
-def heads_no_ring(*given):
-    return _addresses(*given, ring=False)
+edit(
+    "the slots lie on a ring",
+    "mixed.roll(k - 1, dims=-1)",
+    "F.pad(mixed, (1, 1))[:, 2 - k:][:, :mixed.shape[1]]",
+)

@@ -25,11 +25,7 @@ edit(
 )
 edit("nothing is erased", "memory * torch.prod(1 - outer, dim=1)", "memory")
 edit("keeps where it should wipe", "1 - outer", "outer")
-edit(
-    "every slot is wiped alike",
-    "torch.prod(1 - outer, dim=1)",
-    "torch.prod(1 - erase, dim=1).unsqueeze(1)",
-)
+edit("every slot is wiped alike", ".prod(1 - outer, dim=1)", ".prod(1 - erase, dim=1).unsqueeze(1)")
 edit(
     "in place",
     "return memory * torch.prod(1 - outer, dim=1)",
@@ -51,13 +47,6 @@ def one_by_one(memory, weights, erase, add):
             + weights[:, h, :, None] * add[:, h, None]
         )
     return memory
-
-
-def _shift(weights, kernel, sign=1, first=None):
-    first = -(kernel.shape[-1] // 2) if first is None else first
-    return sum(
-        kernel[..., j, None] * weights.roll(sign * (j + first), -1) for j in range(kernel.shape[-1])
-    )
 
 
 edit = edits("04.shift")
@@ -131,23 +120,11 @@ def overwritten_at_the_end(u, R):
 
 
 edit = edits("04.sharpen")
-edit(
-    "the powers are not divided by their sum",
-    "torch.softmax(gamma.unsqueeze(-1) * logs, dim=-1)",
-    "weights ** gamma.unsqueeze(-1)",
-)
+edit("the powers are not divided by their sum", "torch.softmax…", "weights ** gamma.unsqueeze(-1)")
 edit("expected γ log w", "* logs", "* weights")
 edit("that blurs", "gamma.unsqueeze(-1) * logs", "logs / gamma.unsqueeze(-1)")
-edit(
-    "log 0 is −inf: the value is right, its slope is NaN",
-    "torch.clamp(weights, min=torch.finfo(weights.dtype).tiny)",
-    "weights",
-)
-edit(
-    "1e-06 is added to the weights",
-    "torch.clamp(weights, min=torch.finfo(weights.dtype).tiny)",
-    "weights + 1e-6",
-)
+edit("log 0 is −inf: the value is right, its slope is NaN", "torch.clamp…", "weights)")
+edit("1e-06 is added to the weights", "torch.clamp…", "weights + 1e-6)")
 edit("the weights are raised to 1e-6 or more", "torch.finfo(weights.dtype).tiny", "1e-6")
 
 
@@ -198,70 +175,23 @@ def in_double_precision(weights, gamma):
     return (powers / powers.sum(-1, keepdim=True)).float()
 
 
-def _address(
-    memory,
-    previous,
-    key,
-    strength,
-    gate,
-    kernel,
-    gamma,
-    *,
-    order="gsp",
-    sign=1,
-    axis=-1,
-    epsilon=1e-8,
-    cosine=True,
-    divided=True,
-):
-    scores = key @ memory.mT
-    if cosine:
-        scores = (
-            scores
-            / (
-                (key.square().sum(-1, keepdim=True) + epsilon)
-                * (memory.square().sum(-1) + epsilon)[:, None]
-            ).sqrt()
-        )
-    w = (strength[..., None] * scores).softmax(axis)
-    for letter in order:
-        if letter == "g":
-            w = gate[..., None] * w + (1 - gate[..., None]) * previous
-        elif letter == "s":
-            w = _shift(w, kernel, sign)
-        elif letter == "p":
-            w = w ** gamma[..., None]
-            w = w / w.sum(-1, keepdim=True) if divided else w
-    return w
-
-
-@wrong("04.address", "sharpening comes before the shift")
-def sharpened_first(*given):
-    return _address(*given, order="gps")
-
-
 edit = edits("04.address")
 edit("becomes 1e-05", "min=1e-38", "min=1e-5")
 edit("becomes 1e-07", "min=1e-38", "min=1e-7")
 edit("no gradient reaches previous", "* previous", "* previous.detach()")
 edit("log 0 has no slope", "moved.clamp(min=1e-38)", "moved")
-
-
-def _with_root(root):
-    def address(memory, previous, key, strength, gate, kernel, gamma):
-        kk, mm = key.square().sum(-1, keepdim=True), memory.square().sum(-1)[:, None]
-        content = (strength[..., None] * (key @ memory.mT) / root(kk, mm)).softmax(-1)
-        w = _shift(gate[..., None] * content + (1 - gate[..., None]) * previous, kernel)
-        return (gamma[..., None] * w.clamp_min(1e-38).log()).softmax(-1)
-
-    return address
-
-
-@wrong("04.address", "the gradient at an empty memory is not finite")
-def patched_at_empty_slots(*given):
-    return _with_root(
-        lambda kk, mm: torch.where(mm > 0, ((kk + 1e-8) * (mm + 1e-8)).sqrt(), 1 + 0 * mm.sqrt())
-    )(*given)
+edit(
+    "sharpening comes before the shift",
+    "* previous",
+    "* previous\n    gated = (gamma.unsqueeze(-1) * gated.log()).softmax(-1)",
+    "return…",
+    "return moved",
+)
+edit(
+    "the gradient at an empty memory is not finite",
+    "torch.sqrt(squares)",
+    "torch.where(of_slots > 1e-8, squares.sqrt(), 1 + 0 * (of_slots - 1e-8).sqrt())",
+)
 
 
 @wrong("04.shift", "")

@@ -21,37 +21,21 @@ def _pick(vectors, index):
 
 edit = edits("04.highest_first")
 edit("the lowest come first", "descending=True", "descending=False")
-edit(
-    "the first vectors came back as they stand",
-    "return vectors[torch.arange(len(vectors)).unsqueeze(1), order]",
-    "return vectors[:, :wanted]",
-)
+edit("the first vectors came back as they stand", "vectors…", "vectors[:, :wanted]")
 edit("all vectors came back", "[:, :wanted]", "")
 edit("the lowest of them comes first", "dim=1, descending=True)[:, :wanted]", "dim=1)[:, -wanted:]")
 edit("in the order in which they were given", ", order]", ", order.sort(1).values]")
 edit("ranks are taken for places", "descending=True)", "descending=True).argsort(dim=1)")
-edit(
-    "every row is put into the order of the first row",
-    "torch.arange(len(vectors)).unsqueeze(1), order",
-    ":, order[0]",
-)
+edit("every row is put into the order of the first row", "torch…", ":, order[0]]")
 edit(
     "the bits of each vector are sorted on their own",
     "return vectors[torch.arange(len(vectors)).unsqueeze(1), order]",
     "return vectors.sort(1, descending=True).values[:, :wanted]",
 )
 edit("the sign of a priority is not looked at", "priorities.argsort", "priorities.abs().argsort")
-edit(
-    "priorities or indices came back",
-    "return vectors[torch.arange(len(vectors)).unsqueeze(1), order]",
-    "return order",
-)
+edit("priorities or indices came back", "vectors…", "order")
 edit("again and again", ", order]", ", order[:, :1].expand(-1, wanted)]")
-edit(
-    "cut off before sorting",
-    "priorities.argsort(dim=1, descending=True)[:, :wanted]",
-    "priorities[:, :wanted].argsort(dim=1, descending=True)",
-)
+edit("cut off before sorting", ".argsort…", "[:, :wanted].argsort(dim=1, descending=True)")
 edit("of the other end", "[:, :wanted]", "[:, -wanted:]")
 edit(
     "as they stand",
@@ -99,14 +83,8 @@ def _table(told, came, bins, place=None):
 edit = edits("04.reliability")
 edit("exactly 1 is lost", ".float()\n", ".float() * (told < 1).unsqueeze(1)\n")
 edit("an empty bin has nothing to divide by", "count.clamp(min=1)", "count")
-edit(
-    "the middle of the bin",
-    "return told @ inside / least_one",
-    "return (torch.arange(bins) + 0.5) / bins",
-)
-edit(
-    "the share of right guesses", "came @ inside", "((told > 0.5) == (came == 1)).float() @ inside"
-)
+edit("the middle of the bin", "told @ inside / least_one", "(torch.arange(bins) + 0.5) / bins")
+edit("the share of right guesses", "came @", "((told > 0.5) == (came == 1)).float() @")
 edit(
     "that is the share of ones",
     "told @ inside / least_one, came @ inside / least_one",
@@ -146,11 +124,7 @@ edit(
     "came @ inside / least_one",
     "torch.where(count > 0, came @ inside / least_one, 0.5)",
 )
-edit(
-    "count: the shape is",
-    "count = inside.sum(0)",
-    "inside = inside[:, inside.any(0)]\n    count = inside.sum(0)",
-)
+edit("count: the shape is", "count =", "inside = inside[:, inside.any(0)]\n    count =")
 edit("share[", "part =", "told = told.sort().values\n    part =")
 
 
@@ -204,26 +178,10 @@ edit("the bits are not looked at", "torch.where(bits == 1, told, 1 - told)", "to
 edit("logarithms to base 2", "before.softmax(0)", "(before / 0.6931471805599453).softmax(0)")
 edit("expected of a 1", "return (before", "return 1 - (before")
 edit("the softmax runs along the steps", "softmax(0)", "softmax(1)")
-edit(
-    "the last bit has no say yet",
-    "before.softmax(0)",
-    "torch.nn.functional.pad(before, (1, 0))[:, :-1].softmax(0)",
-)
-edit(
-    "the logarithms of the probabilities are averaged",
-    "* told).sum(0)",
-    "* told.log()).sum(0).exp()",
-)
-edit(
-    "the mean logarithm",
-    "before.softmax(0)",
-    "(before / torch.arange(told.shape[1]).clamp(min=1)).softmax(0)",
-)
-edit(
-    "looked at in its own prediction",
-    "before.softmax(0) * told",
-    "before.softmax(0) * torch.where(bits == 1, told, 1 - told)",
-)
+edit("the last bit has no say yet", "before.", "torch.nn.functional.pad(before, (1, 0))[:, :-1].")
+edit("the logarithms of the probabilities are averaged", "told).sum(0)", "told.log()).sum(0).exp()")
+edit("the mean logarithm", "before.", "(before / torch.arange(told.shape[1]).clamp(min=1)).")
+edit("looked at in its own prediction", "* told", "* torch.where(bits == 1, told, 1 - told)")
 edit("squared errors", "torch.where(bits == 1, told, 1 - told).log()", "-(told - bits).square()")
 edit("0 and 1 are exchanged", "told, 1 - told", "1 - told, told")
 edit("the weights do not sum to 1", "before.softmax(0)", "before.exp()")

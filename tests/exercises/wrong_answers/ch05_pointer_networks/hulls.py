@@ -18,31 +18,17 @@ edit("one of 'all of them'", '"about two in three"', "0.66")
 edit = edits("05.left_of")
 edit("right instead of left", "> 0", "< 0")
 edit("a point on the line counts as left", "> 0", ">= 0")
-edit(
-    "that is the dot product",
-    "u[..., 0] * w[..., 1] - u[..., 1] * w[..., 0] > 0",
-    "(u * w).sum(-1) > 0",
-)
+edit("that is the dot product", "u[..., 0] * w[..., 1] - u[..., 1] * w[..., 0]", "(u * w).sum(-1)")
 edit("that of b and c themselves", "b - a, c - a", "b, c")
 edit("the dtype is float32, expected bool", "> 0", "")
-edit(
-    "only the heights are compared",
-    "u[..., 0] * w[..., 1] - u[..., 1] * w[..., 0]",
-    "w[..., 1] + 0 * u[..., 1]",
-)
+edit("only the heights are compared", "u[..., 0]…", "w[..., 1] + 0 * u[..., 1] > 0")
 
 
 edit = edits("05.code_answers")
 edit("END is n − 1", "[*walk, n]", "[*walk, n - 1]")
 edit("END is the length of the walk", "[*walk, n]", "[*walk, len(walk)]")
-edit(
-    "END is the highest position in the walks + 1",
-    "[*walk, n]",
-    "[*walk, max(map(max, walks)) + 1]",
-)
-edit(
-    "END is one more than the highest position of its walk", "[*walk, n]", "[*walk, max(walk) + 1]"
-)
+edit("END is the highest position in the walks + 1", "walk, n", "walk, max(map(max, walks)) + 1")
+edit("END is one more than the highest position of its walk", "walk, n", "walk, max(walk) + 1")
 edit("padding is 0, and 0 is the first point", "[-1]", "[0]")
 edit("padding is END", "[-1]", "[n]")
 edit("nobody learns when to stop", "[*walk, n]", "[*walk, -1]")
@@ -53,11 +39,7 @@ edit(
 )
 edit("has no room for END", "for walk in walks])", "for walk in walks])[:, :-1]")
 edit("the rows are n + 1", "max(len(walk) for walk in walks) + 1", "n + 1")
-edit(
-    "a list came back, expected a torch.Tensor",
-    "for walk in walks])",
-    "for walk in walks]).tolist()",
-)
+edit("a list came back, expected a torch.Tensor", "walk in walks])", "walk in walks]).tolist()")
 
 
 def _area(points, walk):
@@ -102,13 +84,7 @@ edit("by their centroids", "sides @ torch.stack([a, b, c]) / sides.sum()", "(a +
 edit("a side that meets it", "sides @", "sides.roll(1) @")
 edit("by squared lengths", ".norm()", ".square().sum()")
 edit("by the second coordinate", ".tolist())", ".tolist()[::-1])")
-edit(
-    "two incentres have the same first coordinate",
-    "return tuple(",
-    "return (",
-    ".tolist())",
-    ".tolist())[0]",
-)
+edit("two incentres have the same first coordinate", " tuple", " ", ".tolist())", ".tolist())[0]")
 edit("the order is turned round", "key=incentre", "key=incentre, reverse=True")
 edit("does not ascend", "(tuple(sorted(t)) for t in triangles)", "triangles")
 edit("ordered by their positions", ", key=incentre", "")
@@ -133,11 +109,7 @@ edit(
     "zip(walk, walk[1:] + walk[:1])",
     "zip(walk, walk[1:])",
 )
-edit(
-    "neighbouring edges share a corner",
-    "if len({p, q, r, s}) == 4 and",
-    "if len({p, q, r, s}) < 4 or",
-)
+edit("neighbouring edges share a corner", "len({p, q, r, s}) == 4 and", "len({p, q, r, s}) < 4 or")
 edit(
     "a walk that crosses itself twice: a walk that crosses itself covers nothing",
     "    edges =",

@@ -16,22 +16,12 @@ edit = edits("05.sorting_targets")
 edit("these are the ranks", ".argsort(dim=1)", ".argsort(dim=1).argsort(dim=1)")
 edit("descending order", "= numbers.masked_fill", "= (-numbers).masked_fill")
 edit("the padding is 0", "~real, -1", "~real, 0")
-edit(
-    "the padding is sorted too",
-    '.masked_fill(~real, float("inf"))',
-    "",
-    "order.masked_fill(~real, -1)",
-    "order",
-)
+edit("the padding is sorted too", '.masked_fill(~real, float("inf"))', "", ".masked_fill…", "")
 edit("the padding is sorted too", '.masked_fill(~real, float("inf"))', "")
 edit("the dtype is float32", "return order.masked_fill(~real, -1)", "return numbers.sort(1).values")
 edit("as wide as numbers", "~real, -1)", "~real, -1)[:, : lengths.max()]")
 edit("the padding is filled with 1", 'float("inf")', "1.0")
-edit(
-    "a number that is 0 counts as padding",
-    "torch.arange(numbers.shape[1]) < lengths[:, None]",
-    "numbers != 0",
-)
+edit("a number that is 0 counts as padding", "torch…", "numbers != 0")
 edit(
     "one target short",
     "order.masked_fill(~real, -1)",
@@ -43,44 +33,22 @@ edit(
 
 edit = edits("05.point_at")
 edit("there is no mask", '.masked_fill(padding, float("-inf"))', "")
-edit(
-    "the mask comes after the softmax",
-    'scores.masked_fill(padding, float("-inf")), dim=-1)',
-    "scores, dim=-1).masked_fill(padding, 0.0)",
-)
+edit("the mask comes after the softmax", ".masked_fill…", ", dim=-1).masked_fill(padding, 0.0)")
 edit("exp(0) is 1", 'float("-inf")', "0.0")
 edit("is the mask upside down?", ">= lengths", "< lengths")
-edit(
-    "upside down: the padding is pointed at",
-    ">= lengths",
-    "< lengths",
-    "dim=-1)",
-    "dim=-1).nan_to_num(0.0)",
-)
+edit("upside down: the padding is pointed at", ">=", "<", "dim=-1)", "dim=-1).nan_to_num(0.0)")
 edit("the softmax runs over the batch", "dim=-1", "dim=0")
-edit(
-    "the score has no tanh",
-    "torch.tanh(e @ W_1.T + (d @ W_2.T).unsqueeze(1))",
-    "(e @ W_1.T + (d @ W_2.T).unsqueeze(1))",
-)
+edit("the score has no tanh", "torch.tanh", "")
 edit("W_1 and W_2 are swapped", "e @ W_1.T + (d @ W_2.T)", "e @ W_2.T + (d @ W_1.T)")
 edit("the state d is not used", "(d @", "(0 * d @")
 edit("no gradient reaches d", "(d @", "(d.detach() @")
 edit("these are the logarithms", "torch.softmax", "torch.log_softmax")
-edit(
-    "the softmax is missing",
-    'torch.softmax(scores.masked_fill(padding, float("-inf")), dim=-1)',
-    'scores.masked_fill(padding, float("-inf"))',
-)
+edit("the softmax is missing", "torch.softmax…", 'scores.masked_fill(padding, float("-inf"))')
 edit("masked scores have to be −∞", 'float("-inf")', "-20.0")
 
 
 edit = edits("05.still_free")
-edit(
-    "free is upside down",
-    "return (before == 0) & exists[:, None]",
-    "return ~((before == 0) & exists[:, None])",
-)
+edit("free is upside down", "(before == 0) & exists[:, None]", "~((before == 0) & exists[:, None])")
 edit("step t masks its own target", "pointed.cumsum(dim=1) - pointed", "pointed.cumsum(dim=1)")
 edit(
     "only the position of the step before is masked",
@@ -90,11 +58,7 @@ edit(
 edit("padding of the inputs is free", "(before == 0) & exists[:, None]", "before == 0")
 edit("masks the last position", "n, targets)", "n - 1, targets)")
 edit("nothing that was pointed at is masked", "before == 0", "before > -1")
-edit(
-    "the dtype is int64",
-    "return (before == 0) & exists[:, None]",
-    "return ((before == 0) & exists[:, None]).long()",
-)
+edit("the dtype is int64", "(before == 0)…", "((before == 0) & exists[:, None]).long()")
 
 
 edit = edits("05.pointer_loss")
@@ -106,11 +70,7 @@ edit(
     'float("-inf")).softmax(-1).masked_fill(used, float("-inf"))',
 )
 edit("a softmax comes before the cross-entropy", 'float("-inf"))', 'float("-inf")).softmax(-1)')
-edit(
-    "the scores are not masked",
-    'scores.masked_fill(~free & (targets >= 0).unsqueeze(-1), float("-inf"))',
-    "scores",
-)
+edit("the scores are not masked", "scores…", "scores")
 edit("exp(0) is 1", '~free & (targets >= 0).unsqueeze(-1), float("-inf")', "~free, 0.0")
 edit("the loss is a sum", "ignore_index=-1", 'ignore_index=-1, reduction="sum"')
 edit(

@@ -18,25 +18,13 @@ edit("the distances are squared", ".norm(dim=-1).sum(1)", ".square().sum((1, 2))
 edit("a root for each step", ".norm(dim=-1).sum(1)", ".square().sum((1, 2)).sqrt()")
 edit("along the axes", ".norm(dim=-1).sum(1)", ".abs().sum((1, 2))")
 edit("the mean of the steps", ".sum(1)", ".mean(1)")
-edit(
-    "in the order of the input",
-    "at = points.gather(1, tours[..., None].expand(-1, -1, 2))",
-    "at = points",
-)
-edit(
-    "the first row's tour",
-    "points.gather(1, tours[..., None].expand(-1, -1, 2))",
-    "points[:, tours[0]]",
-)
+edit("in the order of the input", "points.gather(1, tours[..., None].expand(-1, -1, 2))", "points")
+edit("the first row's tour", ".gather(1, tours[..., None].expand(-1, -1, 2))", "[:, tours[0]]")
 edit("the wrong way round", "tours[..., None]", "tours.argsort(1)[..., None]")
 edit("one number came back", ".sum(1)", ".sum()")
 edit("the shape is", ".sum(1)", "")
 edit("the way back leads to city 0", "at.roll(-1, 1)", "torch.cat([at[:, 1:], points[:, :1]], 1)")
-edit(
-    "all rows take their cities from the first set",
-    "points.gather(1, tours[..., None].expand(-1, -1, 2))",
-    "points[0][tours]",
-)
+edit("all rows take their cities from the first set", ".gather…", "[0][tours]")
 edit("the roll goes over the rows", "roll(-1, 1)", "roll(-1, 0)")
 edit("the roll runs on over the end of a row", "roll(-1, 1)", "roll(-1)")
 edit("lengths[", "expand(-1, -1, 2))", "expand(-1, -1, 2))[:, :6]")
@@ -49,9 +37,7 @@ def _from_zero(tour):
 
 
 edit = edits("05.canonical_tour")
-edit(
-    "then go round the other way", "tour if tour[1] < tour[-1] else tour[:1] + tour[:0:-1]", "tour"
-)
+edit("then go round the other way", " if tour[1] < tour[-1] else tour[:1] + tour[:0:-1]", "")
 edit("then go round the other way", "tour[1] < tour[-1]", "tour[1] > tour[-1]")
 edit("now city 0 comes last", "tour[:1] + tour[:0:-1]", "tour[::-1]")
 edit("the tour came back as it was", "k = tour.index(0)", "return list(tour)")
@@ -65,11 +51,7 @@ edit(
     "tour if tour[1] < tour[-1] else tour[:1] + tour[:0:-1]",
     "tour",
 )
-edit(
-    "changes its argument tour in place",
-    "tour = tour[k:] + tour[:k]",
-    "tour[:] = tour[k:] + tour[:k]",
-)
+edit("changes its argument tour in place", "tour = tour[k:] + tour", "tour[:] = tour[k:] + tour")
 edit(
     "behind the last city comes the first",
     "k = tour.index(0)",
@@ -77,16 +59,8 @@ edit(
     "tour[1] < tour[-1]",
     "other",
 )
-edit(
-    "then go round the other way",
-    "k = tour.index(0)",
-    "if tour[0] == 0:\n        return list(tour)\n    k = tour.index(0)",
-)
-edit(
-    "the tour came back as it was",
-    "k = tour.index(0)",
-    "if tour[-1] == 0:\n        return list(tour)\n    k = tour.index(0)",
-)
+edit("then go round the other way", "k =", "if tour[0] == 0:\n        return list(tour)\n    k =")
+edit("the tour came back as it was", "k =", "if tour[-1] == 0:\n        return list(tour)\n    k =")
 edit("the tour", "tour[1] < tour[-1]", "tour[1] < tour[2]")
 edit("None came back", "tour[:1] + tour[:0:-1]", "tour.reverse()")
 
@@ -103,16 +77,8 @@ def _length(d, walk):
 
 
 edit = edits("05.two_opt_gain")
-edit(
-    "the sign is turned round",
-    "float(matrix[a, b] + matrix[c, e] - matrix[a, c] - matrix[b, e])",
-    "float(matrix[a, c] + matrix[b, e] - matrix[a, b] - matrix[c, e])",
-)
-edit(
-    "the positions are used as cities",
-    "tour[i], tour[i + 1], tour[j], tour[(j + 1) % len(tour)]",
-    "i, i + 1, j, (j + 1) % len(tour)",
-)
+edit("the sign is turned round", "[a, b]…", "[a, c] + matrix[b, e] - matrix[a, b] - matrix[c, e])")
+edit("the positions are used as cities", "tour[i]…", "i, i + 1, j, (j + 1) % len(tour)")
 edit("cuts the tour into two", "matrix[a, c] - matrix[b, e]", "matrix[a, e] - matrix[b, c]")
 edit("only the old edges are counted", "- matrix[a, c] - matrix[b, e]", "")
 edit("no city stands at place j + 1", "(j + 1) % len(tour)", "j + 1")
@@ -161,49 +127,23 @@ def new_length(matrix, tour, i, j):
 edit = edits("05.table_entry")
 edit("that is the longest", "min(", "max(")
 edit("the step from i to j is missing", "+ float(matrix[i, j])", "")
-edit(
-    "the shortest way to the set is taken",
-    "for i in rest)",
-    "for i in [min(rest, key=lambda i: table[rest, i])])",
-)
-edit(
-    "the city nearest to j",
-    "for i in rest)",
-    "for i in [min(rest, key=lambda i: float(matrix[i, j]))])",
-)
-edit(
-    "the way home from j to city 0 is added",
-    "float(matrix[i, j])",
-    "float(matrix[i, j] + matrix[j, 0])",
-)
+edit("the shortest way to the set is taken", "rest)", "[min(rest, key=lambda i: table[rest, i])])")
+edit("the city nearest to j", "i in rest", "i in [min(rest, key=lambda i: float(matrix[i, j]))]")
+edit("the way home from j to city 0 is added", "matrix[i, j]", "matrix[i, j] + matrix[j, 0]")
 edit("the step starts at city 0", "matrix[i, j]", "matrix[0, j]")
 edit("only the step is left", "table[rest, i] +", "")
 edit("i and j have changed places in the table", "table[rest, i]", "table[cities - {i}, j]")
 edit("an entry that is not in it", "table[rest, i]", "table[cities, i]")
 edit("an entry that is not in it", "for i in rest", "for i in cities")
-edit(
-    "need not belong to one city i",
-    "float(matrix[i, j]) for i in rest)",
-    "0.0 for i in rest) + min(float(matrix[i, j]) for i in rest)",
-)
-edit(
-    "the one straight from city 0",
-    "table[rest, i] + float(matrix[i, j])",
-    "float(matrix[0, i] + matrix[i, j])",
-)
+edit("need not belong to one city i", "float", "0.0 for i in rest) + min(float")
+edit("the one straight from city 0", "table[rest, i] + float(matrix", "float(matrix[0, i] + matrix")
 edit("that is the mean", "min(", "sum(", "for i in rest)", "for i in rest) / len(rest)")
 edit(
     "that is the city before j",
     "min(table[rest, i] + float(matrix[i, j]) for i in rest)",
     "min(sorted(rest), key=lambda i: table[rest, i] + float(matrix[i, j]))",
 )
-edit(
-    "a tuple came back",
-    "float(matrix[i, j]) for",
-    "float(matrix[i, j]), i) for",
-    "min(table",
-    "min((table",
-)
+edit("a tuple came back", "float(matrix[i, j]", "float(matrix[i, j]), i", "min(table", "min((table")
 edit(
     "sets other than S∖j",
     "min(table[rest, i] + float(matrix[i, j]) for i in rest)",
@@ -225,11 +165,7 @@ edit("a city is visited twice", ".masked_fill(visited, -torch.inf)", "")
 edit("log p = 0 is certainty", "-torch.inf", "0.0")
 edit("add total", "total[:, None] +", "")
 edit("a rule forbids, it does not give", "-torch.inf)", "-torch.inf).log_softmax(1)")
-edit(
-    "tour and city have changed places",
-    "place // log_p.shape[1], place % log_p.shape[1]",
-    "place % log_p.shape[1], place // log_p.shape[1]",
-)
+edit("tour and city have changed places", "// log_p…", "% log_p.shape[1], place // log_p.shape[1]")
 edit("divide by n", "log_p.shape[1]", "len(total)")
 edit("probabilities are added", "total[:, None] + log_p", "total.exp()[:, None] + log_p.exp()")
 edit("a large negative number is no −∞", "-torch.inf", "-1e9")
@@ -271,41 +207,6 @@ def best_of_each(total, log_p, visited):
     return total, parent, city[parent]
 
 
-def _go(
-    cities,
-    W,
-    leave,
-    fill=float("-inf"),
-    ask=None,
-    best=lambda steps: steps.max(-1),
-    add=lambda steps, city: steps.gather(1, city[:, None])[:, 0],
-):
-    batch, n, _ = cities.shape
-    left = torch.ones(batch, n, dtype=torch.bool)
-    city, tours, log_p = (
-        torch.zeros(batch, dtype=torch.long),
-        [torch.zeros(batch, dtype=torch.long)],
-        torch.zeros(batch),
-    )
-    for k in range(n - 1):
-        left = left & ~leave(left, city, k)
-        here = cities[torch.arange(batch), city if ask is None else torch.full_like(city, ask)]
-        scores = torch.einsum("bd,bnd->bn", here @ W, cities)
-        steps = torch.log_softmax(scores.masked_fill(~left, fill), -1)
-        city = best(steps)[1]
-        log_p = log_p + add(torch.log_softmax(scores, -1) if add is _over_all else steps, city)
-        tours.append(city)
-    return torch.stack(tours, 1), log_p
-
-
-def _own(left, city, k):
-    return torch.nn.functional.one_hot(city, left.shape[1]).bool()
-
-
-def _over_all(steps, city):
-    return steps.gather(1, city[:, None])[:, 0]
-
-
 @wrong("05.tours_by_the_batch", "left[:, city] = False switches off these columns in all rows")
 def walk_as_printed(cities, W):
     batch, n, _ = cities.shape
@@ -316,8 +217,7 @@ def walk_as_printed(cities, W):
     for _ in range(n - 1):
         left[:, city] = False
         scores = torch.einsum("bd,bnd->bn", cities[rows, city] @ W, cities)
-        steps = torch.log_softmax(scores.masked_fill(~left, -1e9), dim=-1)
-        best, city = steps.max(dim=-1)
+        best, city = torch.log_softmax(scores.masked_fill(~left, -1e9), dim=-1).max(dim=-1)
         log_p = log_p + best
         tours.append(city)
     return torch.stack(tours, dim=1), log_p
@@ -331,34 +231,12 @@ edit(
     "left[rows, city] = False",
     "left = torch.ones(batch, n, dtype=torch.bool)\n        left[rows, city] = False",
 )
-edit(
-    "takes away city[b] from row b",
-    "left[rows, city] = False",
-    "left[:, city[0]] = False",
-    'float("-inf")',
-    "-1e9",
-)
-edit(
-    "the least likely city",
-    "steps.max(dim=-1)",
-    'steps.masked_fill(~left, float("inf")).min(dim=-1)',
-)
+edit("takes away city[b] from row b", "[rows, city] =", "[:, city[0]] =", 'float("-inf")', "-1e9")
+edit("the least likely city", ".max(dim=-1)", '.masked_fill(~left, float("inf")).min(dim=-1)')
 edit("always those from city 0", "cities[rows, city]", "cities[:, 0]")
 edit("W is transposed", "@ W", "@ W.T")
 edit("over visited cities, too", "+ best", "+ torch.log_softmax(scores, -1)[rows, city]")
-edit(
-    "expected the sum",
-    "torch.stack(tours, dim=1), log_p",
-    "torch.stack(tours, dim=1), log_p / (n - 1)",
-)
+edit("expected the sum", ".stack(tours, dim=1), log_p", ".stack(tours, dim=1), log_p / (n - 1)")
 edit("the probabilities are added up", "+ best", "+ best.exp()")
-edit(
-    "expected (tours, log_p)",
-    "return torch.stack(tours, dim=1), log_p",
-    "return log_p, torch.stack(tours, dim=1)",
-)
-
-
-@wrong("05.tours_by_the_batch", "the start is not taken away")
-def walk_home_too_early(cities, W):
-    return _go(cities, W, lambda left, city, k: _own(left, city, k) & (k > 0))
+edit("expected (tours, log_p)", "torch.stack…", "log_p, torch.stack(tours, dim=1)")
+edit("the start is not taken away", "for _", "for k", "= False", "= k == 0")

@@ -28,11 +28,7 @@ edit(
 
 edit = edits("06.filter_direction")
 edit("the noise comes back as it was", "direction = {}", "return dict(noise)")
-edit(
-    "the whole matrix is scaled as one: expected each row",
-    "d.norm(dim=1, keepdim=True) * w.norm(dim=1, keepdim=True)",
-    "d.norm() * w.norm()",
-)
+edit("the whole matrix is scaled as one: expected each row", ".norm…", ".norm() * w.norm()")
 edit(
     "the whole matrix is scaled as one, and biases are not 0",
     "if weight.dim() < 2:",
@@ -40,25 +36,9 @@ edit(
     "torch.zeros_like(weight)",
     "noise[name] / noise[name].norm() * weight.norm()",
 )
-edit(
-    "columns are scaled",
-    "noise[name].flatten(1), weight.flatten(1)",
-    "noise[name], weight",
-    "dim=1",
-    "dim=0",
-)
-edit(
-    "only the last dimension is taken for a filter",
-    "noise[name].flatten(1), weight.flatten(1)",
-    "noise[name], weight",
-    "dim=1",
-    "dim=-1",
-)
-edit(
-    "only the second dimension is taken for a filter",
-    "noise[name].flatten(1), weight.flatten(1)",
-    "noise[name], weight",
-)
+edit("columns are scaled", ".flatten(1), weight.flatten(1)", ", weight", "dim=1", "dim=0")
+edit("only the last dimension is taken for a filter", ".flatten…", ", weight", "dim=1", "dim=-1")
+edit("only the second dimension is taken for a filter", ".flatten…", ", weight")
 edit("every row has length 1", "* w.norm(dim=1, keepdim=True)", "")
 edit("not brought to length 1 first", "d / d.norm(dim=1, keepdim=True)", "d")
 edit("squares of lengths", ".norm(dim=1, keepdim=True)", ".square().sum(1, keepdim=True)")
@@ -69,15 +49,9 @@ edit(
     "noise[name] / noise[name].norm() * weight.norm()",
 )
 edit(
-    "biases and norms are in it too",
-    "direction[name] = torch.zeros_like(weight)\n            continue",
-    "continue",
+    "biases and norms are in it too", "direction[name] = torch.zeros_like(weight)\n            ", ""
 )
-edit(
-    "a filter of zeros",
-    "* w.norm(dim=1, keepdim=True)",
-    "* w.norm(dim=1, keepdim=True).square() / w.norm(dim=1, keepdim=True)",
-)
+edit("a filter of zeros", "w.norm", "w.norm(dim=1, keepdim=True).square() / w.norm")
 edit("expected a dict", "return direction", "return list(direction.values())")
 
 

@@ -35,11 +35,7 @@ edit(
     "[(keys[rows], values[rows]) for keys, values in caches]",
     "[tuple(part[rows] for part in caches[0])]",
 )
-edit(
-    "each block has a cache of its own",
-    "keys, values in caches",
-    "keys, values in caches[:1] * len(caches)",
-)
+edit("each block has a cache of its own", "values in caches", "values in caches[:1] * len(caches)")
 edit("keys and values are exchanged", "keys[rows], values[rows]", "values[rows], keys[rows]")
 edit(
     "changes its argument caches in place",
@@ -58,25 +54,11 @@ def scattered(caches, parents):
 
 edit = edits("06.cached_attention")
 edit("expected the longer cache", ", keys, values\n", ", k, v\n")
-edit(
-    "stand in front of the old ones",
-    "flatten(2), keys, values",
-    "flatten(2), keys.roll(m, 2), values.roll(m, 2)",
-)
-edit(
-    "a view or reshape alone cannot",
-    ".unflatten(-1, (num_heads, -1)).transpose(1, 2)",
-    ".reshape(len(x), num_heads, x.shape[1], -1)",
-)
+edit("stand in front of the old ones", ", keys, values", ", keys.roll(m, 2), values.roll(m, 2)")
+edit("a view or reshape alone cannot", "unflatten…", "reshape(len(x), num_heads, x.shape[1], -1)")
 edit("keys with W_k, values with W_v", "(W_q, W_k, W_v)", "(W_q, W_k, W_k)")
 edit("are made with W_q", "(W_q, W_k, W_v)", "(W_q, W_q, W_v)")
 edit("made with the transposed matrix", "x @ W)", "x @ W.T)")
-edit(
-    "no gradient goes back",
-    "return context.transpose(1, 2).flatten(2), keys, values",
-    "return context.transpose(1, 2).flatten(2).detach(), keys.detach(), values.detach()",
-)
-edit(
-    "no gradient reaches", "[keys, k]", "[keys.detach(), k]", "[values, v]", "[values.detach(), v]"
-)
+edit("no gradient goes back", "(2), keys, values", "(2).detach(), keys.detach(), values.detach()")
+edit("no gradient reaches", "[keys, k]", "[keys.detach(), k]", "values, v", "values.detach(), v")
 edit("the shape is", ".flatten(2),", ".flatten(2)[:, -1:],")

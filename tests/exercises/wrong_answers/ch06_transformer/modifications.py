@@ -17,11 +17,7 @@ edit("this is GeGLU", "silu", "gelu")
 edit("this is LiGLU", "torch.nn.functional.silu", "")
 edit("a gate multiplies", "* (x @ value)", "+ (x @ value)")
 edit("value is missing", "* (x @ value)", "")
-edit(
-    "swish is taken of the product",
-    "silu(x @ gate) * (x @ value)",
-    "silu((x @ gate) * (x @ value))",
-)
+edit("swish is taken of the product", "(x @ gate) * (x @ value)", "((x @ gate) * (x @ value))")
 edit("both go through swish", "* (x @ value)", "* torch.nn.functional.silu(x @ value)")
 edit("gradient", "silu(x @ gate)", "silu(x @ gate).detach()")
 
@@ -46,16 +42,8 @@ edit = edits("06.chance_of_better")
 edit("is not counted: it is one of all", "for d in choices) /", "for d in choices[1:]) /")
 edit("not counted", "<= difference(changed) + 1e-9", "< difference(changed) - 1e-9")
 edit("chance of being worse", "<= difference(changed) + 1e-9", ">= difference(changed) - 1e-9")
-edit(
-    "in either direction",
-    "d <= difference(changed) + 1e-9",
-    "abs(d) >= abs(difference(changed)) - 1e-9",
-)
-edit(
-    "difference of the means",
-    "return sum(d <= difference(changed) + 1e-9 for d in choices) / len(choices)",
-    "return difference(changed)",
-)
+edit("in either direction", "d <= difference(changed) +", "abs(d) >= abs(difference(changed)) -")
+edit("difference of the means", "sum(d…", "difference(changed)")
 edit("1 minus the chance", "return sum(d <=", "return 1 - sum(d <=")
 edit("differences up to 1e-9 taken as equal", "1e-9", "3e-10")
 edit("differences up to 1e-9 taken as equal", "1e-9", "1e-8")
@@ -104,51 +92,12 @@ def sampled(changed, plain):
     return hits / 40
 
 
-def _heads(
-    x,
-    W_in,
-    W_o,
-    h,
-    cut="group",
-    join="swap",
-    diagonal=0,
-    scale=None,
-    dim=-1,
-    after=False,
-    order=(0, 1, 2),
-):
-    batch, n, d = x.shape
-    parts = (x @ W_in).chunk(3, -1)
-
-    def split(part):
-        if cut == "view":
-            return part.reshape(batch, h, n, d // h)
-        return (
-            part.unflatten(-1, (d // h, h)).permute(0, 3, 1, 2)
-            if cut == "stride"
-            else part.unflatten(-1, (h, d // h)).transpose(1, 2)
-        )
-
-    q, k, v = (split(parts[i]) for i in order)
-    past = torch.ones(n, n, dtype=torch.bool).tril(diagonal)
-    scores = q @ k.mT / ((d // h) ** 0.5 if scale is None else scale)
-    weights = (
-        torch.softmax(scores, dim) * past
-        if after
-        else torch.softmax(scores.masked_fill(~past, float("-inf")), dim)
-    )
-    context = weights @ v
-    context = {
-        "swap": context.transpose(1, 2),
-        "flat": context,
-        "stride": context.permute(0, 2, 3, 1),
-    }[join]
-    return context.reshape(batch, n, d) @ W_o
-
-
 @wrong("06.heads_side_by_side", "reshape alone lays the contexts out head after head")
-def heads_as_printed(*given):
-    return _heads(*given, join="flat")
+def heads_as_printed(x, W_in, W_o, h):
+    q, k, v = (part.unflatten(-1, (h, -1)).transpose(1, 2) for part in (x @ W_in).chunk(3, -1))
+    past = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+    scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~past, float("-inf"))
+    return (torch.softmax(scores, -1) @ v).reshape(x.shape) @ W_o
 
 
 edit = edits("06.heads_side_by_side")
@@ -160,30 +109,14 @@ edit(
 edit("no gradient reaches W_in", "x @ W_in", "x @ W_in.detach()")
 
 
-def _smoothed(
-    logits,
-    targets,
-    pad,
-    epsilon,
-    hit=True,
-    spread=True,
-    count=True,
-    rest=lambda cost, right: cost.mean(-1),
-):
-    cost, real = -torch.log_softmax(logits, -1), targets != pad
-    right = cost.gather(-1, targets[..., None])[..., 0]
-    masks = [real if own else torch.ones_like(real) for own in (hit, spread, count)]
-    return (
-        (1 - epsilon) * (right * masks[0]).sum() + epsilon * (rest(cost, right) * masks[1]).sum()
-    ) / masks[2].sum()
-
-
 @wrong(
     "06.smooth_and_padded",
     "the padding counts in the spread part: it is masked in the other part alone",
 )
-def smooth_as_printed(*given):
-    return _smoothed(*given, spread=False)
+def smooth_as_printed(logits, targets, pad, epsilon):
+    cost, real = -torch.log_softmax(logits, -1), targets != pad
+    hit = cost.gather(-1, targets[..., None])[..., 0] * real
+    return ((1 - epsilon) * hit + epsilon * cost.mean(-1)).sum() / real.sum()
 
 
 edit = edits("06.smooth_and_padded")
@@ -201,9 +134,7 @@ edit(
 edit("words that have to be said", "loss.masked_fill(~real, 0.0).sum() / real.sum()", "loss.mean()")
 edit("there is no smoothing", "(1 - epsilon) * hit + epsilon * spread", "hit")
 edit(
-    "expected its share ε / V of the rest on top",
-    "epsilon * spread",
-    "epsilon * (spread - hit / logits.shape[-1])",
+    "expected its share ε / V of the rest on top", "* spread", "* (spread - hit / logits.shape[-1])"
 )
 edit("expected those equal to pad", "targets != pad", "targets != 0")
 edit("the spread part is left out", "+ epsilon * spread", "")
@@ -212,11 +143,7 @@ edit(
     "epsilon * spread",
     "epsilon * (spread * logits.shape[-1] - hit) / (logits.shape[-1] - 1)",
 )
-edit(
-    "over all words but the padding",
-    "-log_p.mean(dim=-1)",
-    "-log_p[..., torch.arange(log_p.shape[-1]) != pad].mean(dim=-1)",
-)
+edit("over all words but the padding", ".mean", "[..., torch.arange(log_p.shape[-1]) != pad].mean")
 edit(
     "over V − 2 words",
     "-log_p.mean(dim=-1)",
@@ -224,48 +151,19 @@ edit(
 )
 edit("go through a softmax before", "log_softmax(logits", "log_softmax(logits.softmax(-1)")
 edit("a sum over the vocabulary", "-log_p.mean(dim=-1)", "-log_p.sum(dim=-1)")
-edit(
-    "are exchanged",
-    "(1 - epsilon) * hit + epsilon * spread",
-    "epsilon * hit + (1 - epsilon) * spread",
-)
+edit("are exchanged", "(1 - epsilon) * hit + epsilon", "epsilon * hit + (1 - epsilon)")
 edit("expected their mean", "/ real.sum()", "")
 edit("the gradient at logits is not", "epsilon * spread", "epsilon * spread.detach()")
 
 
-def _more(
-    words,
-    keys,
-    values,
-    places,
-    W_q,
-    W_k,
-    W_v,
-    at=lambda t, m: slice(t, t + m),
-    causal=True,
-    offset=True,
-    own=False,
-    wide=True,
-    bare=(),
-    again=False,
-):
-    m, t = words.shape[1], keys.shape[1]
-    x = words if at is None else words + places[at(t, m)]
-    if again:
-        keys, values = keys + places[:t] @ W_k, values + places[:t] @ W_v
-    q, k, v = ((words if name in bare else x) @ W for name, W in zip("qkv", (W_q, W_k, W_v)))
-    keys, values = torch.cat([keys, k], 1), torch.cat([values, v], 1)
-    seen = torch.ones(m, t + m, dtype=torch.bool)
-    seen = seen.tril(t if offset else 0) if causal else seen
-    if own:
-        seen = seen & (torch.arange(t + m) >= t)
-    scores = q @ keys.mT / (words.shape[-1] ** 0.5 if wide else 1.0)
-    return torch.softmax(scores.masked_fill(~seen, float("-inf")), -1) @ values, keys, values
-
-
 @wrong("06.places_behind_a_cache", "the new words are counted from place 0")
-def places_as_printed(*given):
-    return _more(*given, at=lambda t, m: slice(m))
+def places_as_printed(words, keys, values, places, W_q, W_k, W_v):
+    m, t = words.shape[1], keys.shape[1]
+    x = words + places[:m]
+    keys, values = torch.cat([keys, x @ W_k], 1), torch.cat([values, x @ W_v], 1)
+    seen = torch.ones(m, t + m, dtype=torch.bool).tril(t)
+    scores = (x @ W_q @ keys.mT / x.shape[-1] ** 0.5).masked_fill(~seen, float("-inf"))
+    return torch.softmax(scores, -1) @ values, keys, values
 
 
 edit = edits("06.places_behind_a_cache")

@@ -58,24 +58,12 @@ edit(
     "W_q[:, columns], W_k[:, columns], W_v[:, columns], W_o[columns]",
     "W_q[columns], W_k[columns], W_v[columns], W_o[:, columns]",
 )
-edit(
-    "one column a head",
-    "torch.cat([torch.arange(i * width, (i + 1) * width) for i in keep])",
-    "keep",
-)
+edit("one column a head", "torch…", "keep")
 edit("a head is a group of its rows", "W_o[columns]", "W_o[:, columns]")
 edit("a head is a group of its rows", "W_o[columns]", "W_o")
-edit(
-    "counted from 0",
-    "i * width, (i + 1) * width) for i in keep",
-    "i * width, (i + 1) * width) for i in [(i - 1) % num_heads for i in keep]",
-)
+edit("counted from 0", "for i in keep", "for i in [(i - 1) % num_heads for i in keep]")
 edit("W_q holds the heads [0, 1", "for i in keep", "for i in range(len(keep))")
-edit(
-    "every num_heads-th column",
-    "torch.arange(i * width, (i + 1) * width)",
-    "torch.arange(i, W_q.shape[1], num_heads)",
-)
+edit("every num_heads-th column", "i * width, (i + 1) * width", "i, W_q.shape[1], num_heads")
 edit("one order for all four", "W_o[columns]", "W_o[columns.view(-1, width).flip(0).flatten()]")
 edit("the heads that stay keep their share", "W_o[columns]", "W_o[columns] * num_heads / len(keep)")
 edit(

@@ -14,21 +14,11 @@ edit("your prediction", '"about a tenth"', "None")
 
 edit = edits("06.hide_words")
 edit("it holds every word", "return read, target", "return read, tokens.clone()")
-edit(
-    "replaced otherwise, or left, are asked for too",
-    "target = tokens.masked_fill(~asked",
-    "target = tokens.masked_fill(~asked | (kind >= 0.8)",
-)
+edit("replaced otherwise, or left, are asked for too", "~asked", "~asked | (kind >= 0.8)")
 edit("the words as the model reads them", "return read, target", "return read, read * asked")
 edit("padding is replaced", "chosen & (tokens != 0)", "chosen")
 edit("every chosen word is masked", "asked & (kind < 0.8)", "asked")
-edit(
-    "words that are not chosen are replaced",
-    "asked & (kind",
-    "(tokens != 0) & (kind",
-    "target = tokens.masked_fill(~asked",
-    "target = tokens.masked_fill(~chosen",
-)
+edit("words that are not chosen are replaced", "asked &", "(tokens != 0) &", "~asked", "~chosen")
 edit("from 0.9 on the word itself", "kind < 0.9", "kind >= 0.9")
 edit("from 0.9 on the word stays", "kind < 0.9", "kind < 2")
 edit(
@@ -44,11 +34,7 @@ edit(
     "return read, target",
     "return read, tokens * (read != tokens)",
 )
-edit(
-    "below 0.8 there is another word, too",
-    "torch.where(asked & (kind < 0.9), other, tokens).masked_fill(asked & (kind < 0.8), mask)",
-    "torch.where(asked & (kind < 0.9), other, tokens)",
-)
+edit("below 0.8 there is another word, too", ".masked_fill(asked & (kind < 0.8), mask)", "")
 
 
 @wrong("06.hide_words", "changes its argument tokens in place")

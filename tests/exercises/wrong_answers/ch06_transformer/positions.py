@@ -14,11 +14,7 @@ edit("a float came back", '"clearly fewer"', "0.2")
 edit("None came back", 'return "clearly fewer"', "pass")
 
 edit = edits("06.sinusoid_rows")
-edit(
-    "in the first half of the columns",
-    "torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)",
-    "torch.cat([angle.sin(), angle.cos()], dim=1)",
-)
+edit("in the first half of the columns", "stack…", "cat([angle.sin(), angle.cos()], dim=1)")
 edit("have changed places", "angle.sin(), angle.cos()", "angle.cos(), angle.sin()")
 edit("counted from k = 1", "torch.arange(d // 2)", "torch.arange(1, d // 2 + 1)")
 edit("the exponent is k/d", "-2 * torch", "-1 * torch")
@@ -39,32 +35,16 @@ def each_column_its_own(places, d):
 
 edit = edits("06.relative_scores")
 edit("your code stopped with", ".clamp(-K, K)", "")
-edit(
-    "a tensor of n·n·d numbers is made",
-    "(q @ table.T).gather(-1, index.expand(batch, n, n))",
-    "(q[:, :, None] * table[index]).sum(-1)",
-)
+edit("a tensor of n·n·d numbers is made", "(q @ table…", "(q[:, :, None] * table[index]).sum(-1)")
 edit("no gradient reaches table", "table.T", "table.T.detach()")
 edit("the gradient at q is not", "(q @ table.T)", "(q.detach() @ table.T)")
 
 
 edit = edits("06.tree_distance")
-edit(
-    "differences of depths",
-    "size[:, None] + size - 2 * above @ above.T",
-    "(size[:, None] - size).abs()",
-)
+edit("differences of depths", "size[:, None]…", "(size[:, None] - size).abs()")
 edit("sums of depths", "size[:, None] + size - 2 * above @ above.T", "size[:, None] + size - 2")
-edit(
-    "for all words that differ",
-    "return size[:, None] + size - 2 * above @ above.T",
-    "return (size[:, None] + size - 2).fill_diagonal_(0)",
-)
-edit(
-    "distances in the sentence",
-    "size[:, None] + size - 2 * above @ above.T",
-    "(torch.arange(n)[:, None] - torch.arange(n)).abs()",
-)
+edit("for all words that differ", "size[:, None]…", "(size[:, None] + size - 2).fill_diagonal_(0)")
+edit("distances in the sentence", "size[…", "(torch.arange(n)[:, None] - torch.arange(n)).abs()")
 edit("taken off once", "- 2 * above @ above.T", "- above @ above.T - 1")
 edit("each distance is one too large", "above.T", "above.T + 1")
 edit(
@@ -72,31 +52,19 @@ edit(
     "return size[:, None] + size - 2 * above @ above.T",
     "return (size[:, None] + size - 2 * above @ above.T + 1).fill_diagonal_(0)",
 )
-edit(
-    "only ways straight up are counted",
-    "return size[:, None] + size - 2 * above @ above.T",
-    "return above * (size[:, None] - size)",
-)
+edit("only ways straight up are counted", "return…", "return above * (size[:, None] - size)")
 edit(
     "straight up and down",
     "return size[:, None] + size - 2 * above @ above.T",
     "return (above + above.T).clamp(max=1) * (size[:, None] - size).abs()",
 )
-edit(
-    "does not count as above itself",
-    "size = above.sum(1)",
-    "above.fill_diagonal_(0)\n    size = above.sum(1)",
-)
+edit("does not count as above itself", "size = above", "above.fill_diagonal_(0)\n    size = above")
 edit(
     "only neighbours are joined",
     "return size[:, None] + size - 2 * above @ above.T",
     "return (size[:, None] + size - 2 * above @ above.T == 1).long()",
 )
-edit(
-    "the dtype is float32",
-    "return size[:, None] + size - 2 * above @ above.T",
-    "return (size[:, None] + size - 2 * above @ above.T).float()",
-)
+edit("the dtype is float32", "size[…", "(size[:, None] + size - 2 * above @ above.T).float()")
 
 
 @wrong("06.tree_distance", "is taken for the last word")

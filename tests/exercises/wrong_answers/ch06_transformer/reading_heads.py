@@ -16,29 +16,15 @@ edit = edits("06.telling_pairs")
 edit("this counts sentences", ".view(-1, 2, weights.shape[1]).all(dim=1)", "")
 edit("one right sentence is enough", ".all(dim=1)", ".any(dim=1)")
 edit("a tie counts as more", "> weights", ">= weights")
+edit("the largest weight of the row", "looks,…", "looks].argmax(-1) == antecedent[:, None]")
+edit("not in two halves", ".view…", ".view(2, -1, weights.shape[1]).all(dim=0).float().mean(dim=0)")
 edit(
-    "the largest weight of the row",
-    "weights[rows, :, looks, antecedent] > weights[rows, :, looks, other]",
-    "weights[rows, :, looks].argmax(-1) == antecedent[:, None]",
-)
-edit(
-    "not in two halves",
-    ".view(-1, 2, weights.shape[1]).all(dim=1)",
-    ".view(2, -1, weights.shape[1]).all(dim=0)",
-)
-edit(
-    "added up before they are compared",
-    "antecedent] > weights",
-    "antecedent] - weights",
-    ".all(dim=1)",
-    ".sum(dim=1).gt(0)",
+    "added up before they are compared", "> weights", "- weights", "all(dim=1)", "sum(dim=1).gt(0)"
 )
 edit("divided by the number of sentences", ".mean(dim=0)", ".mean(dim=0) / 2")
 edit("a number of pairs", ".mean(dim=0)", ".mean(dim=0) * len(looks) / 2")
 edit("the words that look are not used", ":, looks,", ":, 0 * looks,")
-edit(
-    "the shares: the shape is (1,)", "rows =", "weights = weights.mean(1, keepdim=True)\n    rows ="
-)
+edit("the shares: the shape is (1,)", "rows ", "weights = weights.mean(1, keepdim=True)\n    rows ")
 edit("turned around", "> weights", "< weights")
 
 

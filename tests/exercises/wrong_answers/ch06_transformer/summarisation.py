@@ -19,11 +19,7 @@ edit("counted by the width", "* stride +", "* width +")
 edit("the place before stretch c + 1", "+ width - 1\n", "+ stride - 1\n")
 edit("the future is in the keys", "ends[None, :] <=", "0 * ends[None, :] <=")
 edit("the shape is", "(n - width) // stride + 1", "-(-n // stride)")
-edit(
-    "the dtype is",
-    "return ends[None, :] <= torch.arange(n)[:, None]",
-    "return (ends[None, :] <= torch.arange(n)[:, None]).float()",
-)
+edit("the dtype is", "return…", "return (ends[None, :] <= torch.arange(n)[:, None]).float()")
 edit(
     "newest stretch alone",
     "return ends[None, :] <= torch.arange(n)[:, None]",
@@ -32,11 +28,7 @@ edit(
 
 
 edit = edits("06.top_k_gates")
-edit(
-    "no longer add up to 1",
-    'torch.softmax(scores.masked_fill(~chosen, float("-inf")), dim=1)',
-    "torch.softmax(scores, dim=1) * chosen",
-)
+edit("no longer add up to 1", '.masked_fill(~chosen, float("-inf")), dim=1)', ", dim=1) * chosen")
 edit("get exactly 0", 'scores.masked_fill(~chosen, float("-inf"))', "scores")
 edit("k worst", "dim=1).indices", "dim=1, largest=False).indices")
 edit(
@@ -53,26 +45,10 @@ edit(
     "), dim=1)",
     "), dim=0)",
 )
-edit(
-    "only k - 1 experts",
-    'scores.masked_fill(~chosen, float("-inf"))',
-    'scores.masked_fill(scores <= scores.topk(k).values[:, -1:], float("-inf"))',
-)
+edit("only k - 1 experts", "~chosen, float", "scores <= scores.topk(k).values[:, -1:], float")
 edit("over the positions", "), dim=1)", "), dim=0).nan_to_num()")
-edit(
-    "the same gate",
-    'torch.softmax(scores.masked_fill(~chosen, float("-inf")), dim=1)',
-    "chosen.float() / k",
-)
+edit("the same gate", "torch.softmax…", "chosen.float() / k")
 edit("a score like any other", 'scores.masked_fill(~chosen, float("-inf"))', "scores * chosen")
-edit(
-    "scores of the best",
-    'torch.softmax(scores.masked_fill(~chosen, float("-inf")), dim=1)',
-    "scores * chosen",
-)
+edit("scores of the best", "torch.softmax…", "scores * chosen")
 edit("the shape is", 'scores.masked_fill(~chosen, float("-inf"))', "scores.topk(k).values")
-edit(
-    "no gradient goes back",
-    "return torch.softmax(scores.masked",
-    "return torch.softmax(scores.detach().masked",
-)
+edit("no gradient goes back", "scores.masked", "scores.detach().masked")

@@ -20,9 +20,7 @@ edit(
     ".nan_to_num(0.0, 0.0)",
 )
 edit(
-    "counts as pulled once",
-    "total = pulls.sum(1, keepdim=True)",
-    "total, pulls = pulls.sum(1, keepdim=True), pulls.clamp(min=1)",
+    "counts as pulled once", " = pulls…", ", pulls = pulls.sum(1, keepdim=True), pulls.clamp(min=1)"
 )
 edit("the width is missing", "+ (2 * total.log() / pulls).sqrt()", "")
 edit("that is caution", "+ (2", "- (2")
@@ -39,11 +37,7 @@ edit("t is the number of pulls of all worlds together", "pulls.sum(1, keepdim=Tr
 edit("t is the number of pulls of the arm", "pulls.sum(1, keepdim=True)", "pulls")
 edit("they belong under it", "(2 * total.log() / pulls).sqrt()", "(2 * total.log()).sqrt() / pulls")
 edit("the root is missing", ".sqrt()", "")
-edit(
-    "one number an arm came back",
-    "return bound.masked_fill(pulls == 0, torch.inf).argmax(1)",
-    "return bound.nan_to_num(9.0)",
-)
+edit("one number an arm came back", "masked_fill…", "nan_to_num(9.0)")
 
 
 edit = edits("07.policy_loss")
@@ -58,11 +52,7 @@ edit(
 edit("the reward of the step alone", "rewards.flip(1).cumsum(1).flip(1)", "rewards")
 edit("leaves out the reward of the step itself", "cumsum(1).flip(1)", "cumsum(1).flip(1) - rewards")
 edit("from the start to the step", ".flip(1)", "")
-edit(
-    "no merit of it",
-    "rewards.flip(1).cumsum(1).flip(1)",
-    "rewards.sum(1, keepdim=True).expand_as(rewards)",
-)
+edit("no merit of it", ".flip(1).cumsum(1).flip(1)", ".sum(1, keepdim=True).expand_as(rewards)")
 edit(
     "over the end of a world into the next one",
     "rewards.flip(1).cumsum(1).flip(1)",

@@ -26,13 +26,7 @@ edit = edits("07.returns")
 edit("the sum is cut where an episode ends", "first[:, t + 1]", "done[:, t]")
 edit("the sum runs on into the next world", "if t + 1 < rewards.shape[1]:", "if False:")
 edit("each row has its own", "first[:, t + 1]", "first[:, t + 1].any()")
-edit(
-    "cut one step late",
-    "if t + 1 < rewards.shape[1]:",
-    "if True:",
-    "first[:, t + 1]",
-    "first[:, t]",
-)
+edit("cut one step late", "t + 1 < rewards.shape[1]:", "True:", "first[:, t + 1]", "first[:, t]")
 edit("the reward of the step itself is left out", "return result", "return result - rewards")
 edit("the reward alone came back", "rewards[:, t] + after", "rewards[:, t]")
 
@@ -44,11 +38,7 @@ def forwards(rewards, done, first):
 
 edit = edits("07.value_iteration")
 edit("with no steps left the value is 0", "torch.zeros(len(means))", "means.max(1).values")
-edit(
-    "the rows are in the order of time",
-    "torch.stack(values), torch.stack(actions)",
-    "torch.stack(values[::-1]), torch.stack(actions[::-1])",
-)
+edit("the rows are in the order of time", "(values)…", "(values[::-1]), torch.stack(actions[::-1])")
 edit("the wrong way round", "transitions @", "transitions.transpose(0, 2) @")
 edit(
     "the actions are averaged",
@@ -62,43 +52,16 @@ edit(
     "transitions @",
     "(transitions == transitions.amax(-1, keepdim=True)).float() @",
 )
-edit(
-    "expected the tuple (values, actions)",
-    "return torch.stack(values), torch.stack(actions)",
-    "return torch.stack(values)",
-)
-
-
-def _blocks(
-    x,
-    filters,
-    gates,
-    back=lambda level: 2**level,
-    around=False,
-    turned=False,
-    exchanged=False,
-    gated=True,
-    front=False,
-):
-    h, n = x, x.shape[1]
-    for level, (W_f, W_g) in enumerate(zip(filters, gates)):
-        step = back(level)
-        if around:
-            earlier = h.roll(step, 1)
-        elif step < 0:
-            earlier = torch.nn.functional.pad(h, (0, 0, 0, -step))[:, -step:]
-        else:
-            earlier = torch.nn.functional.pad(h, (0, 0, step, 0))[:, :n]
-        pair = torch.cat([h, earlier] if turned else [earlier, h], -1)
-        W_f, W_g = (W_g, W_f) if exchanged else (W_f, W_g)
-        new = torch.tanh(pair @ W_f) * (torch.sigmoid(pair @ W_g) if gated else 1.0)
-        h = torch.cat([new, h] if front else [h, new], -1)
-    return h
+edit("expected the tuple (values, actions)", "stack(values), torch.stack(actions)", "stack(values)")
 
 
 @wrong("07.near_and_far", "the step before is never seen")
-def back_as_printed(*given):
-    return _blocks(*given, back=lambda level: 2 ** (level + 1))
+def back_as_printed(x, filters, gates):
+    for level, (W_f, W_g) in enumerate(zip(filters, gates)):
+        earlier = torch.nn.functional.pad(x, (0, 0, 2 ** (level + 1), 0))[:, : x.shape[1]]
+        pair = torch.cat([earlier, x], -1)
+        x = torch.cat([x, torch.tanh(pair @ W_f) * torch.sigmoid(pair @ W_g)], -1)
+    return x
 
 
 edit = edits("07.near_and_far")
@@ -106,11 +69,7 @@ edit("all blocks look one step back", "2**level", "1")
 edit("grow by one from block to block", "2**level", "level + 1")
 edit("the largest distance comes first", "2**level", "2 ** (len(filters) - 1 - level)")
 edit("come round from the end", "F.pad(h, (0, 0, back, 0))[:, : h.shape[1]]", "h.roll(back, 1)")
-edit(
-    "paired with a later one",
-    "F.pad(h, (0, 0, back, 0))[:, : h.shape[1]]",
-    "F.pad(h, (0, 0, 0, back))[:, back:]",
-)
+edit("paired with a later one", "0, 0, back, 0))[:, : h.shape[1]]", "0, 0, 0, back))[:, back:]")
 edit("the earlier row stands first", "[earlier, h]", "[h, earlier]")
 edit("tanh belongs to the filter", "(W_f, W_g)", "(W_g, W_f)")
 edit("the gate is not used", "* torch.sigmoid(pair @ W_g)", "")

@@ -29,9 +29,7 @@ edit(
 )
 edit("the interval of 90 %", "1.96", "1.645")
 edit(
-    "expected the mean first",
-    "shares.mean(), 1.96 * shares.std() / len(shares) ** 0.5",
-    "1.96 * shares.std() / len(shares) ** 0.5, shares.mean()",
+    "expected the mean first", "shares…", "1.96 * shares.std() / len(shares) ** 0.5, shares.mean()"
 )
 edit("the mean is in percent", "shares.mean(), 1.96", "100 * shares.mean(), 196")
 
@@ -56,15 +54,7 @@ edit(
     "[:, None].expand(-1, query.shape[1], -1, -1)",
     ".repeat(query.shape[1], 1, 1).unflatten(0, query.shape[:2])",
 )
-edit(
-    "the queries stand in one sequence",
-    "[:, None].expand(-1, query.shape[1], -1, -1)",
-    "",
-    ")[:, :, None]",
-    ")",
-    "dim=2",
-    "dim=1",
-)
+edit("the queries stand in one sequence", "[:, None]…", "", ")[:, :, None]", ")", "dim=2", "dim=1")
 edit(
     "expected a one-hot vector",
     "torch.nn.functional.one_hot(labels, ways).to(support.dtype)",
@@ -72,13 +62,7 @@ edit(
     "(0, ways)",
     "(0, 1)",
 )
-edit(
-    "tell it how many classes",
-    "one_hot(labels, ways)",
-    "one_hot(labels)",
-    "(0, ways)",
-    "(0, known.shape[-1])",
-)
+edit("tell it how many classes", "labels, ways", "labels", "(0, ways)", "(0, known.shape[-1])")
 edit("labels in place", "return", "labels[:, -1] = 0\n    return")
 edit("labels in place", "known =", "labels -= labels.min()\n    known =")
 edit("class 0 need not occur", "one_hot(labels", "one_hot(labels - labels.min()")

@@ -31,13 +31,7 @@ edit("one position has nothing to look back to", "return found", "return found o
 edit = edits("07.steps_back")
 edit("the own position is missing", "sorted(steps)", "sorted(steps - {0})")
 edit("each layer is looked at alone: what", "{s + R for s in steps}", "{R}")
-edit(
-    "looked at alone, and the own position is missing",
-    "steps = {0}",
-    "steps = set()",
-    "{s + R for s in steps}",
-    "{R}",
-)
+edit("looked at alone, and the own position is missing", "{0}", "set()", "s + R…", "R}")
 edit("that is how far it reaches", "sorted(steps)", "list(range(max(steps) + 1))")
 edit(
     "a step that two ways lead to is listed twice",
@@ -53,18 +47,6 @@ edit("no minus", "sorted(steps)", "sorted(-s for s in steps)")
 
 
 edit = edits("07.dense_block")
-edit(
-    "the input is missing",
-    "torch.cat([x, f.tanh() * g.sigmoid()], dim=-1)",
-    "f.tanh() * g.sigmoid()",
-)
-edit(
-    "the first positions are missing",
-    "torch.cat([x, f.tanh() * g.sigmoid()], dim=-1)",
-    "torch.cat([x, f.tanh() * g.sigmoid()], dim=-1)[:, dilation:]",
-)
-edit(
-    "no gradient",
-    "return torch.cat([x, f.tanh() * g.sigmoid()], dim=-1)",
-    "return torch.cat([x, f.tanh() * g.sigmoid()], dim=-1).detach()",
-)
+edit("the input is missing", "torch.cat…", "f.tanh() * g.sigmoid()")
+edit("the first positions are missing", "sigmoid()], dim=-1)", "sigmoid()], dim=-1)[:, dilation:]")
+edit("no gradient", "f.tanh() * g.sigmoid()], dim=-1)", "f.tanh() * g.sigmoid()], dim=-1).detach()")

@@ -17,13 +17,7 @@ edit("None came back", 'return "nearly all"', "pass")
 
 
 edit = edits("08.reach")
-edit(
-    "kernels are added up",
-    "wide, apart = 1, 1",
-    "wide, apart = 0, 1",
-    "(kernel_size - 1)",
-    "kernel_size",
-)
+edit("kernels are added up", "apart = 1, 1", "apart = 0, 1", "(kernel_size - 1)", "kernel_size")
 edit("the reach starts at 0", "wide, apart = 1, 1", "wide, apart = 0, 1")
 edit("the dilation is ignored", "* dilation", "")
 edit("the stride is ignored", "* apart", "")
@@ -33,11 +27,7 @@ edit(
     "(kernel_size - 1) * dilation * apart",
     "((kernel_size - 1) * dilation + 1) * apart",
 )
-edit(
-    "a dilation moves the neighbours of later layers apart",
-    "apart *= stride",
-    "apart *= stride * dilation",
-)
+edit("a dilation moves the neighbours of later layers apart", "*= stride", "*= stride * dilation")
 edit(
     "not w · s",
     "in layers",
@@ -57,9 +47,7 @@ edit = edits("08.multiplications")
 edit("the 1×1 convolutions are missing", "return convolutions +", "return")
 edit("the products over pairs are missing", "+ asking * asked * (d_key + d_value)", "")
 edit("v is missing", "2 * channels * d_value * asking", "channels * d_value * asking")
-edit(
-    "not from C to C", "2 * channels * d_value * asking", "channels * (d_value + channels) * asking"
-)
+edit("not from C to C", "2 * channels * d_value", "channels * (d_value + channels)")
 edit("they add up", "(d_key + d_value)", "d_key * d_value")
 edit(
     "v is counted for the pooled places alone",
@@ -72,26 +60,20 @@ edit("pooling is ignored", "if pooled", "if False")
 edit("it was not asked to pool", "if pooled", "if True")
 edit("queries are pooled as well", "asking * asked * (", "asked * asked * (")
 edit("not half of them", "asking // 4", "asking // 2")
-edit(
-    "they are pooled after",
-    "2 * channels * d_key * asking + 2 * channels * d_value * asking",
-    "channels * (d_key + d_value) * (asking + asked)",
-)
+edit("they are pooled after", "2 * channels…", "channels * (d_key + d_value) * (asking + asked)")
 edit(
     "sums are counted too",
     "return convolutions + asking * asked * (d_key + d_value)",
     "return 2 * (convolutions + asking * asked * (d_key + d_value))",
 )
-edit(
-    "expected one number",
-    "return convolutions + asking * asked * (d_key + d_value)",
-    "return channels * d_key, channels * d_value",
-)
+edit("expected one number", "return…", "return channels * d_key, channels * d_value")
 
 
-def _scores(x, W_f, W_g, row, column, pooled, pool=lambda t: F.max_pool2d(t, 2)):
+def _scores(x, W_f, W_g, row, column, pooled):
     keys = torch.einsum("dc,chw->dhw", W_f, x)
-    return torch.einsum("d,dhw->hw", W_g @ x[:, row, column], pool(keys) if pooled else keys)
+    return torch.einsum(
+        "d,dhw->hw", W_g @ x[:, row, column], F.max_pool2d(keys, 2) if pooled else keys
+    )
 
 
 def _whole(scores):
@@ -108,6 +90,17 @@ edit("one weight for each", "if pooled", "if False")
 edit("a vector came back", ".view_as(scores)", "")
 edit("no gradient", "W_g @", "W_g.detach() @")
 edit("no gradient goes back", ".view_as(scores)", ".view_as(scores).detach()")
+edit(
+    "queries are pooled as well",
+    "    keys = F",
+    '    query = F.max_pool2d(torch.einsum("dc,chw->dhw", W_g, x), 2)[:, row // 2, column // 2]\n'
+    "        keys = F",
+)
+edit(
+    "x is pooled before W_g",
+    "x[:, row, column]",
+    "(F.max_pool2d(x, 2)[:, row // 2, column // 2] if pooled else x[:, row, column])",
+)
 
 
 @wrong("08.map_of_a_query", "the weights of all places were computed")
@@ -117,24 +110,6 @@ def every_place(x, W_f, W_g, row, column, pooled):
     queries = torch.tensordot(W_g, x.flatten(1), 1)
     weights = torch.tensordot(queries, keys.flatten(1), ([0], [0])).softmax(-1)
     return weights[row * x.shape[2] + column].view(keys.shape[1:])
-
-
-@wrong("08.map_of_a_query", "queries are pooled as well")
-def pooled_query(x, W_f, W_g, row, column, pooled):
-    if not pooled:
-        return _whole(_scores(x, W_f, W_g, row, column, pooled))
-    keys, queries = (F.max_pool2d(torch.einsum("dc,chw->dhw", W, x), 2) for W in (W_f, W_g))
-    return _whole(torch.einsum("d,dhw->hw", queries[:, row // 2, column // 2], keys))
-
-
-@wrong("08.map_of_a_query", "x is pooled before W_g")
-def query_of_a_square(x, W_f, W_g, row, column, pooled):
-    if not pooled:
-        return _whole(_scores(x, W_f, W_g, row, column, pooled))
-    keys = F.max_pool2d(torch.einsum("dc,chw->dhw", W_f, x), 2)
-    return _whole(
-        torch.einsum("d,dhw->hw", W_g @ F.max_pool2d(x, 2)[:, row // 2, column // 2], keys)
-    )
 
 
 @wrong("08.map_of_a_query", "it says how much each place looks at the one")

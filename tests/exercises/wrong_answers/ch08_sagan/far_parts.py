@@ -26,11 +26,7 @@ edit("None came back", 'return "far above chance"', "pass")
 
 
 edit = edits("08.exchange_gap")
-edit(
-    "one number a pair",
-    "return score(a) + score(b) - score(first) - score(second)",
-    "return (score(a) + score(b) - score(first) - score(second)).mean()",
-)
+edit("one number a pair", "score…", "(score(a) + score(b) - score(first) - score(second)).mean()")
 
 
 @wrong("08.exchange_gap", "the lower halves are exchanged")
@@ -75,17 +71,9 @@ def _shares(left, right):
 
 
 edit = edits("08.above_chance")
-edit(
-    "two missing figures",
-    "float((l == r).sum()) / len(left)",
-    "float((left == right).double().mean())",
-)
+edit("two missing figures", "((l == r).sum()) / len(left)", "((left == right).double().mean())")
 edit("a share of all pictures", "/ len(left)", "/ len(l)")
-edit(
-    "chance has to be taken off",
-    "return 0.0 if e > 1 - 1e-12 else (a - e) / (1 - e)",
-    "return (l == r).sum() / len(left)",
-)
+edit("chance has to be taken off", "0.0 if…", "(l == r).sum() / len(left)")
 edit("not divided by 1 − e", "(a - e) / (1 - e)", "a - e")
 edit("frequent colours meet more often", "e = float(p @ q)", "e = 1 / size")
 edit("multiply left by right", "p @ q", "p @ p")
@@ -103,25 +91,11 @@ def no_guard(left, right):
     return float((a - e) / (1 - e))
 
 
-def _attended(
-    x,
-    W_f,
-    W_g,
-    W_h,
-    W_v,
-    gamma,
-    weigh=lambda scores: scores.softmax(-1).mT,
-    join=lambda x, gamma, o: x + gamma * o,
-    sides=lambda o, x: o.view_as(x),
-):
-    flat = x.flatten(2)
-    scores = (W_g @ flat).mT @ (W_f @ flat)
-    return join(x, gamma, sides(W_v @ (W_h @ flat @ weigh(scores)), x))
-
-
 @wrong("08.who_looks_at_whom", "the weights are used the wrong way round")
-def places_as_printed(*given):
-    return _attended(*given, weigh=lambda scores: scores.softmax(-1))
+def places_as_printed(x, W_f, W_g, W_h, W_v, gamma):
+    flat = x.flatten(2)
+    weights = ((W_g @ flat).mT @ (W_f @ flat)).softmax(-1)
+    return x + gamma * (W_v @ (W_h @ flat @ weights)).view_as(x)
 
 
 edit = edits("08.who_looks_at_whom")

@@ -1,48 +1,26 @@
-import torch
 from torch.nn import functional as F
 
 from ..collection import edits, wrong
-
-
-def _hinge(real, fake, d=None, g=None):
-    right = F.relu(1 - real).mean() + F.relu(1 + fake).mean(), -fake.mean()
-    return right[0] if d is None else d, right[1] if g is None else g
-
 
 edit = edits("08.hinge_losses")
 edit("have changed places", "1 - real", "1 + real", "1 + fake", "1 - fake")
 edit("fakes should be below −1", "1 + fake", "1 - fake")
 edit("the real ones pay above 1", "1 - real", "real - 1")
 edit("the margin lies on the wrong side", "1 - real", "-1 - real", "1 + fake", "fake - 1")
-edit(
-    "these are sums",
-    "real).mean() + torch.relu(1 + fake).mean()",
-    "real).sum() + torch.relu(1 + fake).sum()",
-)
-edit(
-    "one mean over both",
-    "torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()",
-    "torch.relu(torch.cat([1 - real, 1 + fake])).mean()",
-)
-edit(
-    "divided by 2",
-    "torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()",
-    "(torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()) / 2",
-)
+edit("these are sums", "mean() + torch.relu(1 + fake).mean()", "sum() + torch.relu(1 + fake).sum()")
+edit("one mean over both", "(1 - real)…", "(torch.cat([1 - real, 1 + fake])).mean()")
+edit("divided by 2", "torch…", "(torch.relu(1 - real).mean() + torch.relu(1 + fake).mean()) / 2")
 edit("the margin is 0", "1 - real", "-real", "1 + fake", "fake")
 edit("the maximum with 0 is missing", "torch.relu", "")
 edit("the generator has a margin", "-fake.mean()", "torch.relu(1 - fake).mean()")
 edit("the generator wants its scores up", "-fake", "fake")
-edit(
-    "the real scores are in the loss of the generator", "-fake.mean()", "real.mean() - fake.mean()"
-)
+edit("the real scores are in the loss of the generator", "-fake.mean", "real.mean() - fake.mean")
 edit("expected the tuple", "return discriminator, -fake.mean()", "return discriminator")
 edit("no gradient reaches fake", "fake", "fake.detach()")
-
-
-@wrong("08.hinge_losses", "the maximum is taken of the mean")
-def maximum_of_the_mean(real, fake):
-    return _hinge(real, fake, d=F.relu(1 - real.mean()) + F.relu(1 + fake.mean()))
+edit("the maximum is taken of the mean", "real).mean(", "real.mean()", "+ fake…", "+ fake.mean())")
+edit(
+    "the loss of the generator comes first", "discriminator, -fake…", "-fake.mean(), discriminator"
+)
 
 
 @wrong("08.hinge_losses", "logistic loss")
@@ -67,11 +45,7 @@ edit("the projection is missing", "+ (E[labels] * h).sum(-1)", "")
 edit("w·h + b is missing", "h @ w + b +", "")
 edit("b is missing", "+ b +", "+")
 edit("all classes are added up", "(E[labels] * h).sum(-1)", "(h @ E.T).sum(-1)")
-edit(
-    "only the class of the picture counts",
-    "h @ w + b + (E[labels] * h).sum(-1)",
-    "(h @ w + b)[:, None] + h @ E.T",
-)
+edit("only the class of the picture counts", "h @ w…", "(h @ w + b)[:, None] + h @ E.T")
 edit("on the vectors of all pictures", "(E[labels] * h).sum(-1)", "h @ E[labels].T")
 edit("the largest projection", "(E[labels] * h).sum(-1)", "(h @ E.T).amax(1)")
 edit("summed, not multiplied", "E[labels] * h", "E[labels]")
@@ -79,57 +53,10 @@ edit("before w", "h @ w + b + (E[labels] * h).sum(-1)", "(h + E[labels]) @ w + b
 edit("is a mean", ".sum(-1)", ".mean(-1)")
 edit("row label + 1", "E[labels]", "E[(labels + 1) % len(E)]")
 edit("labels are counted from 0", "E[labels]", "E[labels - 1]")
-edit(
-    "no softmax",
-    "(E[labels] * h).sum(-1)",
-    "(h @ E.T).softmax(-1).gather(1, labels[:, None])[:, 0]",
-)
-edit(
-    ", 1), expected",
-    "h @ w + b + (E[labels] * h).sum(-1)",
-    "(h @ w + b + (E[labels] * h).sum(-1))[:, None]",
-)
+edit("no softmax", "(E[labels] * h)…", "(h @ E.T).softmax(-1).gather(1, labels[:, None])[:, 0]")
+edit(", 1), expected", "h @ w…", "(h @ w + b + (E[labels] * h).sum(-1))[:, None]")
 edit("no gradient reaches E", "E[labels]", "E[labels].detach()")
-
-
-def _normalised(
-    weight,
-    u,
-    iterations,
-    transposed,
-    *,
-    matrix=None,
-    scale=lambda s: s,
-    length=lambda t: t / t.norm(),
-    new=True,
-):
-    W = (weight.transpose(0, 1) if transposed else weight).flatten(1) if matrix is None else matrix
-    with torch.no_grad():
-        first = u
-        for _ in range(iterations):
-            v = length(W.T @ u)
-            u = length(W @ v)
-    return weight / scale((u if new else first) @ W @ v), u
-
-
-@wrong("08.normalised", "stand in dimension 1")
-def first_dimension(weight, u, iterations, transposed):
-    flat = weight.flatten(1)
-    start = u if len(u) == len(flat) else u.repeat(2)[: len(flat)]
-    new, _ = _normalised(weight, start / start.norm(), iterations, False, matrix=flat)
-    return new, u
-
-
-@wrong("08.normalised", "Frobenius")
-def frobenius(weight, u, iterations, transposed):
-    return weight / weight.norm(), u
-
-
-@wrong("08.normalised", "exact σ")
-def exact(weight, u, iterations, transposed):
-    return weight / torch.linalg.matrix_norm(
-        (weight.transpose(0, 1) if transposed else weight).flatten(1), 2
-    ), u
+edit("a column (batch, 1) added to a row", "sum(-1)", "sum(-1, keepdim=True)")
 
 
 edit = edits("08.normalised")
@@ -141,32 +68,18 @@ edit("σ needs the new one", "W =", "old = u\n    W =", "(u @ W @ v)", "(old @ W
 edit("u came back as it was", "W =", "old = u\n    W =", "v), u", "v), old")
 edit("v came back", "(u @ W @ v), u", "(u @ W @ v), F.normalize(W.T @ u, dim=0).detach()")
 edit("the weight keeps its shape", "weight / (u @ W @ v)", "W / (u @ W @ v)")
-edit(
-    "renamed by reshape",
-    "(weight.transpose(0, 1) if transposed else weight).flatten(1)",
-    "weight.reshape(len(u), -1)",
-)
+edit("renamed by reshape", "(weight…", "weight.reshape(len(u), -1)")
 edit("v is made of the new u", "(u @ W @ v), u", "(W.T @ u).norm(), u")
 edit("the gradient runs through u and v", "torch.no_grad()", "torch.enable_grad()")
 edit("σ is a constant in the gradient", "(u @ W @ v)", "(u @ W @ v).detach()")
 edit("expected the tuple", "(u @ W @ v), u", "(u @ W @ v)")
-
-
-@wrong("08.hinge_losses", "the loss of the generator comes first")
-def generator_first(real, fake):
-    return _hinge(real, fake)[::-1]
-
-
-@wrong("08.class_scores", "a column (batch, 1) added to a row")
-def column_and_row(h, w, b, E, labels):
-    return h @ w + b + (E[labels] * h).sum(-1, keepdim=True)
-
-
-@wrong("08.normalised", "brought to length 1, too")
-def v_of_any_length(weight, u, iterations, transposed):
-    matrix = (weight.transpose(0, 1) if transposed else weight).flatten(1)
-    with torch.no_grad():
-        for _ in range(iterations):
-            v = matrix.T @ u
-            u = F.normalize(matrix @ v, dim=0)
-    return weight / (u @ matrix @ v), u
+edit(
+    "stand in dimension 1",
+    "(weight…",
+    "weight.flatten(1)\n    given, u = u, u.repeat(2)[: len(W)]",
+    "v), u",
+    "v), given",
+)
+edit("Frobenius", "(u @ W @ v), u", "weight.norm(), u")
+edit("exact σ", "(u @ W @ v), u", "torch.linalg.matrix_norm(W, 2), u")
+edit("brought to length 1, too", "F.normalize(W.T @ u, dim=0)", "W.T @ u")

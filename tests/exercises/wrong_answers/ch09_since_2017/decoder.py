@@ -50,21 +50,9 @@ def a_letter_lost(word, merges):
 
 
 edit = edits("09.right_with_one_head")
-edit(
-    "the columns of a head are taken to stand together",
-    "view(len(x), 3, h, -1).permute(1, 2, 0, 3)",
-    "view(len(x), h, 3, -1).permute(2, 1, 0, 3)",
-)
-edit(
-    "neighbouring columns are taken",
-    "view(len(x), 3, h, -1).permute(1, 2, 0, 3)",
-    "view(len(x), h, -1, 3).permute(3, 1, 0, 2)",
-)
-edit(
-    "not every h-th column",
-    "view(len(x), 3, h, -1).permute(1, 2, 0, 3)",
-    "view(len(x), 3, -1, h).permute(1, 3, 0, 2)",
-)
+edit("the columns of a head are taken to stand together", "3, h,…", "h, 3, -1).permute(2, 1, 0, 3)")
+edit("neighbouring columns are taken", "(len(x…", "(len(x), h, -1, 3).permute(3, 1, 0, 2)")
+edit("not every h-th column", "3, h, -1).permute(1, 2, 0, 3)", "3, -1, h).permute(1, 3, 0, 2)")
 edit("the biases are not added", " + b)", ")")
 edit("no gradient reaches", "x @ W", "x @ W.detach()")
 edit("shape", ".permute(1, 2, 0, 3)", ".permute(1, 0, 2, 3)")
@@ -82,8 +70,7 @@ def nothing(x, W, b, h):
 
 @wrong("09.right_with_one_head", "the columns of a head are taken to stand together")
 def as_printed(x, W, b, h):
-    made = (x @ W + b).view(len(x), h, 3, -1).permute(2, 1, 0, 3)
-    Q, K, V = made.unbind(0)
+    Q, K, V = (x @ W + b).view(len(x), h, 3, -1).permute(2, 1, 0, 3).unbind(0)
     return Q, K, V
 
 

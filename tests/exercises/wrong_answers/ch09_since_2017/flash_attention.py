@@ -13,23 +13,9 @@ edit("a float came back", '"twice as many"', "2.0")
 edit("None came back", 'return "twice as many"', "pass")
 
 edit = edits("09.merge_by_log_sums")
-edit(
-    "the contexts are averaged",
-    "(a[:, None] * context_a + b[:, None] * context_b) / safe[:, None]",
-    "(context_a + context_b) / 2",
-)
-edit(
-    "the contexts are added",
-    "(a[:, None] * context_a + b[:, None] * context_b) / safe[:, None]",
-    "context_a + context_b",
-)
-edit(
-    "the logarithms are the weights",
-    "torch.exp(L_a - top), torch.exp(L_b - top)",
-    "L_a, L_b",
-    "total.clamp_min(1e-30)",
-    "total",
-)
+edit("the contexts are averaged", "(a[:,…", "(context_a + context_b) / 2")
+edit("the contexts are added", "(a[:,…", "context_a + context_b")
+edit("the logarithms are the weights", "torch.exp…", "L_a, L_b", "total.clamp_min(1e-30)", "total")
 edit("belong to the other context", "a, b =", "b, a =")
 edit("takes all", "/ safe[:, None]", "* 0 + torch.where(L_a >= L_b, context_a.T, context_b.T).T")
 edit("is not divided by the sum of the weights", "/ safe[:, None]", "")
@@ -37,9 +23,7 @@ edit("measure the exponentials from the larger one", "torch.maximum(L_a, L_b)", 
 edit("does an exponential overflow", "torch.maximum", "torch.minimum")
 edit("is a -inf subtracted from a -inf", 'top = top.masked_fill(top == float("-inf"), 0.0)', "pass")
 edit("a 0 divided by 0", "total.clamp_min(1e-30)", "total")
-edit(
-    "L has to be -inf", 'torch.where(total > 0, top + safe.log(), float("-inf"))', "safe.log()+top"
-)
+edit("L has to be -inf", "torch.where…", "safe.log()+top")
 edit("that is the larger of the two", "top + safe.log()", "top")
 edit("that multiplies the sums", "top + safe.log()", "L_a + L_b")
 edit("measured from has to be added again", "top + safe.log()", "safe.log()")
@@ -57,29 +41,15 @@ def nan_that_is_replaced(context_a, L_a, context_b, L_b):
 
 edit = edits("09.worked_yesterday")
 edit("near -200", 'float("-inf")', "-50.0")
-edit(
-    "a sum of exponentials that are all 0",
-    'torch.full((len(Q), 1), float("-inf"))',
-    "torch.full((len(Q), 1), 1e9)",
-)
-edit(
-    "only the last block counts", "shrink * total + p.sum", "0 * total + p.sum", "shrink * out", "0"
-)
+edit("a sum of exponentials that are all 0", 'float("-inf")', "1e9")
+edit("only the last block counts", "shrink * total + p.", "0 * total + p.", "shrink * out", "0")
 edit("context[", "out = shrink * out", "out = out")
 edit("context[", "total = shrink * total", "total = total")
 edit("on random queries and keys", "(top - top_new).exp()", "(top_new - top).exp()")
 edit(
-    "on random queries and keys",
-    "torch.maximum(top, scores.amax(-1, keepdim=True))",
-    "scores.amax(-1, keepdim=True)",
-    "(top - top_new).exp()",
-    "1.0",
+    "on random queries and keys", "torch.maximum…", "scores.amax(-1, keepdim=True)", "(top…", "1.0"
 )
-edit(
-    "context[",
-    "torch.maximum(top, scores.amax(-1, keepdim=True))",
-    "torch.where(top.isinf(), scores.amax(-1, keepdim=True), top)",
-)
+edit("context[", "maximum…", "where(top.isinf(), scores.amax(-1, keepdim=True), top)")
 edit("not divided by the root", " / K.shape[1] ** 0.5", "")
 edit("near -200", "(scores - top_new).exp(), (top - top_new).exp()", "scores.exp(), 1.0")
 

@@ -25,11 +25,7 @@ edit = edits("09.note_from_nowhere")
 edit("that of the last token", "torch.cat([torch.zeros_like(x[:1]), x[:-1]])", "x.roll(1, 0)")
 edit("its own token as its note", "torch.zeros_like(x[:1])", "x[:1]")
 edit("finds itself", "c * x @ before.T", "c * x @ x.T")
-edit(
-    "what stood after each position",
-    "torch.cat([torch.zeros_like(x[:1]), x[:-1]])",
-    "torch.cat([x[1:], torch.zeros_like(x[:1])])",
-)
+edit("what stood after each position", "torch.cat…", "torch.cat([x[1:], torch.zeros_like(x[:1])])")
 edit("the mask is missing", "scores.masked_fill(future, -torch.inf)", "scores")
 edit("not multiplied by c", "c * x", "x")
 edit("divided by √d", "c * x @ before.T", "c * x @ before.T / x.shape[1] ** 0.5")
@@ -39,8 +35,7 @@ edit("the first position is masked for the others", "return", "future[1:, 0] = T
 
 @wrong("09.note_from_nowhere", "that of the last token")
 def as_printed(x, c):
-    before = torch.roll(x, 1, dims=0)
-    scores = c * x @ before.T
+    scores = c * x @ torch.roll(x, 1, dims=0).T
     future = torch.ones(len(x), len(x)).triu(1).bool()
     scores = scores.masked_fill(future, -torch.inf)
     return scores.softmax(-1) @ x

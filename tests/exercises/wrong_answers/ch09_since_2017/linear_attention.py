@@ -15,11 +15,7 @@ edit("a float came back", '"only the delta rule"', "0.8")
 
 edit = edits("09.gated_delta_step")
 edit("expected the tuple (o, S)", "[:, 0], S", "[:, 0]")
-edit(
-    "(S, o): expected (o, S)",
-    "return (q[:, None] @ S)[:, 0], S",
-    "return S, (q[:, None] @ S)[:, 0]",
-)
+edit("(S, o): expected (o, S)", "(q[:, None] @ S)[:, 0], S", "S, (q[:, None] @ S)[:, 0]")
 edit("the shape is", "(q[:, None] @ S)[:, 0]", "q[:, None] @ S")
 edit("no gradient reaches k", "k[:, :, None] * u", "k.detach()[:, :, None] * u.detach()")
 
@@ -61,16 +57,8 @@ def in_place(S, q, k, v, alpha, beta):
 
 edit = edits("09.decays_as_a_matrix")
 edit("the decays are missing", "alpha[i] * left", "left")
-edit(
-    "the earlier token's own decay is counted",
-    "alpha[i] * left + one[i]",
-    "alpha[i] * (left + one[i])",
-)
-edit(
-    "that is the transposed matrix",
-    "return Q @ K.T * torch.stack(rows)",
-    "return (Q @ K.T * torch.stack(rows)).T",
-)
+edit("the earlier token's own decay is counted", "left + one[i]", "(left + one[i])")
+edit("that is the transposed matrix", "Q @ K…", "(Q @ K.T * torch.stack(rows)).T")
 edit("the keys decay towards the future", "torch.stack(rows)", "torch.stack(rows).T")
 edit("these are the factors alone", "Q @ K.T * torch.stack(rows)", "torch.stack(rows)")
 edit("no gradient reaches alpha", "alpha[i] * left", "alpha[i].detach() * left")

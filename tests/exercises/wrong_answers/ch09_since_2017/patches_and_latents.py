@@ -14,16 +14,8 @@ edit("None came back", 'return "about as many"', "pass")
 
 edit = edits("09.squares_back")
 edit("order of the patches", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 1, 2, 3, 4, 5)")
-edit(
-    "colours come first",
-    "(B, -1, across, C, P, P).permute(0, 3, 1, 4, 2, 5)",
-    "(B, -1, across, P, P, C).permute(0, 5, 1, 3, 2, 4)",
-)
-edit(
-    "column by column",
-    "(B, -1, across, C, P, P).permute(0, 3, 1, 4, 2, 5)",
-    "(B, across, -1, C, P, P).permute(0, 3, 2, 4, 1, 5)",
-)
+edit("colours come first", "C, P, P).permute(0, 3, 1, 4, 2, 5", "P, P, C).permute(0, 5, 1, 3, 2, 4")
+edit("column by column", "(B, -1…", "(B, across, -1, C, P, P).permute(0, 3, 2, 4, 1, 5)")
 edit("it counts those side by side", "(B, -1, across, C", "(B, across, -1, C")
 edit("turned over", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 3, 1, 5, 2, 4)")
 edit("have become strips", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 3, 1, 2, 4, 5)")

@@ -46,8 +46,7 @@ def as_printed(q, k, v, cache):
         values = torch.cat([cache[1], values])
     position = torch.arange(len(keys))
     keys = turn(keys, position)
-    query = turn(q[None], position[-1:])
-    weights = torch.softmax(query @ keys.T / len(q) ** 0.5, dim=-1)
+    weights = torch.softmax(turn(q[None], position[-1:]) @ keys.T / len(q) ** 0.5, dim=-1)
     return (weights @ values)[0], (keys, values)
 
 
@@ -56,19 +55,14 @@ edit("up to its own position", "distance < 0", "distance <= 0")
 
 
 edit = edits("09.third_token")
-edit(
-    "a key stands one position behind the query",
-    "turn(k[None], position)",
-    "turn(k[None], position + 1)",
-)
+edit("a key stands one position behind the query", "k[None], position", "k[None], position + 1")
 
 
 @wrong("09.third_token", "the new key is not turned, and those from the cache are")
 def turned_when_read(q, k, v, cache):
     old = (k[:0], v[:0]) if cache is None else cache
     keys, values = old[0].reshape(-1, len(k)), old[1].reshape(-1, len(v))
-    place = torch.arange(len(keys))
-    seen = torch.cat([_turn(keys, place), k[None]])
+    seen = torch.cat([_turn(keys, torch.arange(len(keys))), k[None]])
     values = torch.cat([values, v[None]])
     weights = torch.softmax(_turn(q[None], torch.tensor([len(keys)])) @ seen.T / len(q) ** 0.5, -1)
     return (weights @ values)[0], (torch.cat([keys, k[None]]), values)

@@ -34,13 +34,7 @@ def from_the_larger(context, L, s):
 
 
 edit = edits("09.second_round")
-edit(
-    "forgotten",
-    "t if t < sinks else sinks + (t - sinks) % window",
-    "t % window",
-    "min(t + 1, size)",
-    "min(t + 1, window)",
-)
+edit("forgotten", "t if t < sinks else sinks + (t - sinks)", "t", "t + 1, size", "t + 1, window")
 edit("contexts[", "(t - sinks) % window", "t % window")
 edit("not divided by the root", " / K.shape[1] ** 0.5", "")
 edit("None came back", "return torch", "torch")
@@ -61,8 +55,7 @@ def as_printed(Q, K, V, sinks, window):
 
 
 def _masked(Q, K, V, seen):
-    scores = (Q @ K.T / K.shape[1] ** 0.5).masked_fill(~seen, -1e9)
-    return scores.softmax(-1) @ V
+    return (Q @ K.T / K.shape[1] ** 0.5).masked_fill(~seen, -1e9).softmax(-1) @ V
 
 
 @wrong("09.second_round", "one token too few")
