@@ -15,6 +15,7 @@ added first. The identities are exact up to the rounding of numbers near 1, not 
 tanh; so the hidden layer is computed in float32 at least, whatever the dtype of the inputs."""
 
 import math
+import threading
 
 import torch
 from torch import Tensor
@@ -50,13 +51,20 @@ def additive_scores(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
     return _AdditiveScores.apply(q, k, vector).view(*batch, q.shape[-2], k.shape[-2])
 
 
-class Scratch:
+class Scratch(threading.local):
     """Two buffers that the blocks of one pass share: to fetch memory anew for each costs more than
     what is computed in it.
     """
 
     def __init__(self) -> None:
         self._flat: dict[int, Tensor] = {}
+
+    @staticmethod
+    def of(query: Tensor) -> "Scratch":
+        """The one that all passes of this thread share on a CPU, where a large buffer that is
+        returned is memory to be fetched from the system again; else one of its own.
+        """
+        return _ON_CPU if may_look(query) else Scratch()
 
     def take(self, which: int, shape: torch.Size, like: Tensor) -> Tensor:
         """Buffer ``which`` in this shape, with the dtype and device of ``like``; its previous
@@ -69,8 +77,12 @@ class Scratch:
             or flat.dtype != like.dtype
             or flat.device != like.device
         ):
-            flat = self._flat[which] = like.new_empty(shape.numel())
+            with torch.inference_mode(False):  # for passes of either kind
+                flat = self._flat[which] = like.new_empty(shape.numel())
         return flat[: shape.numel()].view(shape)
+
+
+_ON_CPU = Scratch()
 
 
 class Hidden:
@@ -146,7 +158,7 @@ class AdditiveKernel(BlockKernel):
     """
 
     def __init__(self, query: Tensor, weight: Tensor) -> None:
-        self.scratch = Scratch()
+        self.scratch = Scratch.of(query)
         super().__init__(self._scores, query, (weight,))
 
     def _hidden(self, query: Tensor, projected: Tensor) -> tuple[Hidden, Tensor]:
@@ -186,7 +198,7 @@ class _AdditiveScores(torch.autograd.Function):
         wide = wide_dtype(query, key, vector)
         scores = query.new_empty(*query.shape[:-1], key.shape[-2], dtype=wide)
         q, k, are_exponentials = prepare(query, key, wide)
-        vector, scratch = vector.to(wide), Scratch()
+        vector, scratch = vector.to(wide), Scratch.of(query)
         for b, r, c in blocks(query, key):
             hidden = Hidden((q[b, r], k[b, c], are_exponentials), scratch)
             scores[b, r, c] = hidden.scores(vector)
@@ -211,7 +223,7 @@ class _AdditiveScores(torch.autograd.Function):
         else:
             wide = wide_dtype(query, key, vector)
             q, k, are_exponentials = prepare(query, key, wide)
-            grad, scratch = grad.to(wide), Scratch()
+            grad, scratch = grad.to(wide), Scratch.of(query)
             of_query, of_key, of_vector = (torch.zeros_like(t) for t in (q, k, q))
             for b, r, c in blocks(query, key):
                 hidden = Hidden((q[b, r], k[b, c], are_exponentials), scratch)

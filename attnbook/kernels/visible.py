@@ -29,6 +29,7 @@ __all__ = [
     "Visible",
     "finish",
     "finish_recurrent",
+    "found_finite",
     "is_finite",
     "set_aside",
     "set_aside_query",
@@ -142,6 +143,9 @@ class Spoiled(NamedTuple):
     source: Tensor
 
 
+_NOW = -1  # of a tensor without a graph: that it is finite is known in one call, and not after
+
+
 def is_finite(tensor: Tensor) -> bool:
     """Whether a tensor holds finite numbers alone: one pass over it, and a look.
 
@@ -149,15 +153,31 @@ def is_finite(tensor: Tensor) -> bool:
     itself that was found finite. Any other tensor may share its memory with an array that changes
     without a new version.
     """
-    version = None if tensor.grad_fn is None else tensor._version
-    if version is not None and getattr(tensor, "_finite_version", None) == version:
+    version = _NOW if tensor.grad_fn is None else tensor._version
+    if getattr(tensor, "_finite_version", None) == version:
         return True
     plain = tensor.detach() if tensor.requires_grad else tensor
-    wide = torch.float32 if tensor.dtype.itemsize < 4 else None  # half precision overflows
-    finite = math.isfinite(plain.sum(dtype=wide).item())
-    if finite and version is not None:
+    # half precision overflows
+    total = plain.sum() if plain.dtype.itemsize > 2 else plain.sum(dtype=torch.float32)
+    finite = math.isfinite(total.item())
+    if finite and version is not _NOW:
         tensor._finite_version = version  # type: ignore[attr-defined]
     return finite
+
+
+class found_finite:  # noqa: N801 - a context
+    """While what stands inside runs, this tensor is known to be finite, where ``found`` says so."""
+
+    def __init__(self, tensor: Tensor, found: bool) -> None:
+        self.tensor: Any = tensor if found and tensor.grad_fn is None else None
+
+    def __enter__(self) -> None:
+        if self.tensor is not None:
+            self.tensor._finite_version = _NOW
+
+    def __exit__(self, *_: object) -> None:
+        if self.tensor is not None:
+            self.tensor.__dict__.pop("_finite_version", None)
 
 
 def set_aside(

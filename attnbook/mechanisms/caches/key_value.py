@@ -7,9 +7,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ...kernels.visible import found_finite
 from ...validate import check_integer, is_transforming
 
 __all__ = ["ProjectedSource", "Read", "append_rows", "positions_of", "read_source"]
+
+
+_SMALL = 2**14
+"""So many numbers are copied in less time than it takes to write behind them."""
 
 
 class _Buffer:
@@ -25,11 +30,12 @@ def append_rows(old: Tensor, new: Tensor) -> Tensor:
     Without gradients ``new`` is written behind ``old`` where that ends in a buffer with room, which
     doubles when it is full, so that a step costs no copy of all before it. What was returned once
     does not change: rows are written behind it alone, and only the first to go on from it finds
-    room there; another continuation gets a buffer of its own.
+    room there; another continuation gets a buffer of its own. Few numbers are copied, and so is
+    what has not been appended to before, as in a beam search, which chooses its rows anew.
     """
-    n, end = old.shape[-2], old.shape[-2] + new.shape[-2]
     if (
-        (torch.is_grad_enabled() and (old.requires_grad or new.requires_grad))
+        old.numel() < _SMALL
+        or (torch.is_grad_enabled() and (old.requires_grad or new.requires_grad))
         or torch.compiler.is_compiling()
         or is_transforming()
         or not type(old) is type(new) is Tensor
@@ -37,20 +43,24 @@ def append_rows(old: Tensor, new: Tensor) -> Tensor:
         or old.shape[:-2] != new.shape[:-2]
     ):
         return torch.cat([old, new], dim=-2)
+    n, end = old.shape[-2], old.shape[-2] + new.shape[-2]
     buffer = getattr(old, "_buffer", None)
-    if (
-        buffer is None
-        or buffer.used != n
-        or buffer.rows.shape[-2] < end
-        or buffer.rows.is_inference() != torch.is_inference_mode_enabled()
-    ):
-        rows = old.new_empty(*old.shape[:-2], 2 * end, old.shape[-1])
-        rows[..., :n, :] = old
-        buffer = _Buffer(rows, n)
-    buffer.rows[..., n:end, :] = new
-    buffer.used = end
-    # a tensor with versions of its own: what autograd keeps of it is not overwritten
-    joined = buffer.rows.data[..., :end, :]
+    if buffer is None:
+        joined = torch.cat([old, new], dim=-2)
+        buffer = _Buffer(new, 0)  # without room: the next call makes it
+    else:
+        if (
+            buffer.used != n
+            or buffer.rows.shape[-2] < end
+            or buffer.rows.is_inference() != torch.is_inference_mode_enabled()
+        ):
+            rows = old.new_empty(*old.shape[:-2], 2 * end, old.shape[-1])
+            rows[..., :n, :] = old
+            buffer = _Buffer(rows, n)
+        buffer.rows[..., n:end, :] = new
+        buffer.used = end
+        # a tensor with versions of its own: what autograd keeps of it is not overwritten
+        joined = buffer.rows.data[..., :end, :]
     joined._buffer = buffer  # type: ignore[attr-defined]
     return joined
 
@@ -126,16 +136,17 @@ def read_source(
 ) -> Read:
     """``attention.read(x, …)`` of an attention whose cache is the source that it projects."""
     source = attention.project(x, position=position)
-    if cache is not None:
-        source = cache.extend(source)
-    context, weights = attention(
-        x,
-        mask=mask,
-        is_causal=is_causal,
-        projected=source,
-        need_weights=need_weights,
-        position=position,
-    )
+    with found_finite(x, source.spoiled is None):  # and need not be looked at again
+        if cache is not None:
+            source = cache.extend(source)
+        context, weights = attention(
+            x,
+            mask=mask,
+            is_causal=is_causal,
+            projected=source,
+            need_weights=need_weights,
+            position=position,
+        )
     return Read(context, source, weights)
 
 
