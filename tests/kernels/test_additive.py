@@ -1,5 +1,7 @@
 """Additive scores by exponentials are ``v·tanh(q + k)``, however large queries and keys are."""
 
+import threading
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -34,3 +36,23 @@ def test_large_numbers_that_cancel_are_no_worse_than_small_ones(size, dtype, mon
         found = torch.autograd.grad(scores, (query, key, vector), grad)
         for a, b in zip(found, wanted_gradients, strict=True):
             assert_close(a.double(), b, rtol=0, atol=10 * atol)
+
+
+def test_buffers_serve_passes_with_and_without_inference_mode_and_each_thread_has_its_own():
+    torch.manual_seed(0)
+    inputs = [torch.randn(*shape, requires_grad=True) for shape in ((8, 6), (9, 6), (6,))]
+    wanted = additive_scores(*inputs).detach()
+    seen = []
+
+    def work():
+        with torch.inference_mode():
+            seen.append(additive_scores(*inputs).clone())
+        seen.append(additive_scores(*inputs))
+        seen[-1].sum().backward()
+        seen.append({t.data_ptr() for t in additive._ON_CPU._flat.values()})
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert torch.equal(seen[0], wanted) and torch.equal(seen[1], wanted)
+    assert not seen[2] & {t.data_ptr() for t in additive._ON_CPU._flat.values()}

@@ -239,3 +239,19 @@ def test_padding_leaves_no_trace_in_a_stack(number, monkeypatch):
         made = MultiHeadAttention(12, 3, d_query=8, d_key=8)
         got, right = (made(t, mask=heads).context for t in (bad, x))
         torch.testing.assert_close(got[mask], right[mask])
+
+
+@pytest.mark.parametrize("name", ["MultiHeadAttention", "LatentAttention"])
+def test_what_an_attention_reads_is_looked_at_once_and_not_remembered(name, monkeypatch):
+    looks, finite = [], math.isfinite
+    monkeypatch.setattr(visible.math, "isfinite", lambda x: looks.append(x) or finite(x))
+    module = catalogue.make(name).module
+    numbers = np.ones((B, 1, module.d_model), np.float32)
+    x = torch.from_numpy(numbers)
+    with torch.no_grad():
+        cache = module.read(x).cache
+        assert len(looks) == 1
+        numbers[0] = np.nan  # PyTorch does not know
+        context, cache, _ = module.read(x, cache=cache, position=1)
+    assert cache.spoiled.tolist() == [[False, True], [False, False]]
+    assert context[0].isnan().all() and context[1].isfinite().all()

@@ -10,6 +10,11 @@ from attnbook.mechanisms.caches import key_value
 from attnbook.mechanisms.caches.key_value import append_rows
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_small(monkeypatch):
+    monkeypatch.setattr(key_value, "_SMALL", 0)
+
+
 def rows(m, **options):
     return torch.randn(2, 3, m, 4, **options)
 
@@ -38,7 +43,20 @@ def test_a_step_writes_its_own_rows_and_copies_the_others_seldom(monkeypatch):
     copies, state = 0, rows(1)
     for before, after in pairwise([state, *_grown(state, 500)]):
         copies += before.untyped_storage().data_ptr() != after.untyped_storage().data_ptr()
-    assert copies <= 9  # at 2, 5, 11, … 509 rows
+    assert copies <= 9  # at 2, 3, 7, 15, … 511 rows
+
+
+def test_few_rows_and_rows_that_were_chosen_anew_are_copied_into_as_much_as_they_need(monkeypatch):
+    """As in a beam search, after each step of which no buffer is left."""
+
+    def room(tensor):
+        return tensor.untyped_storage().nbytes() - tensor.nbytes
+
+    once = append_rows(rows(20), rows(1))
+    assert room(once) == 0 and room(append_rows(once[:1], rows(1)[:1])) == 0
+    assert room(append_rows(once, rows(1))) > 0
+    monkeypatch.setattr(key_value, "_SMALL", 10**6)
+    assert room(append_rows(once, rows(1))) == 0
 
 
 def _grown(state, steps):
@@ -78,7 +96,7 @@ def test_a_buffer_that_everyone_wrote_into_would_be_seen(monkeypatch):
         used = property(lambda self: self.at, lambda self, value: setattr(self, "at", 1))
 
     monkeypatch.setattr(key_value, "_Buffer", Shared)
-    state = append_rows(rows(1), rows(0))
+    state = append_rows(append_rows(rows(1), rows(0)), rows(0))
     first = append_rows(state, torch.ones(2, 3, 1, 4))
     append_rows(state, torch.zeros(2, 3, 1, 4))
     assert not torch.equal(first[..., 1:, :], torch.ones(2, 3, 1, 4))
