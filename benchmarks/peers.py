@@ -23,16 +23,16 @@ ROWS: dict[str, typing.Callable] = {}
 PEERS = {  # the side that is timed: what it is, and how many times ours it should take
     "d2l": ("additive attention, 32 × 50 × 50 × 256: `d2l.AdditiveAttention`", 3.0),
     "pytorch-ntm": ("Neural Turing machine, copy 20, B = 16: pytorch-ntm", 7.0),
-    "pytorch-ntm / compiled": ("the same, beside ours compiled", 20.0),
+    "pytorch-ntm / compiled": ("the same, beside ours compiled", 15.0),
     "dnc / compiled": ("the same, dnc beside ours compiled", 20.0),
     "gchaperon": ("pointer network, 10 cities, B = 128: gchaperon", 1.6),
-    "snail-pytorch": ("SNAIL, 5-way 1-shot, B = 32: snail-pytorch", 2.0),
+    "snail-pytorch": ("SNAIL, 5-way 1-shot, B = 32: snail-pytorch", 1.8),
     "heykeetae": ("attention layer of SAGAN, 64 × 32 × 32, B = 16: heykeetae", 1.3),
     "nn.Transformer, dropout 0": ("Transformer, training step: `nn.Transformer`", 1.1),
     "nn.Transformer, dropout 0.1": ("the same with dropout 0.1", 1.35),
     "the whole model for every token": ("256 tokens, B = 1: the Transformer without a cache", 8.0),
-    "transformers, Llama, B = 1": ("256 tokens, B = 1: Llama of transformers", 1.5),
-    "transformers, Llama, B = 8": ("the same, B = 8", 1.5),
+    "transformers, Llama, B = 1": ("256 tokens, B = 1: Llama of transformers", 1.4),
+    "transformers, Llama, B = 8": ("the same, B = 8", 1.4),
 }
 
 
