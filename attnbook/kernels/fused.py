@@ -167,9 +167,9 @@ def _by_kernel(
     )
     if width > d_value:
         context = context[..., :d_value]
-    step = context.grad_fn
-    if step is not None and not (torch.compiler.is_compiling() or is_transforming()):
-        step.register_prehook(_differentiated_once)
+    if not (torch.compiler.is_compiling() or is_transforming()):
+        if (step := context.grad_fn) is not None:
+            step.register_prehook(_differentiated_once)
     return context if len(batch) == 2 else context.reshape(*batch, m, d_value)
 
 
