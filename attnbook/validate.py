@@ -45,7 +45,7 @@ def check_integer(name: str, value: object, least: int = 1, most: int | None = N
     ``np.int64(2)`` is an integer. ``True`` is none, and neither is ``2.0``: both are slips where a
     size is asked for.
     """
-    number = plain_number(value)
+    number = value if type(value) is int else plain_number(value)
     if isinstance(number, int) and number >= least and (most is None or number <= most):
         return number
     expected = f">= {least}" if most is None else f"from {least} to {most}"

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 import attnbook
 from attnbook import resources

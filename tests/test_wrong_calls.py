@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 
 from attnbook import (
     AdditiveScore,

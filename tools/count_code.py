@@ -233,14 +233,14 @@ def _scene(tree: Path) -> tuple:
 
 
 def calls(tree: Path) -> list[Table]:
-    """Calls of the library's functions in self-attention under a mask, without weights; modules and
-    mask are made before, and each has run once. Validation is what stands in `validate.py` or is
-    named ``check_…``; in the column behind it ``_check_…`` counts, too.
+    """Calls of the library's functions in self-attention under a mask, without weights; modules are
+    made before, and for `attend` the mask, too, and each has run once. Validation is what stands in
+    `validate.py` or is named ``check_…``; in the column behind it ``_check_…`` counts, too.
     """
     attnbook, heads, x, mask = _scene(tree)
     score, rows, tables = attnbook.ScaledDotScore(), [], []
     for title, run in {
-        "MultiHeadAttention": lambda: heads(x, mask=mask, need_weights=False),
+        "MultiHeadAttention": lambda: heads(x, mask=attnbook.causal_mask(5), need_weights=False),
         "attend": lambda: attnbook.attend(score, x, x, x, mask=mask, need_weights=False),
     }.items():
         run()

@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..validate import is_transforming
 from .double_backward import check_once
 from .visible import Visible, within_reach
 
@@ -167,9 +166,9 @@ def _by_kernel(
     )
     if width > d_value:
         context = context[..., :d_value]
-    if not (torch.compiler.is_compiling() or is_transforming()):
-        if (step := context.grad_fn) is not None:
-            step.register_prehook(_differentiated_once)
+    # nobody comes here under a transform
+    if not torch.compiler.is_compiling() and (step := context.grad_fn) is not None:
+        step.register_prehook(_differentiated_once)
     return context if len(batch) == 2 else context.reshape(*batch, m, d_value)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook import TransformerLM, generate, paper_parts
 from attnbook.decoding import Step, TokenIds, beam_search, greedy, sample, speculative_sample

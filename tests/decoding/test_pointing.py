@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.decoding.pointing import (
     Candidate,

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from exact import assert_exact
-from refusing import assert_refused
+from assertions import assert_exact, assert_refused
 from torch.utils._python_dispatch import TorchDispatchMode
 from training_doubles import (
     BOS,

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from scipy import stats
 
 from attnbook import TransformerLM, paper_parts

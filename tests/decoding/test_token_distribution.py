@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from exact import assert_exact
-from refusing import assert_refused
+from assertions import assert_exact, assert_refused
 from scipy import stats
 
 from attnbook.decoding import Step, sample

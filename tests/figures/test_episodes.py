@@ -2,9 +2,9 @@
 
 import numpy as np
 import torch
+from assertions import refusals
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
-from refusing import refusals
 from task_data import seeded
 
 from attnbook.figures import COLORS, episode_rows

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 import torch
+from assertions import refusals
 from matplotlib import pyplot as plt
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.text import Text
-from refusing import refusals
 
 from attnbook import figures
 

@@ -1,7 +1,7 @@
 import pytest
+from assertions import assert_refused
 from matplotlib import colors
 from matplotlib import pyplot as plt
-from refusing import assert_refused
 
 from attnbook import figures
 

@@ -1,6 +1,6 @@
 import numpy as np
+from assertions import refusals
 from matplotlib.colors import to_rgba
-from refusing import refusals
 
 from attnbook.figures import plane
 

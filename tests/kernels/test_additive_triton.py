@@ -12,7 +12,7 @@ import sys
 import pytest
 import torch
 from any_gpu import NIGHTLY_OR_GPU
-from exact import assert_exact
+from assertions import assert_exact
 
 import attnbook
 from attnbook import AdditiveScore, attend

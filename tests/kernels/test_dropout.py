@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from torch.nn import functional as F
 
 from attnbook import Dropout, MultiHeadAttention

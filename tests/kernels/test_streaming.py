@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from exact import assert_exact
+from assertions import assert_exact, assert_refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused
 
 from attnbook import ScaledDotScore, attend
 from attnbook.kernels.streaming import PartialContext, merge_contexts, partial_context

@@ -7,7 +7,7 @@ import catalogue
 import numpy as np
 import pytest
 import torch
-from exact import assert_exact
+from assertions import assert_exact
 
 from attnbook import (
     SCORES,

@@ -1,7 +1,7 @@
 """What the tests of mechanisms share: numbers, modules, and a layer beside its oracle."""
 
 import torch
-from exact import assert_exact as assert_same
+from assertions import assert_exact as assert_same
 
 
 def drawn(*shape, seed=0):

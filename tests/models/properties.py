@@ -1,7 +1,7 @@
 """What holds for every model that reads a source and says a target."""
 
 import torch
-from exact import assert_exact
+from assertions import assert_exact
 
 
 def assert_steps_are_the_whole(model, source, lengths, target, weights=True):

@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from exact import assert_exact
-from refusing import refusals
+from assertions import assert_exact, refusals
 
 from attnbook.models import captioner as module
 from attnbook.models.captioner import (

@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from exact import assert_exact
+from assertions import assert_exact, refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles_ntm import Machine
-from refusing import refusals
 
 from attnbook import NTM
 from attnbook.kernels import addressing_math

@@ -8,19 +8,7 @@ import json
 
 import pytest
 import torch
-from published_models import (
-    GPT2,
-    LENGTH,
-    NEAR,
-    SMALL,
-    WORDS,
-    make_theirs,
-    read_by,
-    rope,
-    text,
-    transformers,
-)
-from refusing import refusals
+from assertions import refusals
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
@@ -35,6 +23,19 @@ from attnbook import (
 )
 from attnbook.decoding import beam_search
 from attnbook.modules import map_tensors
+
+from .published_models import (
+    GPT2,
+    LENGTH,
+    NEAR,
+    SMALL,
+    WORDS,
+    make_theirs,
+    read_by,
+    rope,
+    text,
+    transformers,
+)
 
 
 def turned(**fields):

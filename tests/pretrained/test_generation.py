@@ -8,13 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from published_models import GPT2, SMALL, WORDS, make_theirs
-from refusing import assert_refused
+from assertions import assert_refused
 from safetensors.torch import load_file, save_file
 from transformers import LlamaForCausalLM
 
 from attnbook import generate, greedy, load_decoder
 from attnbook.training import language_loss
+
+from .published_models import GPT2, SMALL, WORDS, make_theirs
 
 KINDS = {"GPT2": GPT2, "Llama": SMALL, "Mistral": {**SMALL, "sliding_window": 5}, "Qwen3": SMALL}
 PROMPTS = [[7], [0, 1, 2, 9, 30], [60, 3, 3], [1], [2, 2]]

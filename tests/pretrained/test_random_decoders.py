@@ -4,9 +4,10 @@ import random
 
 import pytest
 import torch
-from published_models import NEAR, SMALL, make_theirs, text
 
 from attnbook import load_decoder, save_decoder
+
+from .published_models import NEAR, SMALL, make_theirs, text
 
 
 @pytest.mark.nightly

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from published_models import GPT2, SMALL, WORDS, make_theirs, text, transformers
-from refusing import assert_refused
+from assertions import assert_refused
 from torch import nn
 
 from attnbook import (
@@ -28,6 +27,8 @@ from attnbook import (
 )
 from attnbook.decoding import TokenIds
 from attnbook.pretrained.token_ids import read_token_ids
+
+from .published_models import GPT2, SMALL, WORDS, make_theirs, text, transformers
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 GEMMA = SMALL | {"head_dim": 12, "sliding_window": 7, "pad_token_id": None}

@@ -6,10 +6,11 @@ The tokenizers are trained here: nothing is downloaded.
 import json
 
 import pytest
-from published_models import transformers
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook import Tokenizer, load_tokenizer
+
+from .published_models import transformers
 
 tokenizers = pytest.importorskip("tokenizers")
 

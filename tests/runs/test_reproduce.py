@@ -15,8 +15,8 @@ from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import pytest
+from assertions import assert_refused
 from click.testing import CliRunner
-from refusing import assert_refused
 from small_models import TINY_RUN as TINY
 
 import attnbook_runs

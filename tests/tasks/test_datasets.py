@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pooch
 import pytest
+from assertions import assert_refused
 from patience import HANGS, eventually
-from refusing import assert_refused
 from task_data import real
 
 from attnbook.tasks import datasets

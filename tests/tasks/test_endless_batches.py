@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.tasks import SequenceBatches, Vocabulary, make_task
 from attnbook.tasks.algorithms import adding_problem, gaps, multi_query_recall, ntm_tasks, order

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused, refusals
+from assertions import assert_refused, refusals
 from torch import nn
 from torch.nn import functional as F
 from training_doubles import flat

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused, refusals
+from assertions import assert_refused, refusals
 
 from attnbook.models.snail.agents import Choice, LSTMAgent, SNAILAgent
 from attnbook.models.snail.network import AttentionPart, TCPart

@@ -110,9 +110,10 @@ def causal_mask(m: int, n: int | None = None, device: torch.device | str | None 
     """
     check_integer("m", m)
     n = m if n is None else check_integer("n", n)
-    require(
-        n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
-    )
+    if n < m:
+        raise ValueError(
+            f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
+        )
     return torch.ones(m, n, dtype=torch.bool, device=device).tril(n - m)
 
 

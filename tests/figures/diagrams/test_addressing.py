@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
+from assertions import assert_refused
 from matplotlib.patches import FancyArrowPatch, Rectangle
-from refusing import assert_refused
 
 from attnbook import figures
 

@@ -1,9 +1,9 @@
 """Layers that look back: what is coloured is what the target depends on."""
 
 import numpy as np
+from assertions import refusals
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
-from refusing import refusals
 
 from attnbook.figures import COLORS
 from attnbook.figures.diagrams.receptive_field import layers_back, reached

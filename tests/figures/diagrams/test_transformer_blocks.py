@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from assertions import refusals
 from matplotlib.patches import Circle, FancyArrowPatch
-from refusing import refusals
 from torch import nn
 
 from attnbook import PreNorm, Transformer, TransformerLM, figures, paper_parts

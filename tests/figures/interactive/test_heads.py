@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 import torch
-from refusing import refusals
+from assertions import refusals
 
 from attnbook.figures import head_viewer, view_heads
 from attnbook.models.transformer.encoder_decoder import HeadWeights

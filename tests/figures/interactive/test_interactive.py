@@ -7,7 +7,7 @@ import re
 from importlib import resources
 
 import pytest
-from refusing import refusals
+from assertions import refusals
 from touching import END, following, one_of_each, still
 
 from attnbook import figures

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 import torch
+from assertions import refusals
 from matplotlib.patches import Rectangle
-from refusing import refusals
 
 from attnbook import figures
 

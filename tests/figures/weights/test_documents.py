@@ -1,7 +1,7 @@
 import numpy as np
 import torch
+from assertions import refusals
 from matplotlib.patches import Rectangle
-from refusing import refusals
 
 from attnbook import figures
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from refusing import refusals
+from assertions import refusals
 
 from attnbook import figures
 

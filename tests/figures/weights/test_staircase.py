@@ -1,5 +1,5 @@
 import numpy as np
-from refusing import refusals
+from assertions import refusals
 
 from attnbook import figures
 

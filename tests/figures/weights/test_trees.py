@@ -1,5 +1,5 @@
+from assertions import refusals
 from matplotlib.colors import to_rgba
-from refusing import refusals
 
 from attnbook import figures
 

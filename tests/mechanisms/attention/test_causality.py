@@ -4,8 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from exact import assert_exact
-from refusing import refusals
+from assertions import assert_exact, refusals
 from watching import LargestTensor
 
 from attnbook import (

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 from torch.nn import functional as F
 
 from attnbook import (

@@ -1,8 +1,8 @@
 import pytest
 import torch
+from assertions import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 
 from attnbook import causal_mask, masked_softmax, padding_mask
 

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from assertions import assert_refused, refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused, refusals
 from torch import nn
 
 from attnbook import (

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 from any_gpu import any_gpu
+from assertions import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 from torch.nn import functional as F
 
 from attnbook.mechanisms import PictureAttention, PooledPictureAttention

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 from watching import saved_bytes
 
 from attnbook import (

@@ -3,9 +3,9 @@ import importlib
 
 import pytest
 import torch
+from assertions import assert_refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused
 from watching import saved_bytes
 
 from attnbook import (

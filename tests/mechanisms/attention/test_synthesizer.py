@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 from torch.autograd import gradcheck
 
 from attnbook import causal_mask

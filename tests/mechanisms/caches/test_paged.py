@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 
 from attnbook import (
     MultiHeadAttention,

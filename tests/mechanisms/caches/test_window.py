@@ -5,7 +5,7 @@ versions.
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused, refusals
+from assertions import assert_refused, refusals
 
 from attnbook import (
     ALiBi,

@@ -1,7 +1,7 @@
 import torch
+from assertions import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 
 from attnbook import ScaledDotScore, attend, bigbird_mask, causal_mask, receptive_field
 

@@ -7,9 +7,9 @@ import math
 
 import pytest
 import torch
+from assertions import assert_refused, refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused, refusals
 from watching import saved_bytes
 
 from attnbook import (

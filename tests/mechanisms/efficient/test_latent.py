@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 from torch import nn
 from watching import LargestTensor
 

@@ -4,9 +4,9 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from assertions import assert_refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused
 from watching import LargestTensor
 
 import attnbook

@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
+from assertions import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 from watching import LargestTensor
 
 from attnbook import AdditiveScore, LocalAttention, MultiHeadAttention, causal_mask, padding_mask

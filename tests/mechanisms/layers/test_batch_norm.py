@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 from torch import nn
 
 from attnbook import padding_mask, paper_parts

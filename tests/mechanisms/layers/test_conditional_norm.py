@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.mechanisms import ConditionalBatchNorm
 from attnbook.mechanisms.layers.conditional_norm import UnconditionalBatchNorm

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused, refusals
+from assertions import assert_refused, refusals
 from torch import nn
 from torch.autograd import gradcheck
 

@@ -5,9 +5,9 @@ import math
 
 import pytest
 import torch
+from assertions import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 
 from attnbook import FeedForward, MixtureOfExperts, Switch
 from attnbook.mechanisms import balance_loss

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from assertions import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 from torch.autograd import gradcheck
 from watching import LargestTensor
 

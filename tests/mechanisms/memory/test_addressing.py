@@ -4,9 +4,9 @@ import numpy as np
 import oracles_ntm as oracle
 import pytest
 import torch
+from assertions import assert_refused, refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused, refusals
 
 import attnbook
 from attnbook.mechanisms.memory import addressing as A

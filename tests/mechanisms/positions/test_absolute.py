@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from assertions import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from attnbook.mechanisms import (

@@ -7,9 +7,9 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import torch
+from assertions import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnbook import (

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from assertions import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 
 from attnbook import padding_mask
 from attnbook.mechanisms import (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 
 from attnbook import LINEAR_ATTENTIONS, LinearAttention, Mamba2Mixer, ShortConvolution, causal_mask
 

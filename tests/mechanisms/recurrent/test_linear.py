@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from assertions import assert_refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused
 from watching import LargestTensor
 
 from attnbook import linear_attention, positive_features, unit_features

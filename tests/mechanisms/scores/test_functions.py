@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 
 import attnbook
 from attnbook import (

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from exact import assert_exact
+from assertions import assert_exact, refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 from torch.nn import functional as F
 
 from attnbook import FeedForwardAttention

@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-from exact import assert_exact
-from refusing import refusals
+from assertions import assert_exact, refusals
 
 from attnbook import HierarchicalAttention
 from attnbook.models.documents.hierarchical import AttentionPooling

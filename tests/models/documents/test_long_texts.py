@@ -5,8 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from exact import assert_exact
-from refusing import assert_refused
+from assertions import assert_exact, assert_refused
 
 from attnbook import (
     FeedForward,

@@ -5,8 +5,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from exact import assert_exact
-from refusing import refusals
+from assertions import assert_exact, refusals
 from torch.nn import functional as F
 
 from attnbook import MemoryNetwork, ScaledDotScore

@@ -4,8 +4,7 @@ import itertools
 
 import pytest
 import torch
-from exact import assert_exact
-from refusing import assert_refused, refusals
+from assertions import assert_exact, assert_refused, refusals
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize

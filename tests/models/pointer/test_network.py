@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from exact import assert_exact
+from assertions import assert_exact, assert_refused, refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused, refusals
 
 from attnbook.decoding import point_greedy
 from attnbook.decoding.pointing import permutation

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from exact import assert_exact
-from refusing import assert_refused, refusals
+from assertions import assert_exact, assert_refused, refusals
 
 from attnbook.models.rnn.lstm_language_model import LSTMLanguageModel
 from attnbook.models.rnn.lstmn import LSTMN, LSTMNLayer

@@ -4,8 +4,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from exact import assert_exact
-from refusing import assert_refused, refusals
+from assertions import assert_exact, assert_refused, refusals
 
 from attnbook import Luong
 from attnbook.decoding import beam_search, greedy

@@ -1,7 +1,6 @@
 import pytest
 import torch
-from exact import assert_exact
-from refusing import assert_refused
+from assertions import assert_exact, assert_refused
 from simulated_cuda import simulated_cuda
 from watching import saved_bytes
 

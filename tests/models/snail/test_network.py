@@ -4,10 +4,9 @@ from itertools import product
 
 import pytest
 import torch
-from exact import assert_exact
+from assertions import assert_exact, assert_refused, refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused, refusals
 from torch.nn import functional as F
 
 from attnbook.models.snail.few_shot import FewShotSNAIL, PictureEmbedding, Prototypes, few_shot_loss

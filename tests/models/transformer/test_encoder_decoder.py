@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from exact import assert_exact
-from refusing import refusals
+from assertions import assert_exact, refusals
 from torch import nn
 from watching import saved_bytes
 

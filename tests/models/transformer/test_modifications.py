@@ -6,8 +6,7 @@ from itertools import product
 
 import pytest
 import torch
-from exact import assert_exact
-from refusing import assert_refused
+from assertions import assert_exact, assert_refused
 from torch import nn
 from torch.nn import functional as F
 

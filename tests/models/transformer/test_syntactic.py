@@ -5,8 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from exact import assert_exact
-from refusing import refusals
+from assertions import assert_exact, refusals
 
 from attnbook import RelativeMultiHeadAttention, TransformerEncoderModel, paper_parts
 from attnbook.mechanisms import NoPositions

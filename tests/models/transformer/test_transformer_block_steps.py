@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from exact import assert_exact
+from assertions import assert_exact
 from torch import nn
 
 from attnbook import causal_mask

@@ -5,10 +5,9 @@ from functools import partial
 
 import pytest
 import torch
-from exact import assert_exact
+from assertions import assert_exact, assert_refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused
 from torch import nn
 
 from attnbook import (

@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from exact import assert_exact
-from refusing import refusals
+from assertions import assert_exact, refusals
 from torch import nn
 from torch.nn import functional as F
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook import resources
 from attnbook.models.snail.agents import LSTMAgent

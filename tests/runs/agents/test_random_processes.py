@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook import resources
 from attnbook.tasks.decisions.bandits import RandomPolicy

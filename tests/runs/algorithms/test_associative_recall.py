@@ -1,5 +1,5 @@
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.decoding import Decoded
 from attnbook.tasks.algorithms.multi_query_recall import FIRST, KEYS, VOCABULARY_SIZE, draw

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.decoding import Step
 from attnbook.models.pointer.network import PointerNetwork

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook import NTM, resources
 from attnbook.tasks.algorithms import ntm_tasks

@@ -1,5 +1,5 @@
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.decoding import Step
 from attnbook.models import PointerNetwork

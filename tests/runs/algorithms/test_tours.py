@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook import resources
 from attnbook.decoding import point_beam

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from safetensors.torch import load_file
 from watching import modes_are_kept
 

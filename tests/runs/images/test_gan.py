@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 
 from attnbook import resources
 from attnbook.models import PictureDiscriminator, ResidualInstead

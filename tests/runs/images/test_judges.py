@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.tasks.images.labelled import to_floats
 from attnbook.training.evaluation.sample_scores import statistics

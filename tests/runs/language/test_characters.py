@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.tasks.text import characters
 from attnbook.training import load_model_weights, perplexity, read_metadata

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.mechanisms import Interpolation
 from attnbook.tasks.text import facts

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from watching import modes_are_kept
 
 from attnbook.tasks import EOS, PAD, SequenceBatches

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from torch import nn
 
 from attnbook import FeedForward, GatedFeedForward, PreNorm, RMSNorm

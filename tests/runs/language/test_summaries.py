@@ -1,7 +1,7 @@
 from functools import partial
 
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.decoding import Step
 from attnbook.mechanisms import (

@@ -1,5 +1,5 @@
 import pytest
-from refusing import assert_refused
+from assertions import assert_refused
 from scipy.stats import spearmanr
 
 from attnbook_runs.translation.luong import (

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook import Luong, Seq2Seq
 from attnbook_runs import load_experiments

@@ -1,7 +1,7 @@
 """The comparison by number of heads, at a size of seconds."""
 
 import pytest
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook_runs.translation.number_of_heads import Settings, by_number
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from watching import modes_are_kept
 
 from attnbook.tasks import Vocabulary

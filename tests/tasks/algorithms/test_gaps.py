@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 
 from attnbook.tasks import PAD, UNK
 from attnbook.tasks.algorithms.gaps import (

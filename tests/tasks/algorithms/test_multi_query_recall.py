@@ -1,6 +1,6 @@
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 from task_data import seeded
 
 from attnbook.tasks import PAD

@@ -5,9 +5,9 @@ import math
 
 import pytest
 import torch
+from assertions import refusals
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refusals
 from task_data import seeded as gen
 
 from attnbook.tasks.algorithms import ntm_tasks

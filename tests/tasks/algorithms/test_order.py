@@ -1,7 +1,7 @@
 """Letters and answers that hang on their order alone."""
 
 import torch
-from refusing import refusals
+from assertions import refusals
 
 from attnbook.tasks.algorithms.order import OrderBatches, order_answers
 

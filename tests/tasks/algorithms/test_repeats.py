@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.tasks.algorithms.repeats import FIRST, RepeatBatches
 

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused, refusals
+from assertions import assert_refused, refusals
 from task_data import seeded
 
 from attnbook.tasks.decisions.bandits import (

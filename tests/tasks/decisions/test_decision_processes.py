@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from task_data import seeded
 
 from attnbook.tasks.decisions.bandits import RandomPolicy

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 import torch
+from assertions import refusals
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refusals
 from scipy.spatial import ConvexHull
 from task_data import seeded
 

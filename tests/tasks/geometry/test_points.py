@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from assertions import refusals
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refusals
 from task_data import seeded
 
 from attnbook.tasks.geometry import points, tours

@@ -5,9 +5,9 @@ import math
 
 import pytest
 import torch
+from assertions import assert_refused, refusals
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import assert_refused, refusals
 from task_data import seeded
 
 from attnbook.tasks.geometry import hulls, tours, triangulations

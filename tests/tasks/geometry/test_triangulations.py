@@ -7,9 +7,9 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from assertions import assert_refused
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import assert_refused
 from task_data import seeded
 
 from attnbook.tasks.geometry import triangulations

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from task_data import real
 
 from attnbook.tasks.geometry import tours, tsplib

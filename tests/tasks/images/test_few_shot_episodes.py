@@ -10,9 +10,9 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from assertions import assert_refused, refusals
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import assert_refused, refusals
 from scipy import ndimage
 from task_data import real, seeded
 from torch.nn import functional as F

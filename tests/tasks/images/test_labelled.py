@@ -6,10 +6,10 @@ import tarfile
 import numpy as np
 import pytest
 import torch
+from assertions import assert_refused, refusals
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from refusing import assert_refused, refusals
 
 from attnbook.tasks.archives import fetch_archive, members_digest
 from attnbook.tasks.images import color_pictures, digits

@@ -3,7 +3,7 @@
 import json
 
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from task_data import real
 
 from attnbook.tasks import UNK

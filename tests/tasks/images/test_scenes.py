@@ -1,9 +1,9 @@
 """Scenes: picture, caption and boxes agree; test scenes name pairs that training never names."""
 
 import torch
+from assertions import refusals
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refusals
 
 from attnbook.tasks import BOS, EOS, PAD
 from attnbook.tasks.images import scenes

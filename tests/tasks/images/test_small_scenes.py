@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 from task_data import seeded
 
 from attnbook.tasks.images import scenes, small_scenes

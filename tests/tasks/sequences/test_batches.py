@@ -1,8 +1,8 @@
 import pytest
 import torch
+from assertions import assert_refused
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import assert_refused
 
 from attnbook.modules import counted_targets
 from attnbook.tasks import (

@@ -2,7 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.tasks import UNK, make_task
 from attnbook.tasks.make import task_names

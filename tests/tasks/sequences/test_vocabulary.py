@@ -2,9 +2,9 @@ import errno
 import os
 
 import pytest
+from assertions import assert_refused, refusals
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import assert_refused, refusals
 
 from attnbook.tasks import BOS, EOS, PAD, UNK, Vocabulary
 

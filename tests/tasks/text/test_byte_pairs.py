@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 import tokenizers
+from assertions import refusals
 from hypothesis import example, given
 from hypothesis import strategies as st
-from refusing import refusals
 
 from attnbook.tasks.text.byte_pairs import BytePairs, split_words
 

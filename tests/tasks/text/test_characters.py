@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 from task_data import real
 
 from attnbook.tasks.text.characters import (

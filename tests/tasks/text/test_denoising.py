@@ -4,9 +4,9 @@ import random
 from collections import Counter
 
 import torch
+from assertions import assert_refused, refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused, refusals
 
 from attnbook.tasks.text.denoising import (
     DenoisingBatches,

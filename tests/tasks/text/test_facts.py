@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.tasks.text.facts import FactBatches, draw, vocabulary
 

@@ -1,9 +1,9 @@
 """Hidden tokens: how many, of which kind, and that the target holds them and nothing else."""
 
 import torch
+from assertions import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 from task_data import seeded
 
 from attnbook.tasks.text.masking import MASK, NOT_HIDDEN, MaskedBatches, hide, pad

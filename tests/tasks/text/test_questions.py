@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 
 from attnbook.tasks.text import questions
 

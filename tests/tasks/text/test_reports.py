@@ -1,5 +1,5 @@
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from task_data import seeded
 
 from attnbook.tasks import BOS, EOS

@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 from task_data import real
 
 from attnbook.tasks import Vocabulary

@@ -3,9 +3,9 @@
 import random
 import re
 
+from assertions import assert_refused
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import assert_refused
 
 from attnbook.tasks import BOS, EOS, PAD, UNK, SequenceBatches
 from attnbook.tasks.text import sentences as language

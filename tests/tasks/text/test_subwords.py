@@ -4,9 +4,9 @@ import sys
 
 import pytest
 import torch
+from assertions import assert_refused
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from refusing import assert_refused
 
 from attnbook.tasks import BOS, EOS, PAD, UNK, SequenceBatches
 from attnbook.tasks.text.subwords import Subwords, join_words, to_pairs

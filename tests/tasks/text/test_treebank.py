@@ -2,9 +2,9 @@
 
 import random
 
+from assertions import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 
 from attnbook.tasks import PAD, Vocabulary
 from attnbook.tasks.text.treebank import TreeBatches, collate_trees, sentence, tokens, treebank

@@ -1,7 +1,7 @@
 """Winogender's sentences: positions read from small files, and the rules that all keep."""
 
 import pytest
-from refusing import assert_refused
+from assertions import assert_refused
 from task_data import real
 
 from attnbook.tasks import datasets

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 import torch
+from assertions import refusals
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refusals
 
 from attnbook.tasks.translation.alignments import (
     alignment_accuracy,

@@ -1,5 +1,5 @@
 import pytest
-from refusing import refusals
+from assertions import refusals
 
 from attnbook.tasks.sequences.pairs import take
 from attnbook.tasks.translation.copy_and_reverse import drawer

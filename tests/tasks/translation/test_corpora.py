@@ -5,7 +5,7 @@ import io
 import zipfile
 
 import pytest
-from refusing import assert_refused
+from assertions import assert_refused
 from task_data import real
 
 from attnbook.tasks import UNK, make_task

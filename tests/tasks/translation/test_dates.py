@@ -6,9 +6,9 @@ import itertools
 import re
 
 import pytest
+from assertions import refusals
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refusals
 
 from attnbook.tasks.sequences.pairs import take
 from attnbook.tasks.translation import dates

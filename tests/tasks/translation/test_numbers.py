@@ -3,9 +3,9 @@
 from collections import Counter
 
 import pytest
+from assertions import refusals
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refusals
 
 from attnbook.tasks.translation import numbers
 

@@ -2,9 +2,9 @@
 
 import re
 
+from assertions import refusals
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import refusals
 
 from attnbook.tasks.sequences.pairs import take
 from attnbook.tasks.translation import phrases

@@ -4,9 +4,9 @@ import random
 import re
 
 import pytest
+from assertions import assert_refused
 from hypothesis import given
 from hypothesis import strategies as st
-from refusing import assert_refused
 
 from attnbook.tasks import UNK, SequenceBatches
 from attnbook.tasks.translation import phrases, pronouns

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook import MultiHeadAttention
 from attnbook.training.evaluation.heads import (

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from torch import nn
 
 from attnbook.training.evaluation.loss_landscape import curvatures, loss_surface, random_directions

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 
 from attnbook.training import (
     bleu,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
+from assertions import refusals
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusing import refusals
 
 from attnbook.training.evaluation import sample_scores as scores
 

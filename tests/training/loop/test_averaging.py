@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from torch import nn
 from training_doubles import assert_same_state, make_model, train
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from torch import nn
 from training_doubles import TinyAttention, make_model
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from assertions import assert_refused
 from processes import free_port, launch
-from refusing import assert_refused
 from scripts import distributed
 from training_doubles import CopyBatches
 

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from torch import nn
 from torch.nn import functional as F
 from training_doubles import PAD, CopyBatches, assert_same_state, flat, make_model, train

@@ -5,7 +5,7 @@ from collections import UserDict
 import numpy as np
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from torch.utils.data import (
     BatchSampler,
     DataLoader,

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from assertions import assert_refused
 from patience import HANGS
-from refusing import assert_refused
 from training_doubles import CopyBatches, assert_same_state, make_model
 from training_doubles import train as short
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from refusing import refusals
+from assertions import refusals
 from training_doubles import PAD, CopyBatches, Decoded, make_model
 
 from attnbook.training import token_loss

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from refusing import assert_refused
+from assertions import assert_refused
 from torch import nn
 
 from attnbook import NTM

@@ -1,4 +1,5 @@
-"""Arguments that are refused: the name that the message begins with, and the call.
+"""What tests assert: two ways to one result that are equal but for rounding; and arguments that are
+refused, by the name that the message begins with, and the call.
 
 The wording of the checks stands in `tests/test_validate.py`; a longer beginning than a name is for
 calls that are refused for several reasons.
@@ -10,8 +11,14 @@ import re
 from collections.abc import Callable
 
 import pytest
+import torch
 
-__all__ = ["assert_refused", "refusals"]
+__all__ = ["assert_exact", "assert_refused", "refusals"]
+
+
+def assert_exact(found: object, expected: object) -> None:
+    """Tensors in float64, or nests of them, that differ by 1e-10 at most."""
+    torch.testing.assert_close(found, expected, atol=1e-10, rtol=0)
 
 
 def assert_refused(
