@@ -104,24 +104,35 @@ def test_what_the_guides_add_passes_the_tests_that_they_name(tree):
     assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 60, done.stdout
 
 
+EDIT = re.compile(r"""^edit\("(.*?)", "(.*?)", "(.*?)"\)$""", re.M)
+SLIP = ("the scale is missing", " / key.shape[-1] ** 0.5", "")
 ANSWERS = """
+import sys
 from attnbook.checks import check
 
-def right(query, key):
-    return query @ key.T / key.shape[-1] ** 0.5
+SOLUTION = "def scaled(query, key):\\n    return query @ key.T / key.shape[-1] ** 0.5"
 
-def wrong(query, key):
-    return query @ key.T
+def judged(code, scope):
+    exec(code, scope)
+    return check("03.scaled", scope["scaled"])
 
-assert check("03.scaled", right)
-check("03.scaled", wrong)
+assert judged(SOLUTION, {})
+for words, old, new in EDITS:
+    assert old in SOLUTION
+    print("\\0")
+    assert not judged(SOLUTION.replace(old, new), {})
 """
 
 
 @pytest.mark.slow
 def test_the_exercise_of_the_guide_judges(tree):
-    done = run(tree, "-c", ANSWERS)
-    assert done.returncode == 0 and "the scale is missing" in done.stdout, done.stdout + done.stderr
+    (code,) = [b.code for b in BLOCKS if b.guide == "exercise" and "edits(" in b.code]
+    wrong = [SLIP, *EDIT.findall(code)]
+    assert len(wrong) == 4, "three beside the slip"
+    done = run(tree, "-c", f"EDITS = {wrong}\n{ANSWERS}")
+    _, *said = done.stdout.split("\0\n")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(words in verdict for (words, *_), verdict in zip(wrong, said, strict=True)), said
 
 
 @pytest.mark.slow

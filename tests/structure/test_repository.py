@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import attnbook
+import make_layout
 from bookbuild.address import read_address
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,3 +220,7 @@ def test_the_table_of_peers_is_that_of_the_record(monkeypatch):
     record = json.loads((ROOT / "results" / "benchmark-peers.json").read_text(encoding="utf-8"))
     readme = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     assert f"<!-- peers -->\n{peers.table(record)}\n<!-- end of peers -->" in readme
+
+
+def test_the_map_of_contributing_is_that_of_the_tree():
+    assert make_layout.main(["--check"]) == 0
