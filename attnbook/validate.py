@@ -46,9 +46,11 @@ def check_integer(name: str, value: object, least: int = 1, most: int | None = N
     size is asked for.
     """
     number = value if type(value) is int else plain_number(value)
-    if isinstance(number, int) and number >= least and (most is None or number <= most):
+    if isinstance(number, int) and least <= number <= (sys.maxsize if most is None else most):
         return number
     expected = f">= {least}" if most is None else f"from {least} to {most}"
+    if isinstance(number, int) and most is None and number > sys.maxsize:
+        expected += " and of 64 bits"
     raise ValueError(f"{name} must be an integer {expected}, got {value!r}")
 
 

@@ -47,7 +47,7 @@ def keep_or_replace(
 
     Source: Leviathan et al. 2023, section 2.3, algorithm 1; Chen et al. 2023, algorithm 2.
     """
-    chance = torch.rand(len(proposed), generator=generator, dtype=target.dtype)
+    chance = torch.rand(len(proposed), generator=generator, dtype=target.dtype, device="cpu")
     p, q = (rows.gather(1, proposed[:, None])[:, 0] for rows in (target[:-1], draft))
     kept = int((chance * q < p).cumprod(0).sum())  # up to the first that does not stay
     following = target[kept]
@@ -124,7 +124,7 @@ def speculative_sample(
     )
     ids = token_ids_of(model, token_ids)
     prompts, lengths = check_inputs(
-        model, prompt[None], torch.tensor([len(prompt)]), max_length, "prompt"
+        model, prompt[None], torch.tensor([len(prompt)], device=prompt.device), max_length, "prompt"
     )
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
 
@@ -152,7 +152,7 @@ def speculative_sample(
                 except ValueError as error:
                     raise ValueError(f"model must be able to take tokens back: {error}") from None
             target = distribution(model, read.logits[0])
-            proposed = torch.cat(ahead[1:]).cpu() if guesses else torch.zeros(0, dtype=torch.long)
+            proposed = torch.cat(ahead[1:]).cpu() if guesses else token.new_empty(0).cpu()
             q = torch.cat(guesses).to(target.dtype) if guesses else target[:0]
             require(
                 target.shape[1] == q.shape[1],

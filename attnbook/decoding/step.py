@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from ..validate import check_ids, check_integer, check_lengths, require
+from ..validate import check_ids, check_integer, check_lengths, describe, require
 
 __all__ = ["Decoded", "Step", "TokenIds", "token_ids_of"]
 
@@ -130,6 +130,12 @@ def check_target(target_in: Tensor, batch: int, vocabulary_size: int) -> None:
         target_in.shape[0] == batch,
         f"target_in must have {batch} rows as source has, got {target_in.shape[0]}",
     )
+
+
+def check_token(token: Tensor, rows: int) -> None:
+    """Raise ``ValueError`` unless ``token (batch,)`` is one for each row of what was read."""
+    if token.shape != (rows,):
+        raise ValueError(f"token must have {rows} rows as memory has, got {describe(token)}")
 
 
 def check_text(tokens: Tensor, lengths: Tensor | None, vocabulary_size: int) -> None:

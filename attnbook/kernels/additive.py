@@ -51,7 +51,7 @@ def additive_scores(query: Tensor, key: Tensor, vector: Tensor) -> Tensor:
     return _AdditiveScores.apply(q, k, vector).view(*batch, q.shape[-2], k.shape[-2])
 
 
-class Scratch(threading.local):
+class Scratch:
     """Two buffers that the blocks of one pass share: to fetch memory anew for each costs more than
     what is computed in it.
     """
@@ -64,7 +64,7 @@ class Scratch(threading.local):
         """The one that all passes of this thread share on a CPU, where a large buffer that is
         returned is memory to be fetched from the system again; else one of its own.
         """
-        return _ON_CPU if may_look(query) else Scratch()
+        return vars(_LOCAL).setdefault("scratch", Scratch()) if may_look(query) else Scratch()
 
     def take(self, which: int, shape: torch.Size, like: Tensor) -> Tensor:
         """Buffer ``which`` in this shape, with the dtype and device of ``like``; its previous
@@ -82,7 +82,7 @@ class Scratch(threading.local):
         return flat[: shape.numel()].view(shape)
 
 
-_ON_CPU = Scratch()
+_LOCAL = threading.local()
 
 
 class Hidden:

@@ -10,6 +10,9 @@ from .visible import Visible, within_reach
 __all__ = ["fused_attention", "has_fused_kernel"]
 
 
+_ROWS = 128  # of a mask that is not built whole
+
+
 def has_fused_kernel(tensor: Tensor) -> bool:
     """Tell whether PyTorch has a kernel for this device and dtype that does not store the m×n
     matrix.
@@ -55,6 +58,8 @@ def fused_attention(
     visible = Visible() if visible is None else visible
     mask, reach = visible.mask, visible.reach
     is_rule = reach is not None and (mask is None or mask.shape[-2] == 1) and m > 1
+    if mask is not None and torch.finfo(query.dtype).max < 1e30:
+        is_rule = False  # no numbers of float16 have a product that is less than every score
     if sink is not None:
         is_causal = is_rule and reach is not None and reach >= n == m
         if not is_causal:
@@ -73,6 +78,15 @@ def fused_attention(
         if mask is not None:
             query, key = _mark_hidden(query, key, mask)
         context = _by_kernel(query, key, value, None, scale, is_causal=True)
+    elif is_rule and m > _ROWS:  # the last m of n, some rows at a time
+        parts = []
+        for start in range(0, m, _ROWS):
+            r = slice(start, min(start + _ROWS, m))
+            seen = visible.reached(r, m, n)
+            rows = Visible(visible.block(r, seen, m, n, query.device))
+            keys = (t[..., seen, :] for t in (key, value))
+            parts.append(fused_attention(query[..., r, :], *keys, rows, scale))
+        return torch.cat(parts, dim=-2)
     else:
         if reach is not None:
             mask = visible.matrix(m, n, query.device)
@@ -99,13 +113,14 @@ def _with_sink(query, key, value, sink) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _mark_hidden(query: Tensor, key: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """One column more, so that keys that are not there, by a mask ``(…, 1, n)``, have a score so
-    small that nothing is left of their weight beside others.
+    """One column more, and zeros in the others, so that keys that are not there, by a mask
+    ``(…, 1, n)``, have a score so small that nothing is left of their weight beside others.
     """
     large = 1e15 if torch.finfo(key.dtype).max > 1e30 else 3e4  # what float16 holds
-    absent = key.new_full((), -large).masked_fill(mask, 0.0).mT  # (…, n or 1, 1)
-    batch = torch.broadcast_shapes(key.shape[:-2], absent.shape[:-2])
-    columns = (t.expand(*batch, key.shape[-2], -1) for t in (key, absent))
+    mask = mask.mT  # (…, n or 1, 1)
+    absent = key.new_full((), -large).masked_fill(mask, 0.0)
+    key = key.masked_fill(~mask, 0.0)
+    columns = (t.expand(*key.shape[:-1], -1) for t in (key, absent))
     return F.pad(query, (0, 1), value=large), torch.cat([*columns], dim=-1)
 
 

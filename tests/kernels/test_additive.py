@@ -49,10 +49,10 @@ def test_buffers_serve_passes_with_and_without_inference_mode_and_each_thread_ha
             seen.append(additive_scores(*inputs).clone())
         seen.append(additive_scores(*inputs))
         seen[-1].sum().backward()
-        seen.append({t.data_ptr() for t in additive._ON_CPU._flat.values()})
+        seen.append({t.data_ptr() for t in additive._LOCAL.scratch._flat.values()})
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
     assert torch.equal(seen[0], wanted) and torch.equal(seen[1], wanted)
-    assert not seen[2] & {t.data_ptr() for t in additive._ON_CPU._flat.values()}
+    assert not seen[2] & {t.data_ptr() for t in additive._LOCAL.scratch._flat.values()}

@@ -161,6 +161,11 @@ def check_sink(sink: Tensor, rows: tuple[int, ...]) -> Tensor:
         f"sink must be floating point numbers broadcastable to (…, queries) = {rows}, got "
         f"{describe(sink)}",
     )
+    return finite_sink(sink)
+
+
+def finite_sink(sink: Tensor) -> Tensor:
+    """Finite numbers for infinite ones."""
     largest = torch.finfo(sink.dtype).max / 2
     return sink.clamp(-largest, largest)
 

@@ -21,7 +21,7 @@ from ...validate import (
 )
 from ..caches.key_value import ProjectedSource, Read, positions_of, read_source
 from ..scores.base import ScaledDotScore, Score
-from .masks import check_reading, masks_by_name
+from .masks import check_reading, finite_sink, masks_by_name
 from .soft_attention import Attended, attend_in_groups
 
 __all__ = ["MultiHeadAttention"]
@@ -338,7 +338,7 @@ class MultiHeadAttention(nn.Module):
             scored = score.project_keys(source.key) if score.counts_positions else source.key
         if query.shape[-1] > self.d_head and self.window is not None:
             score, stored = self.window.near_sinks(score, source), True
-        sink = None if self.sink is None else self.sink.unsqueeze(-1)  # (h, 1)
+        sink = None if self.sink is None else finite_sink(self.sink).unsqueeze(-1)  # (h, 1)
         context, weights = attend_in_groups(
             score, query, scored, source.value, visible, stored, self.dropout, sink
         )

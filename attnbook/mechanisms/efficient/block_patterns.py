@@ -55,7 +55,9 @@ def bigbird_mask(
     seen = (number - number[:, None]).abs() <= window_blocks // 2
     seen[:, :global_blocks] = True
     generator = torch.Generator().manual_seed(check_seed(seed))
-    order = torch.rand(blocks, blocks, generator=generator, device="cpu").masked_fill(seen, 2.0)
+    order = torch.rand(
+        blocks, blocks, generator=generator, dtype=torch.float32, device="cpu"
+    ).masked_fill(seen, 2.0)
     drawn = order.argsort(dim=-1)[:, :random_blocks]  # those that are seen anyway come last
     seen.scatter_(-1, drawn, True)
     seen[:global_blocks] = True

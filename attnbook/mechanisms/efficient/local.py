@@ -121,6 +121,7 @@ class WindowedSource:
     the same for every length, both ways. Only under ``create_graph=True`` each reading makes a
     buffer of its own, through which the gradient can be differentiated again."""
 
+    @masks_by_name("mask")
     def __init__(
         self,
         score: Score,

@@ -1,13 +1,14 @@
 """Blocks over the past: gated causal convolutions, causal attention; each widens its input."""
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_number, check_tensor, require
-from ..attention.masks import causal_mask
+from ...kernels.visible import is_finite
+from ...validate import check_integer, check_number, check_tensor, may_look, require
 from ..attention.soft_attention import attend
 from ..scores.base import ScaledDotScore
 
@@ -156,6 +157,15 @@ class TCBlock(nn.Module):
         return BlockOutput(x, tuple(pasts))
 
 
+def _projected(x: Tensor, *layers: nn.Module) -> list[Tensor]:
+    """x ``(…, n, d)`` through each layer; rows that are not finite give NaN, as a constant."""
+    if may_look(x) and is_finite(x):
+        return [layer(x) for layer in layers]
+    fine = x.isfinite().all(-1, keepdim=True)
+    x = x.where(fine, 0.0)
+    return [layer(x).masked_fill(~fine, math.nan) for layer in layers]
+
+
 class AttentionBlock(nn.Module):
     """Self-attention over the positions so far, its result concatenated to its input.
 
@@ -197,12 +207,12 @@ class AttentionBlock(nn.Module):
         self, x: Tensor, past: PastKeys | None = None, *, need_weights: bool = False
     ) -> BlockOutput:
         check_tensor("x", x, width=self.d_in)
-        key, value = self.key_projection(x), self.value_projection(x)
+        query, key, value = _projected(
+            x, self.query_projection, self.key_projection, self.value_projection
+        )
         if past is not None:
             key, value = torch.cat([past.key, key], dim=-2), torch.cat([past.value, value], dim=-2)
-        m, n = x.shape[-2], key.shape[-2]
-        # a single query is the last position: it sees all
-        mask = None if m == 1 else causal_mask(m, n, device=x.device)
-        query = self.query_projection(x)
-        read, weights = attend(self.score, query, key, value, mask=mask, need_weights=need_weights)
+        read, weights = attend(
+            self.score, query, key, value, is_causal=True, need_weights=need_weights
+        )
         return BlockOutput(torch.cat([x, read], dim=-1), PastKeys(key, value), weights)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target
+from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token
 from ...mechanisms import attend, make_score, padding_mask
 from ...validate import check_integer
 from .common import Translator, as_tuple, make_cell, make_recurrent, of_unit, run_packed
@@ -108,6 +108,7 @@ class Bahdanau(Translator):
         need_weights: bool = False,
     ) -> Step:
         """Read one token ``(batch,)``, attend to the source, score the next token."""
+        check_token(token, len(memory.annotations))
         embedded = self.dropout(self.target_embedding(token))  # (batch, d_embed)
         state, context, weights = self._advance(embedded, state, memory, need_weights)
         logits = self.readout(self.dropout(torch.cat([state[0], embedded, context], dim=-1)))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target
+from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token
 from ...mechanisms import (
     Attended,
     PredictedPosition,
@@ -178,6 +178,7 @@ class Luong(Translator):
         self, token: Tensor, state: DecoderState, memory: Source, *, need_weights: bool = False
     ) -> Step:
         """Read one token ``(batch,)``, attend to the source, score the next token."""
+        check_token(token, len(memory.states))
         inputs = self.dropout(self.target_embedding(token))[:, None]  # (batch, 1, d_embed)
         if self.input_feeding:
             assert state.fed is not None

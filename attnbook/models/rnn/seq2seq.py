@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target
+from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token
 from .common import Translator, make_recurrent, reverse_padded, run_from, run_packed
 
 __all__ = ["Seq2Seq", "Summary"]
@@ -99,6 +99,7 @@ class Seq2Seq(Translator):
         need_weights: bool = False,
     ) -> Step:
         """Read one token ``(batch,)`` and score the next."""
+        check_token(token, len(memory.context))
         logits, state = self._run(token[:, None], state, memory)
         return Step(logits[:, 0], state, None)
 

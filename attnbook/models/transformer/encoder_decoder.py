@@ -4,7 +4,15 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from ...decoding.step import Decoded, Step, TokenIds, check_source, check_target, check_token_ids
+from ...decoding.step import (
+    Decoded,
+    Step,
+    TokenIds,
+    check_source,
+    check_target,
+    check_token,
+    check_token_ids,
+)
 from ...mechanisms import padding_mask
 from ...mechanisms.layers.embeddings import set_padding
 from ...validate import check_choice, check_integer, require
@@ -157,6 +165,7 @@ class Transformer(nn.Module):
         The weights ``(batch, n)``, where they are asked for, are those over the source in the last
         block, the mean of its heads; None if it has none.
         """
+        check_token(token, len(memory.encoded))
         logits, decoded = self._decode(token[:, None], state, memory, False, need_weights)
         heads = decoded.weights[-1][1] if decoded.weights else None  # (batch, h, 1, n)
         weights = None if heads is None else heads.mean(1)[:, 0]
