@@ -30,6 +30,10 @@ MAKER = "norm must be a function or a class that makes modules"
     ("call", "message"),
     [
         (lambda: check_integer("heads", 0), "heads must be an integer >= 1, got 0"),
+        (
+            lambda: check_integer("n", 2**63),
+            "n must be an integer >= 1 and of 64 bits, got 9223372",
+        ),
         (lambda: check_integer("heads", True), "heads must be an integer >= 1, got True"),
         (lambda: check_integer("heads", 2.0), "heads must be an integer >= 1, got 2.0"),
         (lambda: check_integer("size", -1, 0), "size must be an integer >= 0, got -1"),

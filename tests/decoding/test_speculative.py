@@ -272,3 +272,10 @@ def test_models_of_two_vocabularies_are_refused():
     draft = Reader(1)
     draft.table = torch.nn.Parameter(torch.zeros(7, SIZE + 1))
     assert_refused("draft", lambda: speculative_sample(Reader(0), draft, torch.tensor(PROMPT), 4))
+
+
+def test_it_works_under_another_default_device():
+    model, prompt = transformer(0), torch.tensor([1, 5])
+    wanted = speculative_sample(model, model, prompt, 6, temperature=0)
+    with torch.device("meta"):
+        assert speculative_sample(model, model, prompt, 6, temperature=0) == wanted

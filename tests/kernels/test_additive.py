@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from attnbook import AdditiveScore, attend
 from attnbook.kernels import additive
 from attnbook.kernels.additive import additive_scores
 
@@ -56,3 +57,10 @@ def test_buffers_serve_passes_with_and_without_inference_mode_and_each_thread_ha
     thread.join()
     assert torch.equal(seen[0], wanted) and torch.equal(seen[1], wanted)
     assert not seen[2] & {t.data_ptr() for t in additive._LOCAL.scratch._flat.values()}
+
+
+def test_one_graph():
+    torch.manual_seed(0)
+    score, x = AdditiveScore(8, 8, 4), torch.randn(2, 7, 8)
+    compiled = torch.compile(lambda y: attend(score, y, y).context, backend="eager", fullgraph=True)
+    assert_close(compiled(x), attend(score, x, x).context)

@@ -113,6 +113,7 @@ def test_no_matrix_is_made(window):
     with torch.no_grad(), LargestTensor() as largest:
         layer(x, is_causal=True, key_mask=torch.rand(B, n) < 0.9, need_weights=False)
         attend(ScaledDotScore(), x, x, x, is_causal=True, need_weights=False)
+        attend(ScaledDotScore(), x[:, 1:], x, x, is_causal=True, need_weights=False)
     assert largest.numel < n * n / 4
 
 
@@ -125,3 +126,28 @@ test_wrong_arguments_are_named = refusals(
     ("key_mask must be broadcastable", lambda: HEADS["plain"]()(X, key_mask=KEYS[:, None])),
     ("is_causal must be True", lambda: HEADS["plain"]()(X, is_causal=1)),
 )
+
+
+@pytest.mark.parametrize("m, n", [(129, 130), (300, 700)])
+@pytest.mark.parametrize("there", [None, 0.7])
+def test_many_queries_that_are_the_last_of_more_keys(m, n, there):
+    """They are read some rows at a time."""
+    torch.manual_seed(0)
+    inputs = [torch.randn(B, size, D, dtype=torch.float64, requires_grad=True) for size in (m, n)]
+    given = {"key_mask": None if there is None else torch.rand(B, n) < there, "is_causal": True}
+    found, right = (
+        attend(ScaledDotScore(), *inputs, **given, need_weights=way).context
+        for way in (False, True)
+    )
+    assert_exact(found, right)
+    assert_exact(slopes(found, inputs), slopes(right, inputs))
+
+
+@pytest.mark.parametrize("dtype, large", [(torch.float16, 6e4), (torch.float32, 1e30)])
+def test_a_hidden_key_of_any_size_has_no_weight(dtype, large):
+    query, key = torch.full((1, 3, 64), 300.0, dtype=dtype), torch.zeros(1, 3, 64, dtype=dtype)
+    key[0, 1] = large
+    value = torch.tensor([1.0, 5.0, 2.0], dtype=dtype)[None, :, None].expand(1, 3, 64).contiguous()
+    given = {"key_mask": torch.tensor([[True, False, True]]), "is_causal": True}
+    found = attend(ScaledDotScore(), query, key, value, **given, need_weights=False).context
+    assert found[0, :, 0].tolist() == [1, 1, 1.5]

@@ -124,6 +124,14 @@ def test_a_sink_without_end_takes_everything_and_one_below_all_numbers_nothing(s
         assert_same(found.context, share * plain.context)
 
 
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_heads_learn_a_sink_without_end(need_weights):
+    made = MultiHeadAttention(8, 2, learned_sink=True, output_bias=False)
+    with torch.no_grad():
+        made.sink.fill_(math.inf)
+        assert (made(torch.randn(1, 3, 8), need_weights=need_weights).context == 0).all()
+
+
 WRONG = {
     "no sink": lambda e, sink: e / e.sum(),
     "one more for all heads": lambda e, sink: e / (e.sum() + 1),

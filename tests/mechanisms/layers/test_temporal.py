@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from attnbook import Attended, DotScore
+from attnbook import Attended, DotScore, attend, causal_mask
 from attnbook.mechanisms.layers import temporal
 from attnbook.mechanisms.layers.temporal import (
     AttentionBlock,
@@ -197,15 +197,20 @@ def test_gradients_are_right_and_reach_every_parameter(kind):
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in block.parameters())
 
 
-def over_the_queries(score, query, key, value, mask, *, need_weights):
+def over_the_queries(score, query, key, value, *, is_causal, need_weights):
     # for each key over the queries that may look at it
+    mask = causal_mask(query.shape[-2], key.shape[-2])
     weights = score(query, key).masked_fill(~mask, -torch.inf).softmax(-2)
     return Attended(weights @ value, weights)
 
 
 def shifted_mask(steps):
-    mask = lambda m, n, device=None: torch.ones(m, n).bool().tril(n - m + steps)  # noqa: E731
-    return lambda patch, block: patch(temporal, "causal_mask", mask)
+    def attend_shifted(score, query, key, value, *, is_causal, need_weights):
+        m, n = query.shape[-2], key.shape[-2]
+        mask = torch.ones(m, n).bool().tril(n - m + steps)
+        return attend(score, query, key, value, mask=mask, need_weights=need_weights)
+
+    return lambda patch, block: patch(temporal, "attend", attend_shifted)
 
 
 def dilate(patch, block, dilations):
@@ -285,3 +290,16 @@ test_bad_input_is_named = refusals(
     ("x", lambda: build("tc")(x_of(3, width=5))),
     ("past", lambda: build("dense")(x_of(3), x_of(1))),
 )
+
+
+def test_a_later_number_that_is_not_finite_spoils_no_gradient_of_what_stands_before():
+    block, x = build("attention"), x_of(7)
+    wanted = torch.autograd.grad(block(x).output[:, :5].sum(), [*block.parameters()])
+    spoiled = x.index_fill(1, torch.tensor([5]), torch.nan)
+    output = block(spoiled).output
+    assert output.isnan().any(-1).tolist() == [[False] * 5 + [True] * 2] * len(x)
+    clean = torch.autograd.grad(block(x[:, :5]).output.sum(), [*block.parameters()])
+    found = torch.autograd.grad(output[:, :5].sum(), [*block.parameters()])
+    for a, b, c in zip(found, wanted, clean, strict=True):
+        assert_same(a, b)
+        assert_same(a, c)

@@ -2,6 +2,7 @@ import pytest
 import torch
 from assertions import assert_exact, assert_refused
 from simulated_cuda import simulated_cuda
+from small_models import TRANSLATORS, WORDS
 from watching import saved_bytes
 
 from attnbook import Bahdanau, Seq2Seq
@@ -256,3 +257,13 @@ def test_bad_options_are_named(options, words):
     for kind in (Seq2Seq, Bahdanau):
         assert_refused(words, kind, **{"source_size": 8, "target_size": 7, **options})
     assert_refused("d_attention", Bahdanau, 8, 7, d_attention=0)
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_a_step_with_another_number_of_rows_is_refused(name):
+    model = TRANSLATORS[name]()
+    memory = model.encode(torch.randint(4, WORDS, (3, 5)), torch.tensor([5, 4, 3]))
+    for rows in (1, 2):
+        token = torch.ones(rows, dtype=torch.long)
+        with pytest.raises(ValueError, match="token must have 3 rows as memory has"):
+            model.step(token, model.start(memory), memory)
