@@ -84,8 +84,8 @@ def fused_attention(
             r = slice(start, min(start + _ROWS, m))
             seen = visible.reached(r, m, n)
             rows = Visible(visible.block(r, seen, m, n, query.device))
-            keys = (t[..., seen, :] for t in (key, value))
-            parts.append(fused_attention(query[..., r, :], *keys, rows, scale))
+            keys, values = key[..., seen, :], value[..., seen, :]
+            parts.append(fused_attention(query[..., r, :], keys, values, rows, scale))
         return torch.cat(parts, dim=-2)
     else:
         if reach is not None:
