@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...kernels.visible import is_finite
-from ...validate import check_integer, check_number, check_tensor, may_look, require
+from ...kernels.visible import set_aside
+from ...validate import check_integer, check_number, check_tensor, require
 from ..attention.soft_attention import attend
 from ..scores.base import ScaledDotScore
 
@@ -159,11 +159,11 @@ class TCBlock(nn.Module):
 
 def _projected(x: Tensor, *layers: nn.Module) -> list[Tensor]:
     """x ``(…, n, d)`` through each layer; rows that are not finite give NaN, as a constant."""
-    if may_look(x) and is_finite(x):
-        return [layer(x) for layer in layers]
-    fine = x.isfinite().all(-1, keepdim=True)
-    x = x.where(fine, 0.0)
-    return [layer(x).masked_fill(~fine, math.nan) for layer in layers]
+    clean, _, _, spoiled = set_aside(x, x, x)
+    made = [layer(clean) for layer in layers]
+    if spoiled is None:
+        return made
+    return [rows.masked_fill(spoiled.query.unsqueeze(-1), math.nan) for rows in made]
 
 
 class AttentionBlock(nn.Module):
