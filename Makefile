@@ -27,9 +27,8 @@ pdf: setup  ## the book and each chapter as a PDF in build/pdf, typeset by TeX (
 	$(PY) tools/make_pdf.py $(CHAPTER)
 
 ##@ To teach
-grade: setup  ## marks and feedback for SUBMISSIONS=FOLDER (without it: for a made-up class)
-	$(if $(SUBMISSIONS),,test -d course/example || $(PY) -m attnbook course example --section soft_lookup --out course/example)
-	$(PY) -m attnbook grade $(or $(SUBMISSIONS),course/example) --out course/graded $(ARGS)
+grade: setup  ## marks and feedback for the course in COURSE=FOLDER
+	$(PY) -m attnbook course grade $(or $(COURSE),$(error say which course: make grade COURSE=FOLDER)) $(ARGS)
 
 ##@ To contribute
 setup:  ## make .venv and install everything in it (every other target does this first)

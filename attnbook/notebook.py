@@ -33,14 +33,18 @@ def setup(
     """Seed the generators, choose device and preset, make figures readable, and say on one line
     what the notebook runs on.
 
-    seed: of Python's, NumPy's and torch's global generators, >= 0.
-    preset: "quick", "full" or "auto": what the variable ATTNBOOK_PRESET says, else "full" with a
-    CUDA device and "quick" without.
-    figures: False leaves figures as they are; matplotlib, which takes seconds to load, is not
-    needed then.
-    interface: the number of the library's interface that a notebook was written for.
-    Returns a Setup(device, preset, seed). May be called again: it always leaves the same state
-    behind.
+    May be called again: it always leaves the same state behind.
+
+    Args:
+        seed: of Python's, NumPy's and torch's global generators, >= 0.
+        preset: "quick", "full" or "auto": what the variable ATTNBOOK_PRESET says, else "full" with
+            a CUDA device and "quick" without.
+        figures: False leaves figures as they are; matplotlib, which takes seconds to load, is not
+            needed then.
+        interface: the number of the library's interface that a notebook was written for.
+
+    Returns:
+        ``Setup(device, preset, seed)``.
 
     Raises:
         ValueError: a preset that is none of these, or a negative seed.

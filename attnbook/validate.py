@@ -1,9 +1,12 @@
 """Checks of arguments, so that every part of the library reports bad input in the same words."""
 
+import functools
+import inspect
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +19,7 @@ __all__ = [
     "check_maker",
     "check_mask",
     "check_integer",
+    "check_last",
     "check_number",
     "check_range",
     "check_seed",
@@ -27,9 +31,14 @@ __all__ = [
     "common_shape",
     "describe",
     "is_transforming",
-    "may_look",
+    "masks_by_name",
+    "is_readable",
     "plain_number",
 ]
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def require(condition: bool, message: str) -> None:
@@ -232,9 +241,9 @@ def check_values(
     name: str, values: Tensor, least: float | None = None, most: float | None = None
 ) -> None:
     """Raise a ``ValueError`` unless all values lie from ``least`` to ``most``, where they may be
-    looked at, see :func:`may_look`.
+    looked at, see :func:`is_readable`.
     """
-    if (least is None and most is None) or not may_look(values):
+    if (least is None and most is None) or not is_readable(values):
         return
     low, high = (end.item() for end in values.detach().aminmax())
     if (least is not None and low < least) or (most is not None and high > most):
@@ -260,6 +269,11 @@ def describe(value: object) -> str:
     if isinstance(value, Tensor):
         return f"shape {tuple(value.shape)} of {value.dtype}"
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+def check_last(m: int, n: int) -> None:
+    """Raise ``ValueError`` unless m queries can be the last of n positions."""
+    require(n >= m, f"n must be at least m = {m} (queries are the last m of n positions), got {n}")
 
 
 def check_mask(
@@ -309,7 +323,7 @@ def common_shape(*shapes: torch.Size) -> torch.Size:
 _PLAIN = Tensor, torch.nn.Parameter
 
 
-def may_look(tensor: Tensor) -> bool:
+def is_readable(tensor: Tensor) -> bool:
     """Whether a check may read values: on a GPU that would synchronise, and neither a compiler nor
     a tracer nor the transforms of ``torch.func`` have any.
     """
@@ -326,3 +340,34 @@ def is_transforming() -> bool:
     """Whether a transform of ``torch.func`` (``vmap``, ``grad``, …) is under way."""
     # PyTorch has no public name for it
     return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
+
+
+def masks_by_name(*names: str, **renamed: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Masks are given by name. For one version calls in the old form work as before, with a
+    warning: with the masks of these ``names`` by position, or by the names that are ``renamed``.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+        places = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        named: Any = function
+        level = 4 if function.__name__ == "forward" else 2  # nn.Module calls it in two functions
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> T:
+            if len(args) <= places and not renamed:
+                return function(*args, **kwargs)
+            given = dict(zip(names, args[places:]))
+            given |= {new: kwargs.pop(old) for old, new in renamed.items() if old in kwargs}
+            if given:
+                warnings.warn(
+                    f"{function.__qualname__}: give {' and '.join(given)} by name; the next "
+                    "version refuses the old form",
+                    FutureWarning,
+                    stacklevel=level,
+                )
+            return named(*args[:places], *args[places + len(names) :], **given, **kwargs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate

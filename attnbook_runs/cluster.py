@@ -50,7 +50,7 @@ def reproduce_on(
         ImportError: Without Dask.
         RunsFailed: After the other runs, if some failed.
     """
-    from attnbook.training.loop.checkpoints import make_folder, write_atomically
+    from attnbook.files import make_folder, write_atomically
 
     folder = Path(out)
     for name, seed in runs:

@@ -157,7 +157,7 @@ def reproduce(
     """
     import torch
 
-    from attnbook.training.loop.checkpoints import make_folder, write_atomically
+    from attnbook.files import make_folder, write_atomically
     from attnbook.training.loop.processes import check_device
 
     from .common import resumable

@@ -40,7 +40,8 @@ class MainPath(NamedTuple):
 
 def main_path(nb: NotebookNode) -> MainPath:
     """Words, code cells, lines of code and figures up to the exercises, without captions, what is
-    folded and what stands under a heading that begins with "Closer look".
+    folded, what stands under a heading that begins with "Closer look", and exercises that stand
+    earlier, as a project's milestones do.
     """
     words = cells = lines = figures = 0
     closer = False
@@ -51,13 +52,14 @@ def main_path(nb: NotebookNode) -> MainPath:
         if cell.cell_type == "markdown":
             text = _SMALL.sub("", _FOLD.sub("", cell.source))
             text, exercises, _ = f"\n{text}".partition("\n## Exercises")
-            for part in re.split(r"(?=^##? )", text, flags=re.MULTILINE):
+            for part in re.split(r"(?=^#{1,3} )", text, flags=re.MULTILINE):
                 if part.startswith(("# ", "## ")):
                     closer = part.startswith("## Closer look")
-                words += 0 if closer else len(_WORD.findall(_FORMULA.sub("x", part)))
+                apart = closer or part.startswith("### Exercise")
+                words += 0 if apart else len(_WORD.findall(_FORMULA.sub("x", part)))
             if exercises:
                 break
-        elif not closer:
+        elif not closer and not {"exercise", "check"} & tags:
             figures += "alt" in cell.metadata or "image" in cell.metadata.get("mystnb", {})
             if not FOLDED & tags:
                 cells += 1

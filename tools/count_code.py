@@ -40,6 +40,7 @@ ENGINE = re.compile(  # validation, what lies in kernels/ and, where no such fol
 )
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 CELL = re.compile(r"^(`{3,})(?:\{code-cell\}|python)[^\n]*\n(.*?)^\1", re.M | re.S)
+API = re.compile(r"^\.\. (?:package-api|autofunction):: (\S+)", re.M)  # what a page shows
 CELL_OPTIONS = re.compile(r"\A---\n.*?^---\n|\A(?::[^\n]*\n)+", re.M | re.S)
 
 
@@ -384,9 +385,9 @@ def files(tree: Path) -> list[Table]:
 # --- options ---
 
 
-def optional(text: str) -> Iterator[tuple[str, str, str, float]]:
-    """(owner, what one calls, option, its place in the call, infinite if it has none) for the
-    optional parameters of public functions and methods at the top of a module.
+def optional(text: str) -> Iterator[tuple[str, str, str, float, bool]]:
+    """(owner, what one calls, option, its place in the call, infinite if it has none, whether it is
+    explained) for the optional parameters of public functions and methods at the top of a module.
     """
     for top in nodes(text)[0].body:
         for node in top.body if isinstance(top, ast.ClassDef) else [top]:
@@ -397,39 +398,110 @@ def optional(text: str) -> Iterator[tuple[str, str, str, float]]:
             bound = node is not top and "staticmethod" not in map(last_name, node.decorator_list)
             called = top.name if node.name == "__init__" else node.name
             owner = node.name if node is top else f"{top.name}.{node.name}"
+            told = explained(top if node.name == "__init__" else node)
+            told = told if top.name in offered(text) else set()
             placed = node.args.posonlyargs + node.args.args
             for place in range(len(placed) - len(node.args.defaults), len(placed)):
-                yield owner, called, placed[place].arg, place - bound
+                option = placed[place].arg
+                yield owner, called, option, place - bound, option in told
             for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults):
                 if default:
-                    yield owner, called, argument.arg, math.inf
+                    yield owner, called, argument.arg, math.inf, argument.arg in told
+
+
+def explained(node) -> set[str]:
+    """The parameters that have an entry in the section ``Args:`` of a docstring."""
+    section = re.search(r"^Args:\n((?: .*\n|\n)*)", f"{ast.get_docstring(node) or ''}\n", re.M)
+    entries = re.findall(r"^    (\*{0,2}\w[\w*, ]*):", section[1] if section else "", re.M)
+    return {name.strip(" *") for entry in entries for name in entry.split(",")}
+
+
+@cache
+def offered(text: str) -> set[str]:
+    """What a module lists in ``__all__``, or where it lists nothing, defines."""
+    lists = [n.value for n in nodes(text)[0].body if "__all__" in map(last_name, targets(n))]
+    listed = {getattr(part, "value", "") for value in lists for part in ast.walk(value)}
+    return listed if lists else _defined(text)
+
+
+def stand_for(found: list) -> dict[str, set[str]]:
+    """What a variable, a parameter or a table may be: what it is assigned, has as its default, is
+    passed by name, or holds as entries; and what an import renames.
+    """
+    also = defaultdict(set)
+    for node in found:
+        pairs = []
+        if isinstance(node, ast.alias) and node.asname:
+            also[node.asname].add(node.name.rpartition(".")[2])
+        elif isinstance(node, ast.keyword) and node.arg:
+            pairs = [(node.arg, node.value)]
+        elif isinstance(node, ast.arguments):
+            placed = node.posonlyargs + node.args
+            pairs = zip(placed[len(placed) - len(node.defaults) :], node.defaults)
+            pairs = [*pairs, *zip(node.kwonlyargs, node.kw_defaults)]
+            pairs = [(parameter.arg, default) for parameter, default in pairs if default]
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            pairs = [(last_name(target), node.value) for target in targets(node)]
+        for name, value in pairs:
+            also[name] |= set(map(last_name, entries(value))) - {name, ""}
+    return also
+
+
+def entries(node) -> list:
+    """Of a table its values, of a choice both, of a call nothing, of anything else itself."""
+    if isinstance(node, ast.IfExp):
+        return [node.body, node.orelse]
+    return getattr(node, "values", [] if isinstance(node, ast.Call) else [node])
+
+
+def unsubscripted(node):
+    """``a`` of ``a[b]``, and anything else as it is."""
+    return node.value if isinstance(node, ast.Subscript) else node
 
 
 def passed(texts: list[str]) -> tuple[dict[str, set[str]], dict[str, float]]:
     """What calls pass by name and how many arguments without one, by the last part of what is
-    called. What a class is called with reaches its bases. "**" has the keys of all dictionaries,
-    and is itself among the names of what is called with one.
+    called. What a class is called with reaches its bases; what a variable, a parameter or an entry
+    of a table is called with, all that it may be.
+
+    "**" has what may come through a dictionary: the keys of all dictionaries, the names that
+    `select` takes, and what is passed to a function with ``**`` or to an entry of a table. It is
+    itself among the names of what is called with one.
     """
     names, most = defaultdict(set), defaultdict(float)
     found = [node for text in texts for node in nodes(text)]
     classes = [node for node in found if isinstance(node, ast.ClassDef)]
-    bases = {node.name: {last_name(base) for base in node.bases} for node in classes}
+    bases = {node.name: set(map(last_name, map(unsubscripted, node.bases))) for node in classes}
     within = {id(part): node.name for node in classes for part in ast.walk(node)}
+    also, functions = stand_for(found), [node for node in found if isinstance(node, FUNCTIONS)]
+    loose = {"dict"} | {
+        within.get(id(node), "") if node.name == "__init__" else node.name
+        for node in functions
+        if node.args.kwarg
+    }
     for node in found:
         if isinstance(node, ast.Dict):
             names["**"] |= {getattr(key, "value", "") for key in node.keys}
-        if isinstance(node, ast.Call):
-            name, args = last_name(node), node.args
-            if name == "partial":
-                name, args = last_name(args[0]), args[1:]
-            elif name in ("cls", "__init__"):  # `super().__init__`
-                name = within.get(id(node), "")
-            called = ["**" if name == "dict" else name]
-            stars = any(isinstance(argument, ast.Starred) for argument in args)
-            for name in called:  # which grows
-                called += bases.get(name, set()) - set(called)
-                most[name] = max(most[name], math.inf if stars else len(args))
-                names[name] |= {word.arg or "**" for word in node.keywords}
+        if not isinstance(node, ast.Call):
+            continue
+        name, args, of_table = last_name(node), node.args, isinstance(node.func, ast.Subscript)
+        called = [*map(last_name, entries(unsubscripted(node.func)))]
+        stars = any(isinstance(argument, ast.Starred) for argument in args)
+        if name == "partial":
+            called, args = [last_name(args[0])], args[1:]
+            stars = stars or bool(args)  # others may follow them
+        elif name in ("cls", "__init__"):  # `super().__init__`
+            called = [within.get(id(node), "")]
+        elif name == "select":
+            names["**"] |= {getattr(argument, "value", "") for argument in args}
+        called += ["**"] if of_table or loose & {*called} else []
+        for name in called:  # which grows
+            more = bases.get(name, set())
+            if not isinstance(node.func, ast.Attribute):
+                more = more | also.get(name, set())
+            called += more - set(called)
+            most[name] = max(most[name], math.inf if stars else len(args))
+            names[name] |= {word.arg or "**" for word in node.keywords}
     return names, most
 
 
@@ -443,28 +515,39 @@ def cells(page: str) -> Iterator[str]:
 
 
 def options(tree: Path) -> list[Table]:
-    """Optional parameters in the library that no code but a test passes, by name or by place: the
-    library, exercises, runs, tools, benchmarks, grader, and the cells and examples of the pages.
-    What is called under another name, as by a registry, is listed, too: look before removing.
+    """Optional parameters in the library that nobody is told of and no code but a test passes, by
+    name or by place: the library, exercises, runs, tools, benchmarks, grader, and the cells and
+    examples of the pages.
+
+    An option is told if whoever reads the API finds what it does: it has an entry in the section
+    ``Args:`` of the docstring of its function, method or class, and a page of ``api/`` shows that.
     """
     code = python_files(tree)
-    texts = [text for name, text in code.items() if not is_test(name)]
+    texts, shown = [text for name, text in code.items() if not is_test(name)], set()
     for folder in ("sources", "api", "contributing", "."):
         for page in tree.glob("*.md" if folder == "." else f"{folder}/**/*.md"):
-            texts += cells(page.read_text(encoding="utf-8"))
+            text = page.read_text(encoding="utf-8")
+            texts += cells(text)
+            shown |= set(API.findall(text)) if folder == "api" else set()
     names, most = passed(texts)
-    anywhere, number, rows = set().union(*names.values()), 0, []
+    anywhere, number, in_tests, rows = set().union(*names.values()), 0, 0, []
     for path in filter(is_library, code):
-        for owner, called, option, place in optional(code[path]):
+        module = path.removesuffix(".py").replace("/", ".")
+        page = {module, module.rpartition(".")[0]} & shown
+        for owner, called, option, place, is_explained in optional(code[path]):
             number += 1
             # the name of a module that is called says nothing of its class
             given = anywhere if called == "forward" else names[called]
             given = given | names["**"] if "**" in given else given
-            if option not in given and most[called] <= place:
+            if option in given or most[called] > place:
+                continue
+            in_tests += 1
+            if not (is_explained and (page or f"{LIBRARY}.{owner}" in shown)):
                 rows.append((path, owner, option))
+    counts = [(number, in_tests, len(rows))]
     return [
-        Table("Optional parameters", "all only_in_tests", [(number, len(rows))]),
-        Table("Optional parameters that only tests pass", "file owner option", rows, True),
+        Table("Optional parameters", "all only_in_tests of_these_untold", counts),
+        Table("Optional parameters that only tests pass, untold", "file owner option", rows, True),
     ]
 
 

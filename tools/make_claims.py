@@ -28,7 +28,6 @@ has to be true of every seed on the one side with every seed on the other.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections import Counter
@@ -38,6 +37,7 @@ from statistics import mean
 
 import yaml
 
+from attnbook.files import write_atomically
 from bookbuild.pages import CLAIMS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -305,9 +305,7 @@ def main(arguments: list[str]) -> int:
                 name = page.relative_to(ROOT).as_posix()
                 found.append(f"{name} is out of date: run python tools/make_claims.py")
             else:
-                temporary = page.with_suffix(".md.tmp")
-                temporary.write_text(text, encoding="utf-8", newline="\n")
-                os.replace(temporary, page)
+                write_atomically(page, text.encode())
     for fault in found:
         print(fault, file=sys.stderr)
     return 1 if found else 0

@@ -16,13 +16,13 @@ from __future__ import annotations
 import ast
 import csv
 import importlib
-import os
 import re
 import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
 
+from attnbook.files import write_atomically
 from bookbuild.address import read_address
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -256,10 +256,7 @@ def main(arguments: list[str]) -> int:
         if not page.is_file() or page.read_text(encoding="utf-8") != text:
             found.append("appendix/ledger.md is out of date: run python tools/make_ledger.py")
     else:
-        page.parent.mkdir(exist_ok=True)
-        temporary = page.with_suffix(".md.tmp")
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(temporary, page)
+        write_atomically(page, text.encode())
     for fault in found:
         print(fault, file=sys.stderr)
     return 1 if found else 0

@@ -23,6 +23,11 @@ STEPS = {
     "mutants": [PY, "tools/mutants.py", "--count", "340", "--out", "results/mutants.json"],
     "solution-mutants": [PY, "tools/solution_mutants.py", "--out", "results/solution_mutants.json"],
     "class-of-500": [PY, "benchmarks/big_class.py", "--students", "500"],
+    "hub": [
+        "bash",
+        "-c",
+        f"{PY} -m pip install --quiet nbgrader && {PY} -m pytest -m nightly tests/test_hub.py",
+    ],
     "newest": ["make", "test-newest"],
     "oldest": ["make", "test-oldest"],
     "colab": ["make", "test-colab"],

@@ -1,7 +1,7 @@
 """Breaks the solutions of the exercises in small ways and lists the wrong answers that pass.
 
     python tools/solution_mutants.py --out results/solution_mutants.json      every one of them
-    python tools/solution_mutants.py --tasks 02.additive_score 00.temperature
+    python tools/solution_mutants.py --tasks 02.project_once 00.temperature
 
 A wrong answer made here passes when the visible and the hidden check call it right. Those that are
 right as well, for every input that the statement allows, are listed with their reason in
@@ -28,8 +28,9 @@ from typing import NamedTuple
 import torch
 import yaml
 
-from attnbook.checks import judge
+from attnbook.checks import exercises, judge
 from attnbook_exercises.answers.arguments import PLAIN_TENSORS
+from attnbook_exercises.checks.registry import WITHOUT_CODE
 from attnbook_grader.course.exercises import find_book, sections
 from bookbuild.source import SOLUTION
 from mutants import mutants_of
@@ -293,7 +294,7 @@ def verdict(answer: WrongAnswer, function: str, seeds=(0, 1)) -> str:
 def marked() -> dict[str, dict[str, str]]:
     """{id: {change: why it is right as well}}."""
     files = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in MARKED.glob("*.yaml")]
-    return {id: changes for file in files for id, changes in file.items()}
+    return {id: changes for file in files if file for id, changes in file.items()}
 
 
 def tasks_of(ids=None) -> list:
@@ -302,7 +303,7 @@ def tasks_of(ids=None) -> list:
     return [
         task
         for task in every
-        if (not ids or task.id in ids) and not task.title.startswith(("On paper: ", "Predict: "))
+        if (not ids or task.id in ids) and exercises()[task.id].kind not in WITHOUT_CODE
     ]
 
 

@@ -104,7 +104,7 @@ def generate(
             check_logits(model, logits.isnan().any())
             if repetition_penalty != 1:
                 if seen is None:
-                    seen = _held(padded, lengths, logits.shape[-1])
+                    seen = _prompt_tokens(padded, lengths, logits.shape[-1])
                 logits = penalise(logits, seen, repetition_penalty)
             choice = draw(token_distribution(without_forbidden(logits, ids), **options), generator)
             if seen is not None:
@@ -193,7 +193,7 @@ def _sequences(stop: Sequence[Sequence[int]]) -> list[list[int]]:
     return [[int(check_integer("stop", i, 0)) for i in row] for row in rows]
 
 
-def _held(padded: Tensor, lengths: Tensor, size: int) -> Tensor:
+def _prompt_tokens(padded: Tensor, lengths: Tensor, size: int) -> Tensor:
     """Which tokens each prompt holds, ``(B, V)`` on the CPU."""
     padded, lengths = padded.cpu(), lengths.cpu()
     real = torch.arange(padded.shape[1], device="cpu") < lengths[:, None]

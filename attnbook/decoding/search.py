@@ -95,7 +95,7 @@ def greedy(
     ids = token_ids_of(model, token_ids)
     batch, width = source.shape
     with torch.no_grad(), temporary_mode(model, False):
-        token, state, memory = _first(model, source, lengths, ids)
+        token, state, memory = _first_step(model, source, lengths, ids)
         active = torch.arange(batch, device=source.device)  # sentence of each row
         finished = torch.zeros(batch, dtype=torch.bool, device=source.device)
         log_probs, tokens, weights = None, [], []
@@ -124,7 +124,7 @@ def greedy(
                 break
             else:
                 active, token = active[keep], token[keep]
-                state, memory = _pick(step.state, keep), _pick(memory, keep)
+                state, memory = _select_rows(step.state, keep), _select_rows(memory, keep)
     assert log_probs is not None  # there is at least one step
     check_logits(model, log_probs.isnan().any())
     rows = [[t for t in row if t != NOTHING] for row in torch.stack(tokens, dim=1).tolist()]
@@ -176,7 +176,7 @@ def beam_search(
     check_number("length_penalty", length_penalty, least=0)
     ids = token_ids_of(model, token_ids)
     with torch.no_grad(), temporary_mode(model, False):
-        first = _first(model, source, lengths, ids)
+        first = _first_step(model, source, lengths, ids)
         beams = _Beams(model, ids, len(source), beam_size, max_length, length_penalty)
         return beams.search(*first)
 
@@ -197,7 +197,7 @@ class _Beams:
         beams = torch.arange(k, device=device)
         active = torch.arange(b, device=device)  # the sentences that the model still sees
         rows = active.repeat_interleave(k)
-        state, memory = _pick(state, rows), _pick(memory, rows)
+        state, memory = _select_rows(state, rows), _select_rows(memory, rows)
         token = first.repeat_interleave(k)
         log_prob, ends = None, torch.zeros(b, k, dtype=torch.bool, device=device)
         length = torch.zeros(b, k, dtype=torch.long, device=device)
@@ -235,11 +235,11 @@ class _Beams:
                     break
                 active, log_prob, length = active[keep], log_prob[keep], length[keep]
                 ends, chosen, parent = ends[keep], chosen[keep], parent[keep]
-                memory = _pick(memory, (keep[:, None] * k + beams).flatten())
+                memory = _select_rows(memory, (keep[:, None] * k + beams).flatten())
             token = chosen.flatten()
             # Rows of one sentence share its memory, so only the state has to follow the beams.
             old = torch.arange(len(active), device=device) if keep is None else keep
-            state = _pick(out.state, (old[:, None] * k + parent).flatten())
+            state = _select_rows(out.state, (old[:, None] * k + parent).flatten())
         check_logits(self.model, final[0].isnan().any())
         return self.collect(path, *final)
 
@@ -335,7 +335,7 @@ def read_prompts(model, prompts: Tensor, lengths: Tensor) -> tuple[Tensor, Any]:
     return last, model.start(model.encode(prompts[:, : int(before.max())], before))
 
 
-def _first(model, source: Tensor, lengths: Tensor, ids: TokenIds):
+def _first_step(model, source: Tensor, lengths: Tensor, ids: TokenIds):
     """What a decoder reads first (B,), the state before it, and its memory of the source."""
     if ids.start is None:
         require(
@@ -355,7 +355,7 @@ def _log_probs(logits: Tensor, ids: TokenIds) -> Tensor:
     return without_forbidden(full_precision(logits).log_softmax(dim=-1), ids)
 
 
-def _pick(nest: Any, rows: Tensor) -> Any:
+def _select_rows(nest: Any, rows: Tensor) -> Any:
     """Those rows of every tensor of a nest of tuples and NamedTuples; None stays None."""
     return map_tensors(lambda tensor: tensor.index_select(0, rows), nest)
 

@@ -20,7 +20,7 @@ import threading
 import torch
 from torch import Tensor
 
-from ..validate import may_look
+from ..validate import is_readable
 from .precision import wide_dtype
 from .streaming import BlockKernel, Pullback, blocks, check_projected_width
 
@@ -64,7 +64,7 @@ class Scratch:
         """The one that all passes of this thread share on a CPU, where a large buffer that is
         returned is memory to be fetched from the system again; else one of its own.
         """
-        return vars(_LOCAL).setdefault("scratch", Scratch()) if may_look(query) else Scratch()
+        return vars(_LOCAL).setdefault("scratch", Scratch()) if is_readable(query) else Scratch()
 
     def take(self, which: int, shape: torch.Size, like: Tensor) -> Tensor:
         """Buffer ``which`` in this shape, with the dtype and device of ``like``; its previous
@@ -130,7 +130,7 @@ def prepare(query: Tensor, key: Tensor, wide: torch.dtype) -> tuple[Tensor, Tens
     """
     q, k = (-2 * t.to(wide) for t in (query, key))
     largest = 0.9 * math.log(torch.finfo(wide).max)
-    fit = min(q.shape[-2], k.shape[-2]) > 2 and may_look(q) and may_look(k)
+    fit = min(q.shape[-2], k.shape[-2]) > 2 and is_readable(q) and is_readable(k)
     if fit and all(bool(t.abs().max() < largest) for t in (q, k)):
         return q.exp_(), k.exp_(), True
     return q, k, False

@@ -43,7 +43,7 @@ def _uniform_shift(lowest, shift_range):
     return (1 - (lowest.clamp(-shift_range, shift_range).unsqueeze(-1) - shifts).abs()).clamp_min(0)
 
 
-def _around(weights, reach):
+def _circular_pad(weights, reach):
     """The weights with the last R slots once more in front and the first R behind,
     ``(…, N + 2R)``."""
     return torch.cat(
@@ -52,7 +52,7 @@ def _around(weights, reach):
 
 
 def _convolve(padded, kernel):
-    """``w̃(i) = Σ_j s(j − R) w(i − (j − R))`` from the weights of :func:`_around`."""
+    """``w̃(i) = Σ_j s(j − R) w(i − (j − R))`` from the weights of :func:`_circular_pad`."""
     size = kernel.shape[-1]
     slots, parts = padded.shape[-1] - size + 1, kernel.split(1, -1)
     moved = padded[..., size - 1 :] * parts[0]
@@ -62,7 +62,7 @@ def _convolve(padded, kernel):
 
 
 def _shift(weights, kernel):
-    return _convolve(_around(weights, kernel.shape[-1] // 2), kernel)
+    return _convolve(_circular_pad(weights, kernel.shape[-1] // 2), kernel)
 
 
 def _sharpen(weights, gamma):

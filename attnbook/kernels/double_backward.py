@@ -40,7 +40,7 @@ def double_backward() -> Iterator[None]:
         _wanted.reset(token)
 
 
-def is_wanted() -> bool:
+def under_double_backward() -> bool:
     """Whether the forward pass that runs stands under :func:`double_backward`."""
     return not torch.compiler.is_compiling() and _wanted.get()
 

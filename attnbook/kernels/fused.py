@@ -5,7 +5,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .double_backward import check_once
-from .visible import Visible, within_reach
+from .streaming import by_rows
+from .visible import Visible, band_mask
 
 __all__ = ["fused_attention", "has_fused_kernel"]
 
@@ -56,46 +57,43 @@ def fused_attention(
     """
     m, n = query.shape[-2], key.shape[-2]
     visible = Visible() if visible is None else visible
-    mask, reach = visible.mask, visible.reach
+    mask, reach, first = visible.mask, visible.reach, visible.first
     is_rule = reach is not None and (mask is None or mask.shape[-2] == 1) and m > 1
-    if mask is not None and torch.finfo(query.dtype).max < 1e30:
-        is_rule = False  # no numbers of float16 have a product that is less than every score
-    if sink is not None:
-        is_causal = is_rule and reach is not None and reach >= n == m
-        if not is_causal:
-            mask = visible.matrix(m, n, query.device)
+    if sink is not None:  # one more of the first keys
         query, key, value = _with_sink(query, key, value, sink / scale)
         if mask is not None:
             mask = F.pad(mask.expand(*mask.shape[:-1], n), (1, 0), value=True)
-        if not is_causal:
-            return fused_attention(query, key, value, Visible(mask), scale)
+        if not (is_rule and reach is not None and reach >= n == m):
+            return fused_attention(query, key, value, Visible(mask, reach, first + 1), scale)
         query = F.pad(query, (0, 0, 1, 0))  # before the first, for the sink to stand beside
         return fused_attention(query, key, value, Visible(mask, reach), scale)[..., 1:, :]
-    alive = visible.rows(m, n)
-    if is_rule and reach is not None and reach < n:
-        context = _by_windows(query, key, value, mask, reach, scale)
-    elif is_rule and m == n:
+    # no numbers of float16 have a product that is less than every score
+    marks = mask is None or torch.finfo(query.dtype).max > 1e30
+    nonempty = visible.rows(m, n)
+    if is_rule and marks and reach is not None and reach < n:
+        context = _by_windows(query, key, value, visible, reach, scale)
+    elif is_rule and marks and m == n:
         if mask is not None:
-            query, key = _mark_hidden(query, key, mask)
+            query, key = _mask_by_column(query, key, mask)
         context = _by_kernel(query, key, value, None, scale, is_causal=True)
-    elif is_rule and m > _ROWS:  # the last m of n, some rows at a time
-        parts = []
-        for start in range(0, m, _ROWS):
-            r = slice(start, min(start + _ROWS, m))
-            seen = visible.reached(r, m, n)
-            rows = Visible(visible.block(r, seen, m, n, query.device))
+    elif is_rule and m > _ROWS:  # the last m of n
+
+        def read(rows: slice, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            seen = visible.reached(rows, m, n)
+            part = Visible(visible.block(rows, seen, m, n, query.device))
             keys, values = key[..., seen, :], value[..., seen, :]
-            parts.append(fused_attention(query[..., r, :], keys, values, rows, scale))
-        return torch.cat(parts, dim=-2)
+            return fused_attention(query[..., rows, :], keys, values, part, scale)
+
+        return by_rows(read, (query, key, value), m, _ROWS)
     else:
         if reach is not None:
             mask = visible.matrix(m, n, query.device)
-        if mask is not None and alive is not None:
-            mask = mask | ~alive.unsqueeze(-1)
+        if mask is not None and nonempty is not None:
+            mask = mask | ~nonempty.unsqueeze(-1)
         if mask is not None and mask.shape[-1] == 1:  # a row allows everything or nothing
             mask = None
         context = _by_kernel(query, key, value, mask, scale)
-    return context if alive is None else context.masked_fill(~alive.unsqueeze(-1), 0.0)
+    return context if nonempty is None else context.masked_fill(~nonempty.unsqueeze(-1), 0.0)
 
 
 def _with_sink(query, key, value, sink) -> tuple[Tensor, Tensor, Tensor]:
@@ -112,7 +110,7 @@ def _with_sink(query, key, value, sink) -> tuple[Tensor, Tensor, Tensor]:
     return query, torch.cat([first, F.pad(key, (0, 1))], dim=-2), F.pad(value, (0, 0, 1, 0))
 
 
-def _mark_hidden(query: Tensor, key: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+def _mask_by_column(query: Tensor, key: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """One column more, and zeros in the others, so that keys that are not there, by a mask
     ``(…, 1, n)``, have a score so small that nothing is left of their weight beside others.
     """
@@ -124,24 +122,35 @@ def _mark_hidden(query: Tensor, key: Tensor, mask: Tensor) -> tuple[Tensor, Tens
     return F.pad(query, (0, 1), value=large), torch.cat([*columns], dim=-1)
 
 
-def _by_windows(query, key, value, mask, reach: int, scale: float) -> Tensor:
-    """Context of the last m of n positions, each of which sees itself and ``reach − 1`` before it:
-    of blocks of queries, each with as many keys as one of them sees.
+def _by_windows(query, key, value, visible: Visible, reach: int, scale: float) -> Tensor:
+    """Context of the last m of n positions, each of which sees itself, ``reach − 1`` before it and
+    the first: of blocks of queries, each with as many keys as one of them sees.
     """
-    m, n = query.shape[-2], key.shape[-2]
+    m, n, mask = query.shape[-2], key.shape[-2], visible.mask
     block = min(m, max(reach, 128))
     number, width = -(-m // block), block + reach - 1
     before, behind = m + reach - 1 - n, number * block - m  # positions that there are not
+    first, skipped, before = min(visible.first, n), max(0, -before), max(0, before)
+    key, value = (F.pad(t, (0, 0, before, behind)) for t in (key, value))
     if before > 0 or mask is not None:
-        there = query.new_ones(1, 1, dtype=torch.bool) if mask is None else mask
-        there = F.pad(there.expand(*there.shape[:-1], n), (before, behind))
-        query, key = _mark_hidden(query, F.pad(key, (0, 0, before, behind)), there)
-    else:
-        key = F.pad(key, (0, 0, before, behind))
-    value = F.pad(value, (0, 0, before, behind))
-    key, value = (t.unfold(-2, width, block).mT for t in (key, value))  # (…, number, width, d)
+        valid = query.new_ones(1, 1, dtype=torch.bool) if mask is None else mask
+        valid = F.pad(valid.expand(*valid.shape[:-1], n), (before, behind))
+        query, key = _mask_by_column(query, key, valid)
+    near = band_mask(slice(0, block), slice(0, width), reach - 1, reach, query.device)
+
+    def windows(rows: Tensor) -> Tensor:  # (…, number, width, d)
+        cut = rows[..., skipped:, :].unfold(-2, width, block).mT
+        if first == 0:
+            return cut
+        begin = rows[..., before : before + first, :].unsqueeze(-3)
+        return torch.cat([begin.expand(*cut.shape[:-2], -1, -1), cut], dim=-2)
+
+    key, value = windows(key), windows(value)
     query = F.pad(query, (0, 0, 0, behind)).unflatten(-2, (number, block))
-    near = within_reach(slice(0, block), slice(0, width), reach - 1, reach, query.device)
+    if first:  # those that no window holds
+        place = torch.arange(n - m - reach, n - reach + behind, device=query.device)
+        far = place.view(number, block, 1) >= torch.arange(first, device=query.device)
+        near = torch.cat([far, near.expand(number, -1, -1)], dim=-1)
     return _by_kernel(query, key, value, near, scale).flatten(-3, -2)[..., :m, :]
 
 
@@ -170,12 +179,16 @@ def _by_kernel(
         if len(batch) == 2 and tensor.shape[:-2] == batch:
             ready.append(tensor)
         else:
-            ready.append(_four(tensor, batch))
+            ready.append(_with_four_dimensions(tensor, batch))
     if mask is not None and mask.dim() > 2:
-        # what was three dimensions and more cannot broadcast
-        written_out = len(batch) > 2 and mask.shape[:-2].numel() > 1
+        # what was three dimensions and more cannot broadcast, but for the last of them
+        written_out = len(batch) > 2 and mask.shape[:-3].numel() > 1
+        if len(batch) > 2 and mask.dim() == 3:
+            mask = mask.unsqueeze(0)
         if mask.dim() != 4 or written_out:
-            mask = _four(mask, batch if written_out or len(batch) < 3 else (), expand=written_out)
+            mask = _with_four_dimensions(
+                mask, batch if written_out or len(batch) < 3 else (), expand=written_out
+            )
     context = F.scaled_dot_product_attention(
         *ready, attn_mask=mask, is_causal=is_causal, scale=scale
     )
@@ -191,7 +204,7 @@ def _differentiated_once(_: tuple[Tensor, ...]) -> None:
     check_once("attention with need_weights=False")
 
 
-def _four(tensor, batch, *, expand=True):
+def _with_four_dimensions(tensor, batch, *, expand=True):
     """``(…, i, j)`` with two leading dimensions."""
     tensor = tensor[(None,) * (len(batch) + 2 - tensor.dim())]
     if expand:

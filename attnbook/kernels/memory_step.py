@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from ..validate import is_transforming
-from .addressing_math import SHORTEST, _around, _convolve, _read, _scores, _sharpen, _shift
-from .double_backward import check_once, is_wanted
+from .addressing_math import SHORTEST, _circular_pad, _convolve, _read, _scores, _sharpen, _shift
+from .double_backward import check_once, under_double_backward
 from .precision import without_autocast
 
 __all__ = ["HeadParameters", "memory_step", "plain_memory_step"]
@@ -41,7 +41,7 @@ def memory_step(memory: Tensor, previous: Tensor, heads: HeadParameters):
         The new memory ``(batch, N, M)``, what was read ``(batch, read heads, M)``, the weights
         ``(batch, H, N)``. ``create_graph=True`` is a ``RuntimeError`` without that switch.
     """
-    if torch.compiler.is_compiling() or is_wanted() or is_transforming():
+    if torch.compiler.is_compiling() or under_double_backward() or is_transforming():
         return plain_memory_step(memory, previous, heads)
     return _MemoryStep.apply(memory, previous, *heads)
 
@@ -74,7 +74,7 @@ class _MemoryStep(torch.autograd.Function):
             unit = key * key_length
             cosine = torch.bmm(unit, memory.mT).mul_(slot_length)
             content = (cosine * strength.unsqueeze(-1)).softmax(-1)
-            gated = _around(
+            gated = _circular_pad(
                 torch.lerp(previous, content, gate.unsqueeze(-1)), kernel.shape[-1] // 2
             )
             shifted = _convolve(gated, kernel)

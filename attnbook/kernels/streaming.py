@@ -21,12 +21,12 @@ Sources: Milakov and Gimelshein 2018, algorithm 3 (online softmax); Rabe and Sta
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..validate import check_mask, check_tensor, require
+from ..validate import check_mask, check_tensor, masks_by_name, require
 from .double_backward import check_once
 from .precision import autocast_as, autocast_state, wide_dtype, without_autocast
 from .visible import Visible
@@ -36,6 +36,7 @@ __all__ = [
     "BlockKernel",
     "PartialContext",
     "blocks",
+    "by_rows",
     "check_projected_width",
     "merge_contexts",
     "partial_context",
@@ -53,20 +54,21 @@ _ACCELERATOR_ELEMENTS = 2**25  # many small kernels would leave it idle
 
 
 def blocks(
-    query: Tensor, key: Tensor, elements: int | None = None
+    query: Tensor, key: Tensor, elements: int | None = None, longest: int | None = None
 ) -> Iterator[tuple[slice, slice, slice]]:
     """Yield ranges of (first dimension, queries, keys) for ``query (b, …, m, d)`` and
     ``key (b, …, n, d)``.
 
     A block is long in keys first, as the softmax reads whole rows, then in queries. ``elements`` is
     the upper bound of b × … × queries × keys × width in a block; it can be exceeded only by a
-    single query and a single key."""
+    single query and a single key. ``longest`` bounds queries and keys, as a window does."""
     if elements is None:
         elements = BLOCK_ELEMENTS if query.device.type == "cpu" else _ACCELERATOR_ELEMENTS
     size, m, n = query.shape[0], query.shape[-2], key.shape[-2]
+    longest = max(m, n) if longest is None else longest
     per_pair = max(1, query.shape[1:-2].numel() * max(query.shape[-1], key.shape[-1]))
-    keys = max(1, min(n, elements // per_pair))
-    queries = max(1, min(m, elements // (per_pair * keys)))
+    keys = max(1, min(n, longest, elements // per_pair))
+    queries = max(1, min(m, longest, elements // (per_pair * keys)))
     rows = max(1, min(size, elements // (per_pair * keys * queries)))
     for b in range(0, size, rows):
         for i in range(0, m, queries):
@@ -76,6 +78,65 @@ def blocks(
                     slice(i, min(i + queries, m)),
                     slice(j, min(j + keys, n)),
                 )
+
+
+def by_rows(
+    read: Callable[..., Tensor],
+    tensors: Sequence[Tensor],
+    m: int,
+    rows: int,
+    parameters: Sequence[Tensor] = (),
+) -> Tensor:
+    """``read(rows, *tensors)`` of m queries, some ``(…, rows, d)`` at a time. The backward pass
+    reads each block again; gradients go to the tensors and to the ``parameters`` of ``read``.
+    """
+    if torch.compiler.is_compiling():
+        return torch.cat([read(block, *tensors) for block in _cut_rows(m, rows)], dim=-2)
+    return _ByRows.apply(read, m, rows, len(tensors), *tensors, *parameters)
+
+
+def _cut_rows(m: int, rows: int) -> list[slice]:
+    return [slice(start, min(start + rows, m)) for start in range(0, m, rows)]
+
+
+class _ByRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, read, m, rows, count, *inputs):
+        context: Any = None
+        for block in _cut_rows(m, rows):
+            part = read(block, *inputs[:count])
+            if context is None:  # what stays is made once: pieces of it would break up the memory
+                context = part.new_empty(*part.shape[:-2], m, part.shape[-1])
+            context[..., block, :] = part
+        ctx.read, ctx.rows, ctx.count, ctx.parameters = read, rows, count, inputs[count:]
+        ctx.autocast = autocast_state(context)
+        ctx.save_for_backward(*inputs)
+        return context
+
+    @staticmethod
+    def backward(ctx, grad_context):
+        check_once("attention with need_weights=False")
+        needed, inputs = ctx.needs_input_grad[4:], ctx.saved_tensors
+        totals = [
+            torch.zeros_like(t, dtype=wide_dtype(t)) if needs else None
+            for t, needs in zip(inputs, needed)
+        ]
+        for block in _cut_rows(grad_context.shape[-2], ctx.rows):
+            with torch.enable_grad(), autocast_as(ctx.autocast):
+                given = [
+                    t.detach().requires_grad_(needs)
+                    for t, needs in zip(inputs[: ctx.count], needed)
+                ]
+                part = ctx.read(block, *given)
+            wanted = [t for t, needs in zip((*given, *ctx.parameters), needed) if needs]
+            found = iter(
+                torch.autograd.grad(part, wanted, grad_context[..., block, :], allow_unused=True)
+            )
+            for total in totals:
+                if total is not None and (grad := next(found)) is not None:
+                    total += grad
+        grads = (None if s is None else s.to(t.dtype) for s, t in zip(totals, inputs))
+        return None, None, None, None, *grads
 
 
 class BlockKernel:
@@ -149,7 +210,7 @@ def stream_attention(
         ``create_graph=True`` is a ``RuntimeError``.
     """
     batch = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2], value.shape[:-2])
-    kernel = score.shortcut("block_kernel")(query)
+    kernel = score.fast_path("block_kernel")(query)
     size = batch or (1,)  # blocks are cut along the first of the leading dimensions
     query, projected, value = (
         t.expand(*size, *t.shape[-2:]) for t in (kernel.query, projected, value)
@@ -174,14 +235,17 @@ def _visible_blocks(visible, query, projected, elements):
     for all, and whether it is the first and the last of its queries.
     """
     m, n, dims = query.shape[-2], projected.shape[-2], query.dim()
-    rows = groupby(blocks(query, projected, elements), key=lambda block: block[:2])
-    for (b, r), row in rows:
-        reached, mask = visible.reached(r, m, n), visible.mask
+    near = Visible(None, visible.reach)  # and, far from these, the first
+    longest = None if visible.reach is None else max(visible.reach, 128)
+    every = blocks(query, projected, elements, longest)
+    for (b, r), row in groupby(every, key=lambda block: block[:2]):
+        reached, mask = near.reached(r, m, n), visible.mask
         if mask is not None and mask.dim() >= dims and mask.shape[-dims] != 1:
             mask = mask[(slice(None),) * (mask.dim() - dims) + (b,)]
-        inside = [c for *_, c in row if c.start < reached.stop and c.stop > reached.start]
+        columns = [c for *_, c in row if c.start < reached.stop]
+        inside = [c for c in columns if c.stop > reached.start or c.start < visible.first]
         for c in inside:
-            allowed = Visible(mask, visible.reach).block(r, c, m, n, query.device)
+            allowed = Visible(mask, visible.reach, visible.first).block(r, c, m, n, query.device)
             yield b, r, c, allowed, c is inside[0], c is inside[-1]
 
 
@@ -287,7 +351,8 @@ class PartialContext(NamedTuple):
         return self.top + self.total.log()
 
 
-def partial_context(scores: Tensor, value: Tensor, mask: Tensor | None = None) -> PartialContext:
+@masks_by_name("mask")
+def partial_context(scores: Tensor, value: Tensor, *, mask: Tensor | None = None) -> PartialContext:
     """Attend to some of the keys, and leave the division by the sum for later.
 
     Args:

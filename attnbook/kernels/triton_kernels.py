@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..validate import is_transforming
-from .double_backward import is_wanted
+from .double_backward import under_double_backward
 
 __all__ = ["use_triton"]
 
@@ -28,6 +28,6 @@ def use_triton(*tensors: Tensor) -> bool:
         # own, and CUDA launches no grid of no blocks
         all(type(t) in (Tensor, torch.nn.Parameter) and t.numel() for t in tensors)
         and all(t.is_cuda or interpreted for t in tensors)
-        and not (is_wanted() or is_transforming() or torch.compiler.is_compiling())
+        and not (under_double_backward() or is_transforming() or torch.compiler.is_compiling())
         and find_spec("triton") is not None
     )

@@ -10,6 +10,10 @@ A weight of 0 does not suffice to hide a number: 0 · NaN and 0 · ∞ are NaN, 
 in the gradients. So rows that hold a number that is not finite are set to zero before anything is
 computed with them, and afterwards the queries that see one of them, or are such a row and see
 anything, get NaN, as a constant. A query that may attend to nothing gets zeros.
+
+A row of queries or keys so long that its square would overflow, or nearly, counts as such a row,
+since a projection of it or its product with itself may not be finite; and so does a row of values
+with a millionth of the largest number in it.
 """
 
 from __future__ import annotations
@@ -21,21 +25,23 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..validate import may_look
+from ..validate import is_readable
+from .precision import wide_dtype
 
 __all__ = [
     "ALL_BEFORE",
     "Spoiled",
     "Visible",
-    "finish",
-    "finish_recurrent",
-    "found_finite",
+    "assume_finite",
+    "band_mask",
     "is_finite",
-    "set_aside",
-    "set_aside_query",
-    "set_aside_state",
-    "within_reach",
-    "without_hidden",
+    "restore_nonfinite",
+    "restore_nonfinite_recurrent",
+    "zero_masked_nonfinite",
+    "zero_nonfinite",
+    "zero_nonfinite_gate",
+    "zero_nonfinite_query",
+    "zero_nonfinite_state",
 ]
 
 ALL_BEFORE = 2**62  # the reach of causality alone
@@ -48,12 +54,15 @@ class Visible:
         mask: boolean, broadcastable to ``(…, m, n)`` and of two dimensions at least; None: all.
         reach: None, or r: query t, at the place ``i = t + (n − m)``, sees ``i − r < j ≤ i``.
             :data:`ALL_BEFORE` is causality without a window.
+        first: with a reach, so many first keys are seen from any distance behind them.
     """
 
-    __slots__ = ("_seeing", "mask", "reach")
+    __slots__ = ("_nonempty", "first", "mask", "reach")
 
-    def __init__(self, mask: Tensor | None = None, reach: int | None = None) -> None:
-        self.mask, self.reach = mask, reach
+    def __init__(
+        self, mask: Tensor | None = None, reach: int | None = None, first: int = 0
+    ) -> None:
+        self.mask, self.reach, self.first = mask, reach, first
 
     def matrix(self, m: int, n: int, device: torch.device) -> Tensor | None:
         """As one boolean mask broadcastable to ``(…, m, n)``, or None: everything."""
@@ -69,20 +78,24 @@ class Visible:
             mask = mask if mask.shape[-1] == 1 else mask[..., columns]
         if self.reach is None or m == 1 and self.reach >= n:
             return mask
-        near = within_reach(rows, columns, n - m, self.reach, device)
+        near = band_mask(rows, columns, n - m, self.reach, device, self.first)
         return near if mask is None else mask & near
 
     def reached(self, rows: slice, m: int, n: int) -> slice:
-        """The keys outside of which no query of these rows sees any."""
+        """Keys outside of which no query of these rows sees any: of few lengths, as buffers of one
+        size follow one another in the same memory.
+        """
         if self.reach is None:
             return slice(0, n)
-        return slice(max(0, rows.start + n - m - self.reach + 1), rows.stop + n - m)
+        start = 0 if self.first else max(0, rows.start + n - m - self.reach + 1)
+        step = -(-n // 8)
+        return slice(start, min(n, -(-(rows.stop + n - m) // step) * step))
 
     def for_heads(self, leading: int) -> Visible:
         """The same in all heads ``(…, h, m, n)``, of a problem of so many leading dimensions."""
         mask = self.mask
         if mask is not None and 3 <= mask.dim() <= leading + 2:
-            return Visible(mask.unsqueeze(-3), self.reach)
+            return Visible(mask.unsqueeze(-3), self.reach, self.first)
         return self
 
     def rows(self, m: int, n: int, positions: Tensor | None = None) -> Tensor | None:
@@ -94,12 +107,12 @@ class Visible:
         """
         if positions is not None:
             return self._rows(m, n, positions)
-        if not hasattr(self, "_seeing"):
+        if not hasattr(self, "_nonempty"):
             rows = None if self.mask is None else self._rows(m, n, None)
-            if rows is not None and may_look(rows) and rows.all():
+            if rows is not None and is_readable(rows) and rows.all():
                 rows = None
-            self._seeing = rows
-        return self._seeing
+            self._nonempty = rows
+        return self._nonempty
 
     def _rows(self, m: int, n: int, positions: Any) -> Tensor:
         mask: Any = self.mask
@@ -112,26 +125,32 @@ class Visible:
                 allowed = allowed & positions.unsqueeze(-2)
             return allowed.any(-1)
         # a rule, and which keys there are: counted from the first key on
-        there: Any = None if mask is None else mask.squeeze(-2)  # (…, n)
+        valid: Any = None if mask is None else mask.squeeze(-2)  # (…, n)
         if positions is not None:
-            there = positions if there is None else there & positions
-        number = there.expand(*there.shape[:-1], n).cumsum(-1)  # up to each key, it included
+            valid = positions if valid is None else valid & positions
+        number = valid.expand(*valid.shape[:-1], n).cumsum(-1)  # up to each key, it included
         within = number[..., n - m :]
-        if reach < n:  # without those before the window
-            last = torch.arange(n - m, n, device=there.device) - reach
-            within = within - number.index_select(-1, last.clamp(min=0)) * (last >= 0)
+        if reach < n:  # without those before the window, but for the first
+            last = torch.arange(n - m, n, device=valid.device) - reach
+            before = number.index_select(-1, last.clamp(min=0))
+            if self.first:
+                before = before - number.index_select(-1, last.clamp(0, self.first - 1))
+            within = within - before * (last >= 0)
         return within > 0
 
 
-def within_reach(
-    rows: slice, columns: slice, ahead: int, reach: int, device: torch.device
+def band_mask(
+    rows: slice, columns: slice, ahead: int, reach: int, device: torch.device, first: int = 0
 ) -> Tensor:
     """``(rows, columns)``: which keys query t at the place ``i = t + ahead`` reaches,
-    ``i − reach < j ≤ i``.
+    ``j ≤ i`` and, but for the first, ``i − reach < j``.
     """
     i = torch.arange(rows.start, rows.stop, device=device).unsqueeze(-1) + ahead
     j = torch.arange(columns.start, columns.stop, device=device)
-    return j <= i if reach >= rows.stop + ahead else (j <= i) & (j > i - reach)
+    if reach >= rows.stop + ahead:
+        return j <= i
+    near = j > i - reach
+    return (j <= i) & (near | (j < first) if first else near)
 
 
 class Spoiled(NamedTuple):
@@ -143,11 +162,14 @@ class Spoiled(NamedTuple):
     source: Tensor
 
 
+_LARGEST_SQUARE = {t: 1e-6 * torch.finfo(t).max for t in (torch.float32, torch.float64)}
+"""From which on the square of a row counts as not finite."""
 _NOW = -1  # of a tensor without a graph: that it is finite is known in one call, and not after
 
 
 def is_finite(tensor: Tensor) -> bool:
-    """Whether a tensor holds finite numbers alone: one pass over it, and a look.
+    """Whether a tensor holds finite numbers alone, of which none is so large that its square would
+    overflow: one pass over it, and a look.
 
     A result of autograd that is read at every step is looked at once: it notes the version of
     itself that was found finite. Any other tensor may share its memory with an array that changes
@@ -157,15 +179,18 @@ def is_finite(tensor: Tensor) -> bool:
     if getattr(tensor, "_finite_version", None) == version:
         return True
     plain = tensor.detach() if tensor.requires_grad else tensor
-    # half precision overflows
-    total = plain.sum() if plain.dtype.itemsize > 2 else plain.sum(dtype=torch.float32)
-    finite = math.isfinite(total.item())
+    if (most := _LARGEST_SQUARE.get(plain.dtype)) is not None:
+        flat = plain.reshape(-1)
+        total = flat.dot(flat).item()
+        finite = math.isfinite(total) and total < most
+    else:  # half precision, whose squares overflow
+        finite = math.isfinite(plain.sum(dtype=torch.float32).item())
     if finite and version is not _NOW:
         tensor._finite_version = version  # type: ignore[attr-defined]
     return finite
 
 
-class found_finite:  # noqa: N801 - a context
+class assume_finite:  # noqa: N801 - a context
     """While what stands inside runs, this tensor is known to be finite, where ``found`` says so."""
 
     def __init__(self, tensor: Tensor, found: bool) -> None:
@@ -180,48 +205,57 @@ class found_finite:  # noqa: N801 - a context
             self.tensor.__dict__.pop("_finite_version", None)
 
 
-def set_aside(
+def zero_nonfinite(
     query: Tensor, key: Tensor, value: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Spoiled | None]:
     """``(…, m, d_q)``, ``(…, n, d_k)``, ``(…, n, d_v)`` with zeros in the rows that are not finite,
     and which these are; None where it is known that there is none, which takes a look.
     """
     if (
-        may_look(query)
+        is_readable(query)
         and is_finite(query)
-        and (key is query or (may_look(key) and is_finite(key)))
+        and (key is query or (is_readable(key) and is_finite(key)))
         and (value is key or is_finite(value))
     ):
         return query, key, value, None
-    fine, same_value, same_key = _fine(query), value is key, key is query
-    spoiled = ~fine.squeeze(-1)
-    query = query.where(fine, 0.0)
+    finite, same_value, same_key = _is_short(query), value is key, key is query
+    spoiled = ~finite.squeeze(-1)
+    query = query.where(finite, 0.0)
     if same_key and same_value:
         return query, query, query, Spoiled(spoiled, spoiled)
-    fine_key = fine if same_key else _fine(key)
-    fine_value = fine_key if same_value else _fine(value)
-    key = query if same_key else key.where(fine_key, 0.0)
-    value = key if same_value else value.where(fine_value, 0.0)
-    return query, key, value, Spoiled(spoiled, ~(fine_key & fine_value).squeeze(-1))
+    finite_key = finite if same_key else _is_short(key)
+    finite_value = finite_key if same_value else _is_small(value)
+    key = query if same_key else key.where(finite_key, 0.0)
+    value = key if same_value else value.where(finite_value, 0.0)
+    return query, key, value, Spoiled(spoiled, ~(finite_key & finite_value).squeeze(-1))
 
 
-def set_aside_query(query: Tensor, source: Any) -> tuple[Tensor, Spoiled | None]:
+def zero_nonfinite_query(query: Tensor, source: Any) -> tuple[Tensor, Spoiled | None]:
     """The same for queries of a source that is projected already, and knows which of its positions
     are ``spoiled``.
     """
-    query, _, _, found = set_aside(query, query, query)
+    query, _, _, found = zero_nonfinite(query, query, query)
     if found is None and source.spoiled is None:
         return query, None
     rows = query.new_zeros(query.shape[:-1], dtype=torch.bool) if found is None else found.query
     return query, Spoiled(rows, source.which_spoiled())
 
 
-def _fine(rows: Tensor) -> Tensor:
-    """Which rows ``(…, n, d)`` are finite: ``(…, n, 1)``."""
-    return rows.isfinite().all(-1, keepdim=True)
+def _is_short(rows: Tensor) -> Tensor:
+    """Which rows ``(…, n, d)`` are finite, and not too long: ``(…, n, 1)``."""
+    rows = rows.detach()
+    wide = wide_dtype(rows)
+    length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True, dtype=wide)
+    return length < math.sqrt(_LARGEST_SQUARE[wide])
 
 
-def finish(
+def _is_small(rows: Tensor) -> Tensor:
+    """The same of values, which meet no others: their sums are to be finite, too."""
+    wide = rows.detach().to(wide_dtype(rows))
+    return (wide * 1e6).isfinite().all(-1, keepdim=True)
+
+
+def restore_nonfinite(
     context: Tensor,
     weights: Tensor | None,
     spoiled: Spoiled | None,
@@ -231,7 +265,7 @@ def finish(
     heads: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """The context ``(…, m, d)`` and the weights ``(…, m, n)`` of a reading whose rows were
-    :func:`set_aside`.
+    :func:`zero_nonfinite`.
 
     Args:
         sees: which queries see any of some positions ``(…, n)``, or anything at all (None), as
@@ -241,51 +275,65 @@ def finish(
             heads, ``(…, 1, n)`` and ``(…, h, m)`` or ``(m,)``: what any head sees is seen.
     """
 
-    def of_all(rows: Tensor) -> Tensor:
+    def any_head(rows: Tensor) -> Tensor:
         return (rows.any(-2) if heads and rows.dim() > 1 else rows).unsqueeze(-1)
 
     if spoiled is None and not clear:
         return context, weights
     some = sees(None)
     if clear and some is not None:
-        context = context.masked_fill(~of_all(some), 0.0)
+        context = context.masked_fill(~any_head(some), 0.0)
     if spoiled is None:
         return context, weights
     query, source = (t.unsqueeze(-2) for t in spoiled) if heads else spoiled
     met = sees(source)
     query = query if some is None else query & some
     met = query if met is None else met | query
-    context = context.masked_fill(of_all(met), math.nan)
+    context = context.masked_fill(any_head(met), math.nan)
     if weights is not None:  # what is hidden keeps its weight, 0
         weights = weights.masked_fill(met.unsqueeze(-1) & (weights != 0), math.nan)
     return context, weights
 
 
-def set_aside_state(
+def zero_nonfinite_state(
     x: Tensor, state: Tensor | None, *, heads: bool = True
 ) -> tuple[Any, Tensor | None]:
     """A state ``(…, h, d_k, d_v)`` of texts, without heads ``(…, d_k, d_v)``, with zeros for those
     that are not finite, and which texts these are, ``(…, 1)``; None where it is known that there
     are none.
     """
-    if state is None or (may_look(x) and may_look(state) and is_finite(state)):
+    if state is None or (is_readable(x) and is_readable(state) and is_finite(state)):
         return state, None
-    fine = state.isfinite().flatten(-3 if heads else -2).all(-1, keepdim=True)
-    return state.where(fine[(..., *(None,) * (1 + heads))], 0.0), ~fine
+    finite = state.isfinite().flatten(-3 if heads else -2).all(-1, keepdim=True)
+    return state.where(finite[(..., *(None,) * (1 + heads))], 0.0), ~finite
 
 
-def finish_recurrent(
+def zero_nonfinite_gate(
+    gate: Tensor | None, spoiled: Spoiled | None, n: int, *, least: float, most: float
+) -> tuple[Tensor | None, Spoiled | None]:
+    """A gate ``(…, n or 1, d)`` of n rows with zeros for those that do not lie between the two, and
+    these rows among the spoiled ones of the source.
+    """
+    if gate is None or (is_readable(gate) and is_finite(gate)):
+        return gate, spoiled
+    finite = ((gate >= least) & (gate <= most)).all(-1, keepdim=True)
+    rows = ~finite.squeeze(-1).expand(*finite.shape[:-2], n)
+    query, source = (rows & False, rows) if spoiled is None else spoiled
+    return gate.where(finite, 0.0), Spoiled(query, source | rows)
+
+
+def restore_nonfinite_recurrent(
     context: Tensor,
     state: Tensor,
     spoiled: Spoiled | None,
     lost: Tensor | None,
-    there: Tensor | None,
+    valid: Tensor | None,
     *,
     heads: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """The context ``(…, n, d)`` and the state of texts that are read from left to right, whose rows
-    were :func:`set_aside`, and their states: what is ``there (…, n)`` and not finite is in all that
-    follows, and in the state.
+    were :func:`zero_nonfinite`, and their states: what is ``valid (…, n)`` and not finite is in all
+    that follows, and in the state.
     """
     if spoiled is None and lost is None:
         return context, state
@@ -293,23 +341,23 @@ def finish_recurrent(
     source: Any = lost
     if spoiled is not None:
         query, source = spoiled
-        if there is not None:
-            query, source = query & there, source & there
+        if valid is not None:
+            query, source = query & valid, source & valid
         met = query | (source.cumsum(-1) > 0)
         if lost is not None:
             met, source = met | lost, source | lost
-    if there is not None:
-        met = met & there
+    if valid is not None:
+        met = met & valid
     forever = source.any(-1)[(..., *(None,) * (2 + heads))]
     return context.masked_fill(met.unsqueeze(-1), math.nan), state.masked_fill(forever, math.nan)
 
 
-def without_hidden(x: Tensor, mask: Tensor) -> Tensor:
+def zero_masked_nonfinite(x: Tensor, mask: Tensor) -> Tensor:
     """x ``(…, n, d)`` with zeros for numbers that are not finite at positions that no query of a
     mask ``(…, m, n)``, or one with a dimension of heads, may see: for a stack of layers, whose
     positions meet inside.
     """
-    if may_look(x) and is_finite(x):
+    if is_readable(x) and is_finite(x):
         return x
     seen = torch.atleast_2d(mask).any(-2)
     if seen.dim() >= x.dim():

@@ -1,14 +1,30 @@
-"""Arguments of a reader's function: copies that it may change, and a description of the changes."""
+"""Arguments of a reader's function: copies that it may change, and a description of the changes.
+
+What an answer may do with them is the same in the notebook and in the grader's sandbox, where the
+functions that a check hands over are called across the border of a process.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-__all__ = ["PLAIN_TENSORS", "copied", "is_named_tuple", "overwrite", "spoiled"]
+__all__ = [
+    "Given",
+    "PLAIN_TENSORS",
+    "copied",
+    "is_named_tuple",
+    "overwrite",
+    "refuse_transforms",
+    "spoiled",
+]
 
 PLAIN_TENSORS = (Tensor, torch.nn.Parameter)
 """The types that count as tensors: a subclass could run code whenever it is read."""
+
+
+_OF_CHECKS = ("attnbook_exercises", "torch")
+"""The packages of the functions that checks hand over; an answer may hand over its own."""
 
 
 def is_named_tuple(value) -> bool:
@@ -16,15 +32,44 @@ def is_named_tuple(value) -> bool:
     return isinstance(value, tuple) and hasattr(type(value), "_fields")
 
 
+def refuse_transforms() -> None:
+    """Raise RuntimeError inside of torch.func and vmap, which reach into no other process."""
+    if torch._C._are_functorch_transforms_active():
+        raise RuntimeError(
+            "this function is the check's own, and torch.func and vmap do not reach into it: use "
+            "torch.autograd.grad, or backward, or torch.autograd.functional.jacobian"
+        )
+
+
+class Given:
+    """A function that a check hands to an answer: it can be called, and nothing else."""
+
+    def __init__(self, function):
+        self.function = function
+        self.__code__ = getattr(function, "__code__", None)  # for the names of the arguments
+        self.argument_names = getattr(function, "argument_names", [])
+
+    def __call__(self, *arguments, **keywords):
+        refuse_transforms()
+        return self.function(*arguments, **keywords)
+
+
 def copied(value):
-    """A deep copy of tensors, lists, tuples, sets and dicts; any other object itself."""
+    """A deep copy of tensors, lists, tuples, sets and dicts; a function of a check as `Given`; any
+    other object itself.
+    """
     if type(value) in PLAIN_TENSORS:
         return value.detach().clone().requires_grad_(value.requires_grad)
     if type(value) in (list, tuple):
         return type(value)(copied(entry) for entry in value)
     if type(value) is dict:
         return {key: copied(entry) for key, entry in value.items()}
-    return set(value) if type(value) is set else value
+    if type(value) is set:
+        return set(value)
+    home = str(getattr(value, "__module__", "")).partition(".")[0]
+    if callable(value) and not isinstance(value, (type, Given)) and home in _OF_CHECKS:
+        return Given(value)
+    return value
 
 
 def spoiled(name: str, before, after) -> str | None:
@@ -40,9 +85,10 @@ def spoiled(name: str, before, after) -> str | None:
         )
         if not alike or not torch.equal(before, after.detach()):
             return f"{in_place}: the caller's tensor is different now"
-        if after.requires_grad != before.requires_grad or (
-            after.is_leaf and after.grad is not None
-        ):
+        if after.requires_grad != before.requires_grad:
+            done = "asks for gradients" if after.requires_grad else "no longer asks for gradients"
+            return f"{in_place}: it {done} now; work on a detached copy of it"
+        if after.is_leaf and after.grad is not None:
             return (
                 f"your function leaves gradients on its argument {name}: work on a detached "
                 f"copy of it"

@@ -1,4 +1,5 @@
-"""The cost of an answer: its matrix products, and the largest tensor that it creates.
+"""The cost of an answer: its matrix products, the largest tensor that it creates, the numbers in
+all of them, and its calls of PyTorch.
 
 For an answer that runs in another process, the grader's `rpc` counts there and adds the result to
 the counters here. The count over there is within reach of the student's code and misses other
@@ -12,19 +13,16 @@ import math
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["Products", "counters", "largest"]
+__all__ = ["Calls", "Products", "counters", "largest", "written"]
 
 counters: list = []
 """The active counters, innermost last."""
 
 
-class Products(TorchFunctionMode):
-    """Counts the multiplications and additions of matrix products, however they are written.
+class Calls(TorchFunctionMode):
+    """Counts the calls of PyTorch's functions: many where a loop takes the rows one by one."""
 
-    Not a TorchDispatchMode, which sees every product in one form but takes seconds to import.
-    """
-
-    kind = "products"
+    kind = "calls"
 
     def __init__(self):
         super().__init__()
@@ -40,6 +38,19 @@ class Products(TorchFunctionMode):
 
     def add(self, count):
         self.count += count
+
+    def __torch_function__(self, function, types, inputs=(), options=None):
+        self.count += 1
+        return function(*inputs, **(options or {}))
+
+
+class Products(Calls):
+    """Counts the multiplications and additions of matrix products, however they are written.
+
+    Not a TorchDispatchMode, which sees every product in one form but takes seconds to import.
+    """
+
+    kind = "products"
 
     def __torch_function__(self, function, types, inputs=(), options=None):
         result = function(*inputs, **(options or {}))
@@ -63,11 +74,20 @@ class Products(TorchFunctionMode):
 
 def largest():
     """A context whose `count` is the size in bytes of the largest tensor created inside."""
+    return _of_tensors("largest", lambda tensor: tensor.untyped_storage().nbytes(), max)
+
+
+def written():
+    """A context whose `count` is the numbers in all tensors together that are created inside."""
+    return _of_tensors("written", Tensor.numel, int.__add__)
+
+
+def _of_tensors(name, size, join):
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 
-    class Largest(TorchDispatchMode):
-        kind, count = "largest", 0
+    class Sizes(TorchDispatchMode):
+        kind, count = name, 0
 
         def __enter__(self):
             counters.append(self)
@@ -78,16 +98,16 @@ def largest():
             return super().__exit__(*error)
 
         def add(self, count):
-            self.count = max(self.count, count)
+            self.count = join(self.count, count)
 
         def __torch_dispatch__(self, function, types, arguments=(), options=None):
             result = function(*arguments, **(options or {}))
             for value in tree_leaves(result):
                 if type(value) is Tensor:
-                    self.add(value.untyped_storage().nbytes())
+                    self.add(size(value))
             return result
 
-    return Largest()
+    return Sizes()
 
 
-KINDS = {"products": Products, "largest": largest}
+KINDS = {"calls": Calls, "products": Products, "largest": largest, "written": written}

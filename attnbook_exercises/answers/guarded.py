@@ -53,7 +53,8 @@ def guarded(function, arguments, keywords=None, *, seed=0, passing=(), then=None
         then: called with the result, gradients enabled.
 
     Raises:
-        StudentError: the function raised an error; the message names the error and the line.
+        StudentError: the function raised an error; the message names the error and the line. Or
+            it set the seed of PyTorch, and with it that of its caller.
     """
     try:
         with (
@@ -65,6 +66,11 @@ def guarded(function, arguments, keywords=None, *, seed=0, passing=(), then=None
             warnings.simplefilter("ignore")
             torch.default_generator.manual_seed(seed)  # leaves a GPU alone, without a wait
             result = function(*arguments, **(keywords or {}))
+            if torch.initial_seed() != seed:
+                raise StudentError(
+                    "a call of torch.manual_seed, which changes what the whole notebook draws: "
+                    "draw from a torch.Generator of your own"
+                )
             if then is not None:
                 then(result)
             return result

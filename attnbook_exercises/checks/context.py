@@ -1,6 +1,7 @@
 """The context of a check: seeded inputs, guarded calls, and comparisons that name differences."""
 
 import hashlib
+import re
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..answers.arguments import PLAIN_TENSORS, copied, is_named_tuple, spoiled
+from ..answers.flop_counter import Calls
 from ..answers.guarded import guarded, time_limit
 from .verdict import Mistake
 
@@ -18,7 +20,28 @@ HARD_SCORES = ((1.0, 0.0), (1e3, 0.0), (1.0, -3e4))
 overflow, and ones so low that a finite number in the place of minus infinity lies above them.
 """
 
+FAR = {"long": 257, "wide": 65}
+"""What lengths and widths are, at least, in the runs of a check that go beyond the small ones: an
+answer that looks at the last 16 positions, counts in 8 bits or does so many steps of a loop is
+right for small sizes alone.
+"""
+
+_WIDTH = re.compile(r"d|d_\w+|D|C|w|\w*width\w*|hidden\w*|filters|bits|half|size|pairs_of_columns")
+_COUNT = re.compile(
+    r"batch\w*|B|b|\w*heads\w*|h|H|g|blocks|layers|hops|beam\w*|ways|classes|levels|k|K|R"
+)
+
 _NUMPY = (np.float64, np.float32, np.int64, np.int32)
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def kind_of_size(name):
+    """What a size is by its name: "long", a number of positions, "wide", of features, or "few", of
+    rows of a batch, heads or layers.
+    """
+    if _COUNT.fullmatch(name):
+        return "few"
+    return "wide" if _WIDTH.fullmatch(name) else "long"
 
 
 def array(tensor) -> np.ndarray:
@@ -63,18 +86,27 @@ class CheckContext:
         seed: of the inputs.
         least: the one of `asked` that `sizes` gives its least value.
         seconds: after which a call of the answer is stopped; None for no limit.
+        case: "double", in which the answer gets its floats in float64 and has to be right to their
+            digits; "long" or "wide", for which, beyond that, `sizes` draws lengths or widths far
+            above those of the other runs.
 
     Attributes:
+        far: {name: size} of those drawn for a long or wide run.
+        differentiated: positions of the arguments whose gradients were checked.
         asked: (number of the call of `sizes`, name, least value) of every size drawn so far.
     """
 
-    def __init__(self, seed=0, least=None, seconds=None):
+    def __init__(self, seed=0, least=None, seconds=None, case=""):
         self.seed = seed
+        self.case = case
         self.generator = torch.Generator().manual_seed(seed)
         self.seconds = seconds
         self.asked = []
+        self.far = {}
+        self.differentiated = set()
         self._least = least
-        self._calls = 0
+        self._calls = self._answered = 0
+        self._double = False  # whether the last call got numbers in float64
 
     # Inputs
 
@@ -85,24 +117,44 @@ class CheckContext:
         size at its least and the others above: an answer that squeezes a batch of one, or has the
         number of heads written into it, is not right for long.
 
+        In two more runs all lengths are 257 and more, and all widths 65 and more.
+
         Args:
             ranges: name=(least, most), both included; what is above the least lies in the upper
                 half, where mistakes do not coincide. The least is 1, or a comment says what the
-                statement excludes.
+                statement excludes. A third number is what it is in a long or wide run, where the
+                oracle takes no more in a second, or the statement excludes it.
         """
         call, self._calls = self._calls, self._calls + 1
-        self.asked += [(call, name, least) for name, (least, most) in ranges.items()]
-        drawn = [
-            least
-            if (call, name, least) == self._least
-            else self.integers(least + max(1, (most - least) // 2), most + 1)
-            for name, (least, most) in ranges.items()
-        ]
+        drawn = []
+        for name, (least, most, *far) in ranges.items():
+            self.asked.append((call, name, least))
+            if (call, name, least) == self._least:
+                drawn.append(least)
+            elif kind_of_size(name) == self.case:
+                drawn.append(far[0] if far else FAR[self.case] + self.integers(0, 3))
+                self.far[name] = drawn[-1]
+            else:  # three at least of what is counted
+                low = max(least + max(1, (most - least) // 2), min(3, most))
+                drawn.append(self.integers(low, most + 1))
         return drawn if len(drawn) > 1 else drawn[0]
 
+    def against(self):
+        """What sets this run apart from the first, as words before its message."""
+        if self._least is not None:
+            _, name, least = self._least
+            return f"right for other sizes, but with {_size(name, least)}"
+        if self.far:
+            sizes = ", ".join(map(_size, self.far, self.far.values()))
+            return f"right for small sizes, but with {sizes}"
+        return "right for float32, but with float64, transposed tensors and shorter rows"
+
     def normal(self, *shape):
-        """A tensor of standard normal numbers, float32."""
-        return torch.randn(shape, generator=self.generator)
+        """A tensor of standard normal numbers, float32; float64 and no numbers of float32 where
+        the answer gets its floats so.
+        """
+        kind = torch.float64 if self.case else torch.float32
+        return torch.randn(shape, generator=self.generator, dtype=kind)
 
     def integers(self, low, high, *shape) -> Any:
         """A tensor of integers in [low, high), int64; without a shape, one Python int."""
@@ -110,7 +162,11 @@ class CheckContext:
         return drawn if shape else int(drawn)
 
     def lengths(self, batch, most, least=1) -> Tensor:
-        """Lengths of the rows of a batch, (batch,) int64: `most`, `least`, and some in between."""
+        """Lengths of the rows of a batch, (batch,) int64: `most`, `least`, and some in between; in
+        float64 all below `most`.
+        """
+        if self.case == "double":
+            most = max(least, most - 1)
         some = self.integers(least, most + 1, batch).tolist()
         drawn = [most, least, *some][:batch] if batch > 1 else some
         return torch.tensor([drawn[i] for i in self.order(batch)])
@@ -138,24 +194,28 @@ class CheckContext:
 
     # Calling the answer
 
-    def call(self, function, *arguments, then=None, own=()) -> Any:
+    def call(self, function, *arguments, then=None, own=(), new="") -> Any:
         """Call `function` on copies of the arguments and return its result.
 
         Args:
             then: called with the result and the copies, gradients enabled, before the result is
                 returned.
             own: positions of arguments that the function may change, as a state of its own.
+            new: what messages call the result where the statement promises that it is no argument.
 
         Raises:
             StudentError: the function raises an error.
             Mistake: the function changes one of its arguments.
         """
+        self._double = False
+        if self.case:
+            arguments = tuple(map(self._in_double, arguments))
         copies = tuple(copied(argument) for argument in arguments)
         with time_limit(self.seconds):
             result = guarded(
                 function,
                 copies,
-                seed=_answer_seed(self.seed),
+                seed=self._answer_seed(),
                 passing=(Mistake,),
                 then=None if then is None else lambda result: then(result, copies),
             )
@@ -166,13 +226,54 @@ class CheckContext:
             change = None if position in own else spoiled(name, before, after)
             if change:
                 self.fail(change)
+        if new and any(result is copy for copy in copies):
+            self.fail(f"{new} is the object that was given: return a new one")
         return result
+
+    def without_loop(self, function, *arguments, over) -> None:
+        """Fail where an answer that is right loops over what the arguments have 600 of.
+
+        Args:
+            over: What a loop would run over, in the message.
+        """
+        calls = Calls()
+
+        def counted(*given):
+            with calls:
+                return function(*given)
+
+        self.call(counted, *arguments)
+        if calls.count > 400:  # the grader's own, which hand it the arguments, are some of them
+            self.fail(
+                f"the results are right, but PyTorch is called {calls.count} times for 600 {over}: "
+                f"no loop is asked for, so let one call do it for all of them"
+            )
+
+    def _answer_seed(self):
+        """The seed of what the answer draws in its next call, another one each time."""
+        self._answered += 1
+        words = f"answer:{self.seed}:{self._answered}"
+        return int.from_bytes(hashlib.sha256(words.encode()).digest()[:4], "little")
+
+    def _in_double(self, value):
+        """An argument with its tensors of float32 in float64, and columns first in memory, as a
+        transposed one has them; others as they are.
+        """
+        if type(value) in PLAIN_TENSORS and value.dtype in (torch.float32, torch.float64):
+            self._double, made = True, value.detach().double()
+            made = made if made.dim() < 2 else made.mT.contiguous().mT
+            return made.requires_grad_(value.requires_grad)
+        if type(value) in (list, tuple):
+            return type(value)(map(self._in_double, value))
+        if type(value) is dict:
+            return {key: self._in_double(entry) for key, entry in value.items()}
+        return value
 
     def _call_again(self, function, first):
         """Fail where a function without arguments, an answer from paper, says something else."""
         for _ in range(4):
             with time_limit(self.seconds):
-                again = guarded(function, (), seed=_answer_seed(self.seed))
+                again = guarded(function, (), seed=self._answer_seed())
             if type(again) is not type(first) or again != first == first:
                 self.fail(
                     f"your function returns {first!r:.40} and then {again!r:.40}: settle on one"
@@ -191,9 +292,12 @@ class CheckContext:
 
         Args:
             name: what messages call the value.
+            dtype: `torch.long` stands for whole numbers of any width.
             nan: the reason in the message about a value that is not finite.
             mention: a remark added to the message about a wrong shape.
         """
+        if self._double and dtype == torch.float32:
+            dtype = torch.float64
         if type(value) not in PLAIN_TENSORS:
             self._fail_type(value, name, "a torch.Tensor")
         # a clone has none of the attributes and hooks that an answer may have set
@@ -201,6 +305,8 @@ class CheckContext:
         if tuple(value.shape) != tuple(shape):
             tail = f" ({mention})" if mention else ""
             self.fail(f"{name}: the shape is {tuple(value.shape)}, expected {tuple(shape)}{tail}")
+        if dtype == torch.long and value.dtype in _WHOLE:
+            value = value.long()
         if value.dtype != dtype:
             self.fail(f"{name}: the dtype is {_dtype(value.dtype)}, expected {_dtype(dtype)}")
         if value.is_floating_point() and not torch.isfinite(value).all():
@@ -214,7 +320,7 @@ class CheckContext:
     def floats(self, value: Any, name, shape, **options) -> Tensor:
         """As `tensor`, for float32 or float64; integers become float32."""
         if type(value) is Tensor and value.dtype in (torch.int32, torch.int64):
-            value = value.float()
+            value = value.double() if self._double else value.float()
         double = type(value) is Tensor and value.dtype == torch.float64
         return self.tensor(
             value, name, shape, dtype=torch.float64 if double else torch.float32, **options
@@ -309,20 +415,24 @@ class CheckContext:
 
     def ids(self, value: Any, name) -> list[int]:
         """Return a list of Python ints from a list of integers of Python or NumPy or a
-        one-dimensional int64 tensor, or fail.
+        one-dimensional tensor or array of integers, or fail.
         """
-        if type(value) is Tensor and value.dtype == torch.long and value.dim() == 1:
+        if type(value) is Tensor and value.dtype in _WHOLE and value.dim() == 1:
             value = Tensor.tolist(self._dense(value, name))
+        if type(value) is np.ndarray and value.dtype.kind in "iu" and value.ndim == 1:
+            value = value.tolist()
         if type(value) not in (list, tuple):
             self._fail_type(value, name, "a list of whole numbers")
         result = []
         for position, entry in enumerate(value):
-            if type(entry) is Tensor and entry.dtype == torch.long and entry.numel() == 1:
+            if type(entry) is Tensor and entry.dtype in _WHOLE and entry.numel() == 1:
                 entry = Tensor.item(self._dense(entry, f"{name}: entry {position}"))
             if isinstance(entry, np.integer):
                 entry = int(entry)
             if type(entry) is not int:
                 self.fail(f"{name}: entry {position} is {a(entry)}, expected a whole number")
+            if abs(entry) >= 2**63:
+                self.fail(f"{name}: entry {position} is a whole number of more than 64 bits")
             result.append(entry)
         return result
 
@@ -339,6 +449,8 @@ class CheckContext:
             return bool(np.array_equal(got, other))
         return got.shape == other.shape and bool(
             np.allclose(got, other, rtol=1e-4, atol=2e-5 + more, equal_nan=True)
+            if not self._double
+            else np.allclose(got, other, rtol=1e-9, atol=1e-10 + 2**-29 * more, equal_nan=True)
         )
 
     def recognize(self, got, expected, wrong):
@@ -377,12 +489,17 @@ class CheckContext:
             size: Of numbers whose difference is wanted: a difference may be as rough as float32
                 rounds them.
         """
-        self.recognize(got, expected, wrong or {})
+        self.recognize(got, expected, {} if wrong is None else wrong)
         if self.same(got, expected, 2**-23 * size):
             return
         got, expected = _numbers(got), _numbers(expected)
         if got.shape != expected.shape:
             self.fail(f"{name}: the shape is {got.shape}, expected {expected.shape}")
+        if self._double and np.allclose(got, expected, rtol=1e-4, atol=2e-5):
+            self.fail(
+                f"{name}: right to some digits only: is a part computed in float32, or is a small "
+                f"number added?"
+            )
         if expected.dtype == bool:  # True and False count as 1 and 0
             got, expected = got.astype(int), expected.astype(int)
         difference = np.abs(got - expected)
@@ -400,10 +517,6 @@ class CheckContext:
             f"{_entry(name, worst)} is {_number(got[worst], digits)}, expected "
             f"{_number(expected[worst], digits)}{which}"
         )
-
-
-def _answer_seed(seed):
-    return int.from_bytes(hashlib.sha256(f"answer:{seed}".encode()).digest()[:4], "little")
 
 
 def _numbers(value):
@@ -428,6 +541,10 @@ def _first(condition):
 
 def _at(index):
     return f"[{', '.join(str(int(i)) for i in index)}]" if len(index) else ""
+
+
+def _size(name, size):
+    return f"{name if name.startswith('d_') else name.replace('_', ' ')} = {size}"
 
 
 def _entry(name, index):

@@ -29,6 +29,9 @@ def check_gradients(ctx, answer, arguments, at, oracle, *, part=None, nan=None, 
         nan: the reason in the message about a gradient that is not finite.
         step: of the central differences; smaller where the oracle is not smooth within 1e-5.
     """
+    ctx.differentiated |= set(at)
+    if ctx.far:  # the small runs have shown it; what writes entry by entry would take minutes
+        return
     inputs = [
         argument.clone().requires_grad_() if i in at else argument
         for i, argument in enumerate(arguments)
@@ -56,7 +59,8 @@ def check_gradients(ctx, answer, arguments, at, oracle, *, part=None, nan=None, 
 
     cut = (
         "the values are right, but no gradient {}: a model could not learn through them. detach, "
-        "no_grad, item, NumPy and torch.tensor(…) cut the way"
+        "no_grad, item, NumPy and torch.tensor(…) cut the way, and so does what an earlier "
+        "call left"
     )
     try:
         ctx.call(answer, *inputs, then=differentiate)
@@ -64,27 +68,26 @@ def check_gradients(ctx, answer, arguments, at, oracle, *, part=None, nan=None, 
         if "numpy()" in str(error):
             ctx.fail(cut.format("goes back through them"))
         raise
-    if not gradients:
-        ctx.fail(cut.format("goes back through them"))
-    for i, name in at.items():
-        if gradients[i] is None:
-            ctx.fail(cut.format(f"reaches {name}"))
-    for k, (i, name) in enumerate(at.items()):
-        gradient = array(gradients[i])
+    slopes = [
+        [
+            (direction, _directional_derivative(oracle, start, k, direction, array(factors), step))
+            for direction in (array(ctx.normal(*one.shape)) for _ in range(_DIRECTIONS))
+        ]
+        for k, one in enumerate(start)
+    ]
+    for (i, name), along in zip(at.items(), slopes):
+        if gradients.get(i) is None and any(slope for _, slope in along):  # else none is needed
+            ctx.fail(cut.format(f"reaches {name}" if gradients else "goes back through them"))
+    for (i, name), along, value in zip(at.items(), slopes, start):
+        gradient = np.zeros_like(value) if gradients.get(i) is None else array(gradients[i])
         if not np.isfinite(gradient).all():
             why = nan or (
-                "a division by 0, a softmax over nothing but −∞, or a NaN that is replaced later, "
-                "leaves NaN behind in it"
+                "a division by 0, an exponential that overflows, a softmax over nothing but −∞, or "
+                "a NaN or an infinity that is replaced later, leaves NaN behind in it"
             )
             ctx.fail(f"the values are right, but the gradient at {name} is not finite: {why}")
-        directions = [array(ctx.normal(*gradient.shape)) for _ in range(_DIRECTIONS)]
-        got = np.array([(gradient * direction).sum() for direction in directions])
-        expected = np.array(
-            [
-                _directional_derivative(oracle, start, k, direction, array(factors), step)
-                for direction in directions
-            ]
-        )
+        got = np.array([(gradient * direction).sum() for direction, _ in along])
+        expected = np.array([slope for _, slope in along])
         off = np.abs(got - expected)
         if off.max() > 2e-3 * np.abs(expected).max() + 1e-5:
             worst = off.argmax()
@@ -93,6 +96,25 @@ def check_gradients(ctx, answer, arguments, at, oracle, *, part=None, nan=None, 
                 f"back cut (detach, no_grad, clamp)? (The slope in one direction is "
                 f"{got[worst]:.4g}, expected {expected[worst]:.4g}.)"
             )
+
+
+def check_finite_gradients(ctx, answer, arguments, at, nan):
+    """Fail where a gradient is not finite: for inputs whose slopes no difference tells.
+
+    The arguments are those of `check_gradients`, without the oracle.
+    """
+    inputs = [
+        argument.clone().requires_grad_() if i in at else argument
+        for i, argument in enumerate(arguments)
+    ]
+
+    def differentiate(result, copies):
+        found = torch.autograd.grad(result.sum(), [copies[i] for i in at], allow_unused=True)
+        for name, gradient in zip(at.values(), found):
+            if gradient is not None and not np.isfinite(array(gradient)).all():
+                ctx.fail(f"the values are right, but the gradient at {name} is not finite: {nan}")
+
+    ctx.call(answer, *inputs, then=differentiate)
 
 
 def _directional_derivative(oracle, start, k, direction, factors, step):

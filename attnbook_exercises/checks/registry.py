@@ -10,8 +10,17 @@ from dataclasses import dataclass
 from attnbook.validate import check_integer, require
 
 from ..answers.guarded import StudentError
-from .context import CheckContext, a
+from .context import CheckContext, a, kind_of_size
 from .verdict import MISTAKE, NOT_WRITTEN, RIGHT, STOPPED, Mistake, NotPassed, Verdict
+
+WITHOUT_CODE = ("On paper", "Budget", "Read the curve", "Choose a setting", "Predict")
+"""Kinds of exercises that are answered with what a function without arguments returns: numbers from
+paper, the bytes and minutes of a training run, what given curves show, a setting for a training run
+of the check, a bet.
+"""
+
+KINDS = (*WITHOUT_CODE, "Find the bug", "Shape error", "Make it fast", "From the formula")
+"""What a title begins with, before a colon, unless the exercise is to write a function."""
 
 SECONDS = 10  # after which `check` stops a call of an answer
 _EXERCISES = {}
@@ -42,11 +51,18 @@ class Exercise:
         return self.function.__module__.rsplit(".", 1)[-1]
 
     @property
+    def kind(self):
+        """The one of `KINDS` that the title begins with, or "Write"."""
+        kind, colon, _ = self.title.partition(": ")
+        return kind if colon and kind in KINDS else "Write"
+
+    @property
     def points(self):
         """(points of the visible check, points of the hidden check): nothing, and twice the
         difficulty. The visible one is there to learn from, and its inputs can be learned by heart.
+        A prediction has none: any answer is right.
         """
-        return 0, 2 * self.difficulty
+        return 0, 0 if self.kind == "Predict" else 2 * self.difficulty
 
     @property
     def key(self):
@@ -125,27 +141,28 @@ def judge(id, answer, seed=0, seconds=None):
         return Verdict(id, MISTAKE, f"the check got {a(answer)}, expected your function")
     first = CheckContext(seed, seconds=seconds)
     verdict = _run(task, answer, first)
-    for size in first.asked:
+    runs = [CheckContext(seed, size, seconds) for size in first.asked]
+    kinds = {kind_of_size(name) for _, name, _ in first.asked}
+    cases = [case for case in ("double", "long", "wide") if case == "double" or case in kinds]
+    runs += [CheckContext(seed, seconds=seconds, case=case) for case in cases]
+    for ctx in runs:
         if not verdict:
             break
-        again = _run(task, answer, CheckContext(seed, size, seconds))
+        again = _run(task, answer, ctx)
         if not again:
-            return _at_fault(task, answer, seed, seconds, size, again)
+            return _at_fault(task, answer, ctx, again)
     return verdict
 
 
-def _at_fault(task, answer, seed, seconds, size, again):
-    """The Verdict of an answer that fails with one size at its least and passes with the same seed
-    otherwise. Whether it is that size, or the other numbers drawn with it, seven other seeds show.
+def _at_fault(task, answer, ctx, again):
+    """The Verdict of an answer that passes the first run and fails in another. Whether it is what
+    that run is for, or the other numbers drawn with it, seven other seeds of the first show.
     """
-    for other in range(seed + 1, seed + 8):
-        verdict = _run(task, answer, CheckContext(other, seconds=seconds))
+    for other in range(ctx.seed + 1, ctx.seed + 8):
+        verdict = _run(task, answer, CheckContext(other, seconds=ctx.seconds))
         if not verdict:
             return verdict
-    _, name, least = size
-    shown = name if name.startswith("d_") else name.replace("_", " ")
-    words = f"right for other sizes, but with {shown} = {least}: {again.message}"
-    return Verdict(task.id, again.status, words)
+    return Verdict(task.id, again.status, f"{ctx.against()}: {again.message}")
 
 
 def _run(task, answer, ctx):

@@ -5,6 +5,7 @@ the number that comes out on paper.
 import ast
 import inspect
 import textwrap
+from collections import UserDict
 from contextlib import suppress
 from functools import cached_property, wraps
 
@@ -46,11 +47,7 @@ class Slips:
         """Return the right value of these inputs, and {sentence: the value of this mistake} of the
         mistakes that do not stop with an error, as where shapes do not fit.
         """
-        wrong = {}
-        for sentence, mistaken in self.mistaken.items():
-            with np.errstate(all="ignore"), suppress(ValueError, IndexError):
-                wrong[sentence] = mistaken(*inputs)
-        return self.oracle(*inputs), wrong
+        return self.oracle(*inputs), _Values(self, inputs)
 
     @cached_property
     def mistaken(self):
@@ -61,6 +58,29 @@ class Slips:
             exec(compile(source, f"<{sentence}>", "exec"), self.oracle.__globals__, scope)
             functions[sentence] = scope[self.oracle.__name__]
         return functions
+
+
+class _Values(UserDict):
+    """The values of the mistakes, which are worked out once one of them is asked for: that of a
+    right answer never is.
+    """
+
+    def __init__(self, slips, inputs):
+        self._slips, self._inputs = slips, inputs
+
+    def __or__(self, more):
+        return {**self.data, **more}
+
+    def __ror__(self, more):
+        return {**more, **self.data}
+
+    @cached_property
+    def data(self):
+        values = {}
+        for sentence, mistaken in self._slips.mistaken.items():
+            with np.errstate(all="ignore"), suppress(ValueError, IndexError):
+                values[sentence] = mistaken(*self._inputs)
+        return values
 
 
 def _edited(body, sentence, edits):
@@ -77,7 +97,17 @@ def _edited(body, sentence, edits):
     return body
 
 
-def on_paper(id, asks, *, title, difficulty, minutes, within=0.0, otherwise=""):
+def on_paper(
+    id,
+    asks,
+    *,
+    title,
+    difficulty,
+    minutes,
+    within: float | np.ndarray = 0.0,
+    otherwise="",
+    kind="On paper",
+):
     """Register the decorated function, which returns (the right number, {sentence: the number that
     this mistake gives}), as an exercise whose answer comes from paper.
 
@@ -85,14 +115,14 @@ def on_paper(id, asks, *, title, difficulty, minutes, within=0.0, otherwise=""):
         id, difficulty, minutes: as for `exercise`.
         asks: what messages call the number, as "the context"; a tuple of names where several
             numbers are asked for.
-        title: without the words "On paper: ", which come before it.
-        within: how far from the right number an answer may be.
+        title: without the kind, which comes before it: "On paper: " or "Budget: ".
+        within: how far from the right number an answer may be; an array of several.
         otherwise: what is said after "the context is not 3: " where no mistake explains it.
     """
     several = not isinstance(asks, str)
 
     def register(numbers):
-        @exercise(id, title=f"On paper: {title}", difficulty=difficulty, minutes=minutes)
+        @exercise(id, title=f"{kind}: {title}", difficulty=difficulty, minutes=minutes)
         @wraps(numbers)
         def check(answer, ctx):
             got, names = ctx.call(answer), asks if several else (asks,)
@@ -112,9 +142,42 @@ def on_paper(id, asks, *, title, difficulty, minutes, within=0.0, otherwise=""):
     return register
 
 
+def read_the_curve(id, *, title, difficulty, minutes):
+    """Register the decorated function, which returns {what messages call a choice: (the right one,
+    {another: why it is not that one})}, as an exercise on curves that the notebook shows. The
+    answer returns the choices in this order, a string, or a tuple of several.
+
+    Args:
+        id, difficulty, minutes: as for `exercise`.
+        title: without the words "Read the curve: ", which come before it.
+    """
+
+    def register(choices):
+        title_ = f"Read the curve: {title}"
+
+        @exercise(id, title=title_, difficulty=difficulty, minutes=minutes)
+        @wraps(choices)
+        def check(answer, ctx):
+            asked = choices()
+            got = ctx.call(answer)
+            for said, (name, (right, wrong)) in zip(
+                ctx.parts(got, tuple(asked)) if len(asked) > 1 else [got], asked.items()
+            ):
+                said = ctx.choice(said, name, sorted([right, *wrong]))
+                if said != right:
+                    ctx.fail(f"{name} is not {said!r}: {wrong[said]}")
+
+        return check
+
+    return register
+
+
 def _name_the_nearest(ctx, got, slips, within):
     """Fail with the sentence of the slip that lies nearest to an answer, and near enough."""
-    off = {sentence: np.abs(got - slip) for sentence, slip in slips.items()}
-    nearest = min(off, key=lambda sentence: off[sentence].max())
-    if (off[nearest] <= np.maximum(within + 1e-9, _ROUNDED * np.abs(slips[nearest]))).all():
+    off = {
+        sentence: (np.abs(got - slip) / np.maximum(within + 1e-9, _ROUNDED * np.abs(slip))).max()
+        for sentence, slip in slips.items()
+    }
+    nearest = min(off, key=lambda sentence: off[sentence])
+    if off[nearest] <= 1:
         ctx.fail(nearest)

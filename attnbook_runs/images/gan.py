@@ -72,12 +72,7 @@ def make_pair(
     inserted = {"attention_at": attention_at, **VARIANTS[variant]}
     widths: dict[str, Any] = {"d_key": d_key, "d_value": d_value}
     widths = {key: value for key, value in widths.items() if value is not None}
-    if variant.endswith("residual block"):
-        block = inserted["insert"]
-        inserted["insert"] = lambda channels: block(
-            channels, count_parameters(PictureAttention(channels, **widths))
-        )
-    elif variant != "none":
+    if variant != "none":
         inserted["insert"] = partial(inserted["insert"], **widths)
     return sagan_pair(
         SIZE,

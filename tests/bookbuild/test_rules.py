@@ -226,6 +226,17 @@ def test_the_main_path_is_what_stands_open_before_the_exercises():
     assert measure.main_path(nb) == (2, 1, 1, 0)
 
 
+def test_milestones_between_the_parts_of_a_project_are_exercises():
+    nb = section(
+        "# Two words\n\n### Exercise 10.1.1: It\n\n*●●○○ · 20 minutes*\n\nWrite it down now.",
+        ("def it(): ...", ["exercise"]),
+        ("check(it)", ["check"]),
+        "Three words after.\n\n### A heading\n\nTwo more.",
+        ("shown", []),
+    )
+    assert measure.main_path(nb) == (2 + 3 + 2 + 2, 1, 1, 0)
+
+
 def test_the_readers_minutes_are_those_of_the_path_and_of_the_exercises():
     exercise = "## Exercises\n\n### Exercise: It\n\n*●●○○ · 20 minutes*\n\nWrite it."
     nb = section("word " * 1499, ("x\n" * 100, []), ("figure", ["hide-input"]), exercise)

@@ -157,7 +157,7 @@ def assert_fails_when(monkeypatch, name, broken, test, *arguments):
     "stays", [lambda moved, nest: nest, lambda moved, nest: (moved[0], nest[1])]
 )
 def test_a_state_that_does_not_follow_its_beam_as_a_whole_is_noticed(stays, monkeypatch):
-    real, calls = module._pick, []
+    real, calls = module._select_rows, []
 
     def first_two_only(nest, rows):
         calls.append(None)
@@ -165,7 +165,7 @@ def test_a_state_that_does_not_follow_its_beam_as_a_whole_is_noticed(stays, monk
         return moved if len(calls) <= 2 else stays(moved, nest)
 
     test = test_log_probs_are_those_of_teacher_forcing
-    assert_fails_when(monkeypatch, "_pick", first_two_only, test)
+    assert_fails_when(monkeypatch, "_select_rows", first_two_only, test)
 
 
 def test_a_penalty_on_the_wrong_length_is_noticed(monkeypatch):
@@ -246,7 +246,7 @@ def test_nests_of_every_kind_are_picked():
 
     rows = torch.tensor([2, 0, 0])
     tensor = torch.arange(6).view(3, 2)
-    picked = module._pick(Pair(tensor, (None, [tensor, {"a": tensor}])), rows)
+    picked = module._select_rows(Pair(tensor, (None, [tensor, {"a": tensor}])), rows)
     assert isinstance(picked, Pair) and picked.second[0] is None
     for part in (picked.first, picked.second[1][0], picked.second[1][1]["a"]):
         assert torch.equal(part, tensor[rows])

@@ -11,6 +11,7 @@ import torch
 
 from attnbook.checks import exercises, judge
 from attnbook_exercises.answers.arguments import copied
+from attnbook_exercises.checks.registry import WITHOUT_CODE
 from attnbook_grader.course.exercises import find_book, sections
 from bookbuild.source import SOLUTION, STUB, read_source, student_version
 
@@ -82,12 +83,10 @@ def test_a_section_asks_in_the_order_of_its_checks(tasks):
         ]
 
 
-HINTS = {
-    "On paper: ": (["Hint"], ["Hint", "Second hint"]),
-    "Predict: ": ([],),
-    "": (["Hint", "Pseudo-code"], ["Hint", "Second hint", "Pseudo-code"]),
-}
-"""What a statement folds away, by the beginning of its title."""
+HINTS = {**dict.fromkeys(WITHOUT_CODE, (["Hint"], ["Hint", "Second hint"])), "Predict": ([],)}
+"""What a statement folds away, by the kind of its exercise; see `OF_CODE` for the others."""
+
+OF_CODE = ["Hint", "Pseudo-code"], ["Hint", "Second hint", "Pseudo-code"]
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -95,12 +94,12 @@ def test_the_statement_says_what_the_registry_says(tasks, id):
     entry, text = exercises()[id], tasks[id][1].statement.source
     dots = "●" * entry.difficulty + "○" * (4 - entry.difficulty)
     heading = rf"### Exercise {int(id[:2])}\.\d+\.\d+: {re.escape(entry.title)}\n"
-    kind = next((kind for kind in HINTS if entry.title.startswith(kind)), "")
     line = f"*{dots} · {entry.minutes} minutes*"
     assert re.match(heading, text), f"the statement must begin with {heading!r}, got {text[:80]!r}"
     assert line in text, f"the statement must have the line {line!r}"
-    folded = re.findall(r"<summary>(.*?)</summary>", text)
-    assert folded in HINTS[kind], f"the statement must fold one of {HINTS[kind]}, got {folded}"
+    folded = re.findall(r"<summary>(.*?)</summary>", text.partition("](data:image")[0])
+    hints = HINTS.get(entry.kind, OF_CODE)
+    assert folded in hints, f"the statement must fold one of {hints}, got {folded}"
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -112,20 +111,46 @@ def test_the_solution_is_right(tasks, id):
         assert verdict, verdict
 
 
-BUGS = [id for id in IDS if exercises()[id].title.startswith("Find the bug")]
+def test_an_exercise_has_twice_its_difficulty_in_points_and_a_bet_has_none():
+    for task in exercises().values():
+        assert task.points == (0, 0 if task.kind == "Predict" else 2 * task.difficulty)
 
 
-@pytest.mark.parametrize("id", BUGS)
-def test_the_printed_bug_runs_and_is_named(tasks, id):
-    """The code with a bug that an exercise prints is short, runs, and is a known wrong answer."""
-    task = tasks[id][1]
-    (printed,) = re.findall(r"```python\n(.*?)```", task.statement.source, re.DOTALL)
-    assert 15 <= len(printed.splitlines()) <= 35
+def of_kind(*kinds):
+    return [id for id in IDS if exercises()[id].kind in kinds]
+
+
+def printed_code(task):
+    (code,) = re.findall(r"```python\n(.*?)```", task.statement.source, re.DOTALL)
+    return code
+
+
+@pytest.mark.parametrize("id", of_kind("Find the bug", "Make it fast"))
+def test_the_printed_code_runs_and_is_named(tasks, id):
+    """The code with a bug, or the slow code, that an exercise prints is short, runs, and is a known
+    wrong answer.
+    """
+    task, bug = tasks[id][1], exercises()[id].kind == "Find the bug"
+    printed = printed_code(task)
+    assert 15 * bug <= len(printed.splitlines()) <= 35
     (words,) = [case.words for case in WRONG[id] if case.name.endswith("as_printed")]
     for seed in range(4):
         verdict = judge(id, answer(printed, task.function), seed)
         assert verdict.status == "mistake" and words in verdict.message
-    assert "A loss curve does not show this bug" in task.statement.source
+    assert not bug or "A loss curve does not show this bug" in task.statement.source
+
+
+@pytest.mark.parametrize("id", of_kind("Shape error"))
+def test_the_printed_code_stops_as_printed(tasks, id):
+    task = tasks[id][1]
+    printed = printed_code(task)
+    assert 15 <= len(printed.splitlines()) <= 35
+    (said,) = re.findall(r"```\n(  File .*?)\n```", task.statement.source, re.DOTALL)
+    with pytest.raises(RuntimeError) as caught:
+        exec(compile(printed, "<cell>", "exec"), {})
+    (where,) = [frame for frame in caught.traceback if frame.name == task.function]
+    assert f'File "<cell>", line {where.lineno + 1}, in {task.function}' in said
+    assert said.splitlines()[-1] == f"RuntimeError: {caught.value}"
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -159,11 +184,7 @@ OF_A_SIZE = {
 """Exercises whose only inputs are sizes: a replay is right for each seed of the same sizes."""
 
 
-WITH_INPUTS = [
-    id
-    for id in IDS
-    if id not in OF_A_SIZE and not exercises()[id].title.startswith(("On paper: ", "Predict: "))
-]
+WITH_INPUTS = [id for id in IDS if id not in OF_A_SIZE and exercises()[id].kind not in WITHOUT_CODE]
 
 
 @pytest.mark.parametrize("id", WITH_INPUTS)

@@ -257,7 +257,7 @@ def test_changed_arguments_are_seen(probe):
         (lambda a, b, c, d, e: b[1].append(4), "argument b in place"),
         (lambda a, b, c, d, e: b.append([]), "argument b in place: it has 3 entries"),
         (lambda a, b, c, d, e: c.add(3), "argument c in place"),
-        (lambda a, b, c, d, e: d.requires_grad_(), "leaves gradients on its argument d"),
+        (lambda a, b, c, d, e: d.requires_grad_(), "argument d in place: it asks for gradients"),
         (lambda a, b, c, d, e: a.resize_(1), "argument a in place"),
         (lambda a, b, c, d, e: b[0].reverse(), "argument b in place"),
         (
@@ -328,6 +328,9 @@ def test_numbers_truths_ids_and_tuples():
         ctx.ids(torch.tensor([1, 2]), "x")
         == ctx.ids((1, torch.tensor(2)), "x")
         == ctx.ids([np.int64(1), np.int32(2)], "x")
+        == ctx.ids(np.array([1, 2]), "x")
+        == ctx.ids(torch.tensor([1, 2], dtype=torch.int32), "x")
+        == ctx.tensor(torch.tensor([1, 2], dtype=torch.uint8), "x", (2,), dtype=torch.long).tolist()
         == [1, 2]
     )
     for ask, value, words in (
@@ -338,6 +341,12 @@ def test_numbers_truths_ids_and_tuples():
         (ctx.ids, [1.0], "entry 0 is a float"),
         (ctx.ids, None, "None came back"),
         (ctx.ids, torch.ones(2), "a Tensor came back"),
+        (ctx.ids, np.ones(2), "an ndarray came back"),
+        (
+            lambda *given: ctx.tensor(*given, (2,), dtype=torch.long),
+            torch.ones(2),
+            "float32, expected int64",
+        ),
     ):
         with pytest.raises(Mistake, match=words):
             ask(value, "x")
@@ -438,10 +447,11 @@ def test_every_size_is_tried_at_its_least(probe):
 
     id = probe(sizes)
     assert judge(id, lambda x: x.sum(-1))
-    first, n_least, heads_least, ways_least = seen
+    first, n_least, heads_least, ways_least, _, long = seen
     assert first > (1, 1, 2) and all(size > least for size, least in zip(first, (1, 1, 2)))
     assert n_least[0] == 1 and heads_least[1] == 1 and ways_least[2] == 2
     assert min(n_least[1:]) > 1 and ways_least[0] > 1
+    assert long[0] > 200 and max(long[1:]) < 5
     said = judge(id, lambda x: x.sum(-1).squeeze())
     assert said.message.startswith(
         "right for other sizes, but with n = 1: the sum: the shape is ()"
@@ -449,10 +459,71 @@ def test_every_size_is_tried_at_its_least(probe):
     assert judge(id, lambda x: 1 / 0).message.startswith("your code stopped with ZeroDivisionError")
 
 
+CARELESS = {
+    "of at most 200 entries": (lambda x: x[:200].sum(0), "right for small sizes, but with n = 25"),
+    "of at most 64 columns": (
+        lambda x: torch.cat([x[:, :64].sum(0), torch.zeros(max(0, x.shape[1] - 64)).to(x)]),
+        "right for small sizes, but with d = 6",
+    ),
+    "in float32": (
+        lambda x: x.float().sum(0),
+        "and shorter rows: the sum: the dtype is float32, expected float64",
+    ),
+    "by float32": (
+        lambda x: x.float().sum(0).to(x.dtype),
+        "and shorter rows: the sum: right to some digits only",
+    ),
+    "of numbers in float32": (
+        lambda x: x.float().to(x.dtype).sum(0),
+        "and shorter rows: the sum: right to some digits only",
+    ),
+    "with a seed of its own": (
+        lambda x: (torch.manual_seed(0), x.sum(0))[1],
+        "a call of torch.manual_seed, which changes what the whole notebook draws",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CARELESS)
+def test_careless_sums_are_refused(name, probe):
+    def sums(answer, ctx):
+        x = ctx.normal(*ctx.sizes(n=(1, 6), d=(1, 4)))
+        got = ctx.floats(ctx.call(answer, x), "the sum", x.shape[1:])
+        ctx.close(got, array(x).sum(0), "the sum")
+
+    id, (careless, words) = probe(sums), CARELESS[name]
+    assert judge(id, lambda x: x.sum(0))
+    assert words in judge(id, careless).message
+
+
+def test_the_least_of_what_is_counted_is_three(probe):
+    seen = []
+    id = probe(lambda answer, ctx: seen.append(ctx.sizes(heads=(1, 4), n=(1, 2), far=(2, 5, 9))))
+    judge(id, lambda x: x)
+    assert min(heads for heads, _, _ in seen[:1]) >= 3 and seen[0][1] == 2
+    assert seen[-1][2] == 9, "what the oracle or the statement allows"
+
+
+def test_what_is_promised_to_be_new_is_new(probe):
+    id = probe(lambda answer, ctx: ctx.call(answer, [1, 2], new="the list"))
+    assert judge(id, list)
+    assert (
+        judge(id, lambda x: x).message == "the list is the object that was given: return a new one"
+    )
+
+
+def test_each_call_draws_other_numbers(probe):
+    drawn = []
+    id = probe(lambda answer, ctx: [ctx.call(answer, torch.ones(1)) for _ in range(4)])
+    judge(id, lambda x: drawn.append(torch.rand(()).item()))
+    assert len(set(drawn[:4])) == 4 and drawn[:4] == drawn[4:]
+
+
 def test_a_mistake_that_other_numbers_show_is_not_laid_on_a_size(probe):
     def sums(answer, ctx):
         x = ctx.normal(ctx.sizes(n=(1, 6)), ctx.sizes(width=(1, 3)))
-        ctx.close(ctx.tensor(ctx.call(answer, x), "the sum", x.shape[:1]), x.sum(-1), "the sum")
+        got = ctx.tensor(ctx.call(answer, x), "the sum", x.shape[:1])
+        ctx.close(got, array(x).sum(-1), "the sum")
 
     id = probe(sums)
     said = [judge(id, lambda x: x.sum(-1) * (1 if x[0, 0] > 0 else 2), seed) for seed in range(20)]

@@ -12,14 +12,15 @@ from attnbook.checks import Mistake, exercises, judge
 from attnbook_exercises.answers.arguments import copied
 from attnbook_exercises.answers.guarded import StudentError
 from attnbook_exercises.checks.context import CheckContext, array
+from attnbook_exercises.checks.registry import WITHOUT_CODE
 from attnbook_exercises.checks.slips import Slips
 
 from .test_answers import answer, tasks  # noqa: F401 (a fixture)
 
 SEEDS = range(3)
 TASKS = exercises()
-PAPER = [id for id, task in TASKS.items() if task.title.startswith("On paper: ")]
-CODE = [id for id, task in TASKS.items() if not task.title.startswith(("On paper: ", "Predict: "))]
+PAPER = [id for id, task in TASKS.items() if task.kind in ("On paper", "Budget")]
+CODE = [id for id, task in TASKS.items() if task.kind not in WITHOUT_CODE]
 
 
 class Recording(CheckContext):

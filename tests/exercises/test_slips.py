@@ -5,7 +5,7 @@ import pytest
 
 from attnbook.checks import exercises, judge
 from attnbook_exercises.checks import registry
-from attnbook_exercises.checks.slips import Slips, on_paper
+from attnbook_exercises.checks.slips import Slips, on_paper, read_the_curve
 
 SCALE = 2.0
 
@@ -55,6 +55,13 @@ def test_a_slip_that_does_not_fit_the_inputs_is_left_out():
     assert list(values(edits, ONE, TWO)[1]) == ["no scale"]
     with pytest.raises(NameError):
         values({"a name that is not there": "SCALE → SCALES"}, ONE, TWO)
+
+
+def test_a_slip_is_worked_out_when_its_value_is_asked_for():
+    right, wrong = Slips(scaled, {"a name that is not there": "SCALE → SCALES"})(ONE, TWO)
+    assert right.tolist() == [[2.0, 3.0]], "a right answer needs no more"
+    with pytest.raises(NameError):
+        wrong["a name that is not there"]
 
 
 @pytest.mark.parametrize(
@@ -127,3 +134,30 @@ def test_several_numbers_are_compared_together(paper):
     assert say((7, 7)).message == "the first is not 7"
     assert say((5, 6.5)).message == "the second is not 6.5"
     assert "expected the tuple (the first, the second)" in say(5).message
+
+
+def test_a_budget_is_of_its_own_kind(paper):
+    paper(1, {}, kind="Budget")
+    assert exercises()["99.paper"].kind == "Budget"
+
+
+@pytest.fixture
+def curves():
+    @read_the_curve("99.curves", title="Which run leaks", difficulty=2, minutes=3)
+    def curves():
+        return {
+            "the run": ("B", {"A": "its loss stays above that of the unigrams"}),
+            "the cause": ("a leak", {"the rate": "a rate too high makes spikes"}),
+        }
+
+    yield lambda *said: judge("99.curves", lambda: said).message
+    registry._EXERCISES.pop("99.curves")
+
+
+def test_each_choice_says_why_it_is_not_so(curves):
+    assert exercises()["99.curves"].kind == "Read the curve"
+    assert curves("b", "A leak") == "right."
+    assert curves("A", "a leak") == "the run is not 'A': its loss stays above that of the unigrams"
+    assert curves("B", "the rate") == "the cause is not 'the rate': a rate too high makes spikes"
+    assert curves("C", "a leak") == "the run is 'C', expected one of 'A', 'B'"
+    assert "expected the tuple (the run, the cause)" in curves("B")

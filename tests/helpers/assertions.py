@@ -24,9 +24,13 @@ def assert_exact(found: object, expected: object) -> None:
 def assert_refused(
     begin: str, call: Callable[..., object], *given: object, **named: object
 ) -> None:
-    """The call with what is given is refused with a message that begins so."""
-    with pytest.raises(ValueError, match=rf"^{re.escape(begin)}(?!\w)"):
+    """The call with what is given is refused with a message that begins so, and in which no blank
+    is left over.
+    """
+    with pytest.raises(ValueError, match=rf"^{re.escape(begin)}(?!\w)") as refused:
         call(*given, **named)
+    left_over = re.search(r"\S {2,}|\S? [,;:.](?= |$)|\( | \)| $", str(refused.value))
+    assert left_over is None, f"{left_over[0]!r} in: {refused.value}"
 
 
 def refusals(*rows: tuple[str, Callable[[], object]]):

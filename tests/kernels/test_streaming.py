@@ -46,7 +46,7 @@ def in_parts(scores, value, mask, cuts, partial=partial_context, merge=merge_con
     ends = [0, *sorted({c for c in cuts if 0 < c < N}), N]
     merged = None
     for j, k in list(zip(ends, ends[1:]))[::order]:
-        part = partial(scores[..., j:k], value[..., j:k, :], mask[..., j:k])
+        part = partial(scores[..., j:k], value[..., j:k, :], mask=mask[..., j:k])
         merged = part if merged is None else merge(merged, part)
     return merged
 
@@ -79,7 +79,7 @@ def test_many_parts_at_once_and_tops_of_minus_infinity():
     scores, value, mask = problem()
     expected, _ = oracle(scores.numpy(), value.numpy(), mask.numpy())
     parts = [
-        partial_context(scores[..., j : j + 3], value[..., j : j + 3, :], mask[..., j : j + 3])
+        partial_context(scores[..., j : j + 3], value[..., j : j + 3, :], mask=mask[..., j : j + 3])
         for j in range(0, N, 3)
     ]
     # as another library may write it
@@ -96,8 +96,8 @@ def test_gradients_of_merged_parts_to_second_order_also_where_nothing_is_seen():
 
     def merged(scores, value):
         part = merge_contexts(
-            partial_context(scores[:, :2], value[:2], mask[:, :2]),
-            partial_context(scores[:, 2:], value[2:], mask[:, 2:]),
+            partial_context(scores[:, :2], value[:2], mask=mask[:, :2]),
+            partial_context(scores[:, 2:], value[2:], mask=mask[:, 2:]),
         )
         return part.context, part.log_sum_exp[1:]
 
@@ -129,7 +129,7 @@ def test_errors_name_the_argument():
     scores, value, mask = problem()
     assert_refused("scores", partial_context, scores[..., 1:], value)
     assert_refused("scores", partial_context, scores[..., :0], value[:, :0])
-    assert_refused("mask", lambda: partial_context(scores, value, mask.int()))
+    assert_refused("mask", lambda: partial_context(scores, value, mask=mask.int()))
     assert_refused("parts", merge_contexts)
     part = partial_context(scores, value)
     assert_refused("parts", lambda: merge_contexts(part, partial_context(scores[:, 1:], value)))

@@ -54,7 +54,7 @@ def looks(request, monkeypatch):
     """Where values may be read, and where they may not, as on a GPU or under a compiler."""
     if not request.param:
         for module in (visible, masks):
-            monkeypatch.setattr(module, "may_look", lambda tensor: False)
+            monkeypatch.setattr(module, "is_readable", lambda tensor: False)
     return request.param
 
 
@@ -68,7 +68,7 @@ def test_who_sees_a_bad_number_gets_nan_and_nobody_else_learns_of_it(
     """In value and gradient: the others have what they have with zeros in its place."""
     torch.manual_seed(0)
     given, full = seen_by(kind, is_causal)
-    for where, bad in product(range(3), (math.nan, math.inf, -math.inf)):
+    for where, bad in product(range(3), (math.nan, math.inf, -math.inf, 1e307)):
         score = make_score(name, D, D, max_length=N).double()
         three = [drawn(B, M, D), drawn(B, N, D), drawn(B, N, D)]
         three[where][:, 4, 1] = bad
@@ -92,6 +92,16 @@ def test_who_sees_a_bad_number_gets_nan_and_nobody_else_learns_of_it(
         theirs = gradients((expected.context * none).sum(), right)
         theirs[where][:, 4] = 0.0
         assert_exact(mine, theirs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_large_numbers_that_are_seen_and_do_not_overflow_stay(dtype, looks):
+    key = torch.eye(3, 4, dtype=dtype)[None] * 1e10
+    value = torch.tensor([1e30, 2.0, -1e30], dtype=dtype)[None, :, None]
+    found = attend(make_score("dot", 4, 4), key, key, value)
+    assert torch.equal(found.context, value) and torch.equal(
+        found.weights[0], torch.eye(3).to(dtype)
+    )
 
 
 @pytest.mark.parametrize("sigma", [None, 1.0])
@@ -140,7 +150,7 @@ def real_rows(outputs, real):
 @pytest.mark.parametrize("name", PADDED)
 def test_padding_leaves_no_trace_in_any_module(name, looks, bad, monkeypatch):
     if not looks:  # as on a GPU or under a compiler
-        monkeypatch.setattr(visible, "may_look", lambda tensor: False)
+        monkeypatch.setattr(visible, "is_readable", lambda tensor: False)
     results = []
     real = torch.ones(catalogue.B, catalogue.N, dtype=torch.bool)
     real[1, -2:] = False
@@ -227,7 +237,7 @@ def test_padding_leaves_no_trace_in_a_stack(number, monkeypatch):
         "perceiver": Perceiver(8, 2, 2, paper_parts(8, 2, 8), num_layers=1).eval(),
     }
     for look in (True, False):
-        monkeypatch.setattr(visible, "may_look", lambda _: look)
+        monkeypatch.setattr(visible, "is_readable", lambda _: look)
         for name, layer in layers.items():
             given = {"key_mask": mask} if name == "perceiver" else {"mask": mask[:, None]}
             got, right = layer(bad, **given), layer(x, **given)
@@ -255,3 +265,15 @@ def test_what_an_attention_reads_is_looked_at_once_and_not_remembered(name, monk
         context, cache, _ = module.read(x, cache=cache, position=1)
     assert cache.spoiled.tolist() == [[False, True], [False, False]]
     assert context[0].isnan().all() and context[1].isfinite().all()
+
+
+@pytest.mark.parametrize("reach, first", [(3, 0), (3, 2), (1, 1), (2, 9), (visible.ALL_BEFORE, 0)])
+@pytest.mark.parametrize("m", [2, 6, 9])
+def test_rows_that_see_something_are_those_of_the_matrix(m, reach, first):
+    torch.manual_seed(m)
+    n = 9
+    there, positions = torch.rand(20, 1, n) < 0.3, torch.rand(20, n) < 0.4
+    seen = visible.Visible(there, reach, first)
+    matrix = seen.matrix(m, n, there.device)
+    assert torch.equal(visible.Visible(there, reach, first).rows(m, n), matrix.any(-1))
+    assert torch.equal(seen.rows(m, n, positions), (matrix & positions[:, None]).any(-1))

@@ -14,7 +14,7 @@ MECHANISMS = """
     ScaledDotScore Score SinusoidalPositions StructuralPositions Switch
     SyntacticMultiHeadAttention TCBlock WindowedSource add_spectral_norm address attend
     attend_window balance_loss causal_mask largest_singular_values make_score masked_softmax
-    monotonic_position padding_mask relative_index shift_matrix sinusoids tree_depth
+    monotonic_position padding_mask shift_matrix sinusoids tree_depth
     tree_distance tree_offset window_index ResidualConnection
 """
 MODELS = """

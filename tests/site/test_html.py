@@ -185,7 +185,8 @@ def test_pages_are_light(soup, site):
         fonts = 200_000 if any("katex" in file for file in files) else 0
         if page.name == "search.html":
             paths.add(site / "_static" / "book" / "index.json")
-        assert weight(page) + sum(map(weight, paths)) + fonts <= 520_000, page.name
+        most = 540_000 if page.name == "search.html" else 520_000  # the index grows with the book
+        assert weight(page) + sum(map(weight, paths)) + fonts <= most, page.name
         assert (fonts > 0) == (parsed.select_one(".math") is not None), page.name
         for picture in parsed.select('article img[src*="_images/"]'):
             assert picture["width"] and picture["height"] and picture["loading"] == "lazy"

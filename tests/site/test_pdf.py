@@ -9,6 +9,8 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import paper
@@ -62,7 +64,10 @@ class Typeset:
 def chapter(site, tmp_path_factory):
     needs_tex()
     out = tmp_path_factory.mktemp("paper")
-    (pdf,) = make_pdf.make(out, CHAPTER, out / "latex", site.parent / ".doctrees")
+    # in a process of its own, as by its command: Sphinx is not to find what other tests have left
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        doctrees = site.parent / ".doctrees"
+        (pdf,) = fresh.submit(make_pdf.make, out, CHAPTER, out / "latex", doctrees).result()
     return Typeset(pdf, out / "latex" / f"{CHAPTER}.log")
 
 

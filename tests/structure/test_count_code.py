@@ -49,6 +49,12 @@ def test_no_oracle_of_an_exercise_needs_a_manual():
     assert number > 250 and wide == 0
 
 
+def test_every_option_is_used_or_told():
+    number, in_tests, _ = count_code.options(ROOT)[0].rows[0]
+    assert number > 900 and in_tests < 80
+    assert count_code.options(ROOT)[1].rows == []
+
+
 FILES = {
     "attnbook/__init__.py": "from .core import *\nfrom .models import Model\n",
     "attnbook/validate.py": "def check_number(name, x): ...\n",
@@ -141,3 +147,61 @@ def test_exercises_oracles_and_sentences(tree):
     counts, wide = count_code.exercises(tree)
     assert counts.rows == [(1, 3, 2, 1)]
     assert wide.rows == [(9, "oracle", "attnbook/checks/ch00/one.py")]
+
+
+USES = {
+    "by name": ("Model(1, c=1)", "abd"),
+    "by place": ("Model(1, 2)", "bcd"),
+    "in a page": ("```{code-cell}\nModel(1, c=1)\n```\n", "abd"),
+    "renamed": ("from attnbook import Model as Own\nOwn(1, c=1)", "abd"),
+    "a variable": ("own = attnbook.Model\nown(1, c=1)", "abd"),
+    "a parameter": ("def run(kind=Model): kind(1, c=1)", "abd"),
+    "an argument": ("run(kind=Model)\ndef run(kind): kind(1, c=1)", "abd"),
+    "a table": ("KINDS = {'one': Model}\nKINDS[name](1, c=1)", "abd"),
+    "a choice": ("(Model if large else Other)(1, c=1)", "abd"),
+    "a subclass": ("class Own(Model[int]):\n  def __init__(self): super().__init__(1, c=1)", "abd"),
+    "a dictionary": ("sizes = dict(c=1)\nModel(1, **sizes)", "abd"),
+    "settings": ("Model(1, **select(settings, 'c', 'd'))", "ab"),
+    "what goes on": ("def run(**sizes): Model(1, **sizes)\nrun(c=1)", "abd"),
+    "partial by name": ("partial(Model, c=1)", "abd"),
+    "partial by place": ("partial(Model, 1)", "cd"),
+    "another's": ("Other(1, c=1)\nmodel.Model.make(1, c=1)\nnames = {'c': 1}", "abcd"),
+}
+
+
+@pytest.mark.parametrize("how", USES)
+def test_an_option_is_used_however_it_is_passed(tree, how):
+    text, left = USES[how]
+    for folder in ("sources", "api"):
+        (tree / folder).mkdir()
+    (tree / ("sources/use.md" if "`" in text else "tools/use.py")).write_text(text)
+    counts, untold = count_code.options(tree)
+    assert {option for _, _, option in untold.rows} == set(left)
+    assert counts.rows[0][1:] == (len(left), len(left))
+
+
+@pytest.mark.parametrize(
+    ("listed", "page", "left"),
+    [
+        ("", ".. package-api:: attnbook.models", "bd"),
+        ("", ".. package-api:: attnbook.models.model", "bdx"),
+        ("", ".. package-api:: attnbook.core", "abcdx"),
+        ("", ".. autofunction:: attnbook.build", "abcd"),
+        ("__all__ = ['Model']\n", ".. package-api:: attnbook.models", "bd"),
+        ("__all__ = []\n__all__ += ['late']\n", ".. package-api:: attnbook.models", "abcd"),
+    ],
+)
+def test_an_option_is_told_by_a_docstring_that_a_page_shows(tree, listed, page, left):
+    entries = "width, a: one\n        c: two, and more of it:\n            d: three\n"
+    words = f'"""A model.\n\n    Args:\n        {entries}    """'
+    path = tree / "attnbook/models/model.py"
+    text = path.read_text().replace("class Model:\n", f"class Model:\n    {words}\n")
+    path.write_text(listed + text)
+    (tree / "attnbook/models/late.py").write_text(
+        f"def build(x=1):\n    {words.replace('width', 'x')}\n"
+    )
+    (tree / "api").mkdir()
+    (tree / "api/models.md").write_text(f"{page}\n")
+    counts, untold = count_code.options(tree)
+    assert {option for _, _, option in untold.rows} == set(left)
+    assert counts.rows == [(5, 5, len(left))]

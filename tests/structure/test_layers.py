@@ -38,7 +38,8 @@ def modules_named(value) -> set[str]:
     if isinstance(value, dict | list):
         parts = value.values() if isinstance(value, dict) else value
         return set().union(*map(modules_named, parts))
-    return {part.strip() for part in str(value).split("|") if part.startswith("attnbook")}
+    parts = map(str.strip, str(value).split("|"))
+    return {part for part in parts if part.startswith(("attnbook", "bookbuild"))}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,8 @@ def modules_named(value) -> set[str]:
         ("attnbook_exercises", "import attnbook_runs.part"),
         ("attnbook/figures", "from attnbook.models import part"),
         ("attnbook/tasks", "from . import other  # and back"),
+        ("attnbook/figures", "import bookbuild.part"),
+        ("bookbuild", "from attnbook_grader import part"),
     ],
 )
 def test_a_planted_import_breaks_a_contract(tmp_path, module, line):
@@ -70,6 +73,15 @@ def test_a_planted_import_breaks_a_contract(tmp_path, module, line):
     assert lint(tmp_path).returncode == 0, lint(tmp_path).stdout
     (tmp_path / module / "part.py").write_text(line + "\n")
     assert lint(tmp_path).returncode == 1
+
+
+def test_nothing_imports_a_tool():
+    import grimp
+
+    packages = sorted(name for name in modules_named(CONTRACTS) if "." not in name)
+    graph = grimp.build_graph(*packages, include_external_packages=True, cache_dir=None)
+    assert {"nbformat", "bookbuild.source", "attnbook_grader.commands"} <= graph.modules
+    assert not graph.modules & {path.stem for path in (ROOT / "tools").glob("*.py")}
 
 
 def test_the_library_imports_nothing_that_colab_lacks():

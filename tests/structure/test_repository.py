@@ -97,6 +97,12 @@ def test_the_readme_opens_every_notebook_on_colab():
     assert sorted(badges) == sorted(p.relative_to(ROOT).as_posix() for p in notebooks)
 
 
+def test_the_readme_counts_the_sections_with_a_full_setting():
+    texts = [p.read_text(encoding="utf-8") for p in (ROOT / "sources").glob("0*/*.md")]
+    full = sum("\n*quick: " in text for text in texts)
+    assert f"In {full} of the {len(texts)} sections" in (ROOT / "README.md").read_text("utf-8")
+
+
 def _title(notebook: Path) -> str:
     return nbformat.read(notebook, as_version=4).cells[0].source.partition("\n")[0].lstrip("# ")
 

@@ -29,6 +29,7 @@ from matplotlib.patches import ConnectionPatch  # noqa: E402
 from attnbook import AdditiveScore, DotScore, Score, attend  # noqa: E402
 from attnbook.mechanisms import PictureAttention  # noqa: E402
 from attnbook.tasks.images.far_parts import far_parts  # noqa: E402
+from attnbook.tasks.translation.dictated import check_digit  # noqa: E402
 from attnbook_runs.images.gan import load_pair  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +50,7 @@ def cards() -> dict[str, str]:
     """Chapter → its picture, as SVG."""
     drawn = [
         _nearness, _greedy_trap, _alignment, _landscapes, _heads_on_a_memory, _tour, _four_heads,
-        _looking_back, _far_parts, _tiles,
+        _looking_back, _far_parts, _tiles, _keypad,
     ]  # fmt: skip
     names = sorted(p.name for p in (ROOT / "chapters").glob("[0-9]*") if p.is_dir())
     return {name: _svg(draw()) for name, draw in zip(names, drawn, strict=True)}
@@ -230,6 +231,17 @@ def _tiles() -> Iterable[str]:
             f'opacity="{opacity:.2f}"/>'
         )
     yield _frame(6, 6, 228, 138)
+
+
+def _keypad() -> Iterable[str]:
+    """The keys of a telephone, and the way over them of a number to its check digit."""
+    rows = enumerate(("123", "456", "789", "*0#"))
+    keys = {key: (20 + 100 * x, 18 + 38 * y) for y, row in rows for x, key in enumerate(row)}
+    number = "1578" + check_digit("1578")
+    yield _line([keys[key] for key in number], ORANGE, 3)
+    for key, at in keys.items():
+        hue = ORANGE if key == number[-1] else BLUE if key in number else INK
+        yield _dot(*at, 10 if hue == INK else 14, hue, 0.4 if hue == INK else 1)
 
 
 def _svg(parts: Iterable[str]) -> str:

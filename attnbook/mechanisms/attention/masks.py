@@ -2,12 +2,6 @@
 keys).
 """
 
-import functools
-import inspect
-import warnings
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -15,11 +9,13 @@ from torch.nn.functional import pad
 from ...kernels.visible import ALL_BEFORE, Visible
 from ...validate import (
     check_integer,
+    check_last,
     check_mask,
     check_values,
     check_whole,
     describe,
-    may_look,
+    is_readable,
+    masks_by_name,
     require,
 )
 
@@ -32,40 +28,6 @@ __all__ = [
     "padding_mask",
     "softmax_over_allowed",
 ]
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def masks_by_name(*names: str, **renamed: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Masks are given by name. For one version calls in the old form work as before, with a
-    warning: with the masks of these ``names`` by position, or by the names that are ``renamed``.
-    """
-
-    def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        kinds = [p.kind for p in inspect.signature(function).parameters.values()]
-        places = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        named: Any = function
-        level = 4 if function.__name__ == "forward" else 2  # nn.Module calls it in two functions
-
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> T:
-            if len(args) <= places and not renamed:
-                return function(*args, **kwargs)
-            given = dict(zip(names, args[places:]))
-            given |= {new: kwargs.pop(old) for old, new in renamed.items() if old in kwargs}
-            if given:
-                warnings.warn(
-                    f"{function.__qualname__}: give {' and '.join(given)} by name; the next "
-                    "version refuses the old form",
-                    FutureWarning,
-                    stacklevel=level,
-                )
-            return named(*args[:places], *args[places + len(names) :], **given, **kwargs)
-
-        return call  # type: ignore[return-value]
-
-    return decorate
 
 
 def padding_mask(lengths: Tensor, max_length: int | None = None) -> Tensor:
@@ -111,14 +73,13 @@ def causal_mask(m: int, n: int | None = None, device: torch.device | str | None 
     check_integer("m", m)
     n = m if n is None else check_integer("n", n)
     if n < m:
-        raise ValueError(
-            f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
-        )
+        check_last(m, n)
     return torch.ones(m, n, dtype=torch.bool, device=device).tril(n - m)
 
 
+@masks_by_name("mask")
 def masked_softmax(
-    scores: Tensor, mask: Tensor | None = None, *, sink: Tensor | None = None
+    scores: Tensor, *, mask: Tensor | None = None, sink: Tensor | None = None
 ) -> Tensor:
     """Turn scores into weights over the keys that the mask allows.
 
@@ -205,7 +166,7 @@ def check_visible(
         mask = torch.atleast_2d(mask)
     if key_mask is not None:
         check_mask(key_mask, (*batch, n), name="key_mask", axes="(…, keys)", true="is there")
-        if not (may_look(key_mask) and key_mask.all()):
+        if not (is_readable(key_mask) and key_mask.all()):
             key_mask = torch.atleast_2d(key_mask).unsqueeze(-2) if batch else key_mask[None]
             if with_heads:
                 key_mask = key_mask.unsqueeze(-3)

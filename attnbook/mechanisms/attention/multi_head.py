@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ...kernels.layers import Dropout, Linear
-from ...kernels.visible import Visible, finish, set_aside, set_aside_query
+from ...kernels.visible import Visible, restore_nonfinite, zero_nonfinite, zero_nonfinite_query
 from ...validate import (
     check_integer,
     check_maker,
@@ -171,7 +171,7 @@ class MultiHeadAttention(nn.Module):
         key, value = self._check_source(key, value)
         if self.takes_position:
             check_position(position, key.shape[:-2])
-        _, key, value, spoiled = set_aside(key, key, value)  # what is not finite
+        _, key, value, spoiled = zero_nonfinite(key, key, value)  # what is not finite
         source = self.project_heads(key, value, position)
         return source if spoiled is None else source.with_spoiled(spoiled.source)
 
@@ -234,11 +234,11 @@ class MultiHeadAttention(nn.Module):
             query, key, value, mask, key_mask, is_causal, projected, position
         )
         if projected is None:
-            query, keys, values, spoiled = set_aside(query, keys, values)  # what is not finite
+            query, keys, values, spoiled = zero_nonfinite(query, keys, values)  # what is not finite
             source: Any = self.project_heads(keys, values, key_position)  # (…, g, n, d_head)
         else:
             source = projected
-            query, spoiled = set_aside_query(query, source)
+            query, spoiled = zero_nonfinite_query(query, source)
         heads = self._queries(query, position)  # (…, h, m, d_head)
         context, weights = self.attend_heads(heads, source, visible, need_weights)
         output = self.join(context)  # (…, m, d_model)
@@ -247,7 +247,9 @@ class MultiHeadAttention(nn.Module):
             return Attended(output, weights)
         n = source.length if self.window is None else source.key.shape[-2]
         sees = partial(self.rows_that_see, visible, query.shape[-2], n)  # nothing: no bias either
-        return Attended(*finish(output, weights, spoiled, sees, clear=has_bias, heads=True))
+        return Attended(
+            *restore_nonfinite(output, weights, spoiled, sees, clear=has_bias, heads=True)
+        )
 
     def _check(
         self, query, key, value, mask, key_mask, is_causal, projected, position
@@ -337,7 +339,9 @@ class MultiHeadAttention(nn.Module):
         if scored is None:
             scored = score.project_keys(source.key) if score.counts_positions else source.key
         if query.shape[-1] > self.d_head and self.window is not None:
-            score, stored = self.window.near_sinks(score, source), True
+            score, scored, stored = self.window.near_sinks(
+                score, source, query, scored, need_weights
+            )
         sink = None if self.sink is None else finite_sink(self.sink).unsqueeze(-1)  # (h, 1)
         context, weights = attend_in_groups(
             score, query, scored, source.value, visible, stored, self.dropout, sink

@@ -1,21 +1,23 @@
 """The one path from scores to context: score, mask, softmax, weighted sum."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ...kernels.double_backward import is_wanted
+from ...kernels.double_backward import under_double_backward
 from ...kernels.fused import fused_attention, has_fused_kernel
-from ...kernels.streaming import check_projected_width, stream_attention
-from ...kernels.visible import Visible, finish, set_aside
+from ...kernels.streaming import by_rows, check_projected_width, stream_attention
+from ...kernels.visible import Visible, restore_nonfinite, zero_nonfinite
 from ...validate import check_dtypes, check_value, common_shape, is_transforming
 from ..scores.base import Score, check_score
 from .masks import check_sink, check_visible, masks_by_name, softmax_over_allowed
 
-__all__ = ["STORED_WEIGHTS", "Attended", "attend", "attend_in_groups", "attend_unchecked"]
+__all__ = ["STORED_WEIGHTS", "Attended", "attend", "attend_in_groups", "attend_in_rows"]
+__all__ += ["attend_unchecked"]
 
 STORED_WEIGHTS = 2**20
 """Up to so many weights (batch × m × n; 4 MB in float32) are kept for the backward pass even where
@@ -109,13 +111,13 @@ def attend(
         score.check_projected(key, projected_keys)
         source = projected_keys
     check_dtypes(query, source, value)
-    query, source, value, spoiled = set_aside(query, source, value)
+    query, source, value, spoiled = zero_nonfinite(query, source, value)
     projected = score.project_keys(source) if projected_keys is None else source
     found = attend_unchecked(score, query, projected, value, visible, need_weights, dropout, sink)
     if spoiled is None:
         return found
     sees = partial(visible.rows, query.shape[-2], key.shape[-2])
-    return Attended(*finish(*found, spoiled, sees))
+    return Attended(*restore_nonfinite(*found, spoiled, sees))
 
 
 def attend_unchecked(
@@ -133,17 +135,17 @@ def attend_unchecked(
         dropout = None
     # The weights of a single query are no larger than the keys; and what stores no weights can
     # neither be differentiated twice nor be transformed.
-    plain = not (need_weights or is_wanted() or is_transforming()) and dropout is None
+    plain = not (need_weights or under_double_backward() or is_transforming()) and dropout is None
     if plain and sink is None:  # such a kernel may shift all scores of a row
-        context = score.shortcut("fused_attention")(query, projected_keys, value, visible)
+        context = score.fast_path("fused_attention")(query, projected_keys, value, visible)
         if context is not None:
             return Attended(context, None)
     if plain and query.shape[-2] != 1:
-        product = score.shortcut("inner_product")(query) if has_fused_kernel(value) else None
+        product = score.fast_path("inner_product")(query) if has_fused_kernel(value) else None
         # The kernel wants one width for all; where it would be fed zeros, a small problem is
         # quicker with its weights.
         fits = sink is None and product is not None and product[0].shape[-1] == value.shape[-1]
-        if fits or _are_many(query, projected_keys, value):
+        if fits or _exceeds_stored_weights(query, projected_keys, value):
             if product is None:
                 context = stream_attention(score, query, projected_keys, value, visible, sink=sink)
                 return Attended(context, None)
@@ -159,7 +161,34 @@ def attend_unchecked(
     return Attended(context, weights if need_weights else None)
 
 
-def _are_many(query: Tensor, key: Tensor, value: Tensor) -> bool:
+def attend_in_rows(
+    read: Callable[..., Attended],
+    tensors: Sequence[Tensor],
+    weights: tuple[int, ...],
+    need_weights: bool,
+    dropout: Callable[[Tensor], Tensor] | None,
+    parameters: Sequence[Tensor] = (),
+) -> Attended:
+    """Attention for whose scores there is no kernel: ``read(rows, *tensors)`` is that of some
+    queries. Where nobody asks for the weights and they are many, a block of them is made at a time,
+    see :func:`~attnbook.kernels.streaming.by_rows`.
+
+    Args:
+        weights: the shape of all, ``(…, m, n)``.
+    """
+    *batch, m, n = weights
+    drops = dropout is not None and getattr(dropout, "training", True)
+    stored = need_weights or drops or under_double_backward() or is_transforming()
+    a_row = max(1, math.prod(batch) * n)
+    if not stored and a_row * m > STORED_WEIGHTS:
+        rows = max(1, STORED_WEIGHTS // a_row)
+        context = by_rows(lambda *given: read(*given).context, tensors, m, rows, parameters)
+        return Attended(context, None)
+    context, found = read(slice(0, m), *tensors)
+    return Attended(context, found if need_weights else None)
+
+
+def _exceeds_stored_weights(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Whether the weights are more than :data:`STORED_WEIGHTS`."""
     batch = common_shape(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     return batch.numel() * query.shape[-2] * key.shape[-2] > STORED_WEIGHTS

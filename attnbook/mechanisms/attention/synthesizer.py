@@ -8,7 +8,7 @@ from ...validate import check_choice, check_integer, common_shape, require
 from ..caches.key_value import ProjectedSource
 from .masks import softmax_over_allowed
 from .multi_head import MultiHeadAttention, split_heads
-from .soft_attention import Attended
+from .soft_attention import Attended, attend_in_rows
 
 __all__ = ["SYNTHESIZERS", "SynthesizerAttention"]
 
@@ -22,7 +22,7 @@ class _Dense(nn.Module):
         self.bias = nn.Parameter(torch.zeros(num_heads, 1, length))
         nn.init.normal_(self.weight, std=d_head**-0.5)
 
-    def forward(self, query: Tensor, n: int) -> Tensor:
+    def forward(self, query: Tensor, places: slice, n: int) -> Tensor:
         return query.relu() @ self.weight[..., :n] + self.bias[..., :n]  # (…, h, m, n)
 
 
@@ -37,10 +37,11 @@ class _FactorisedDense(nn.Module):
         self.coarse = _Dense(num_heads, d_head, -(-length // b))
         self.fine = _Dense(num_heads, d_head, b)
 
-    def forward(self, query: Tensor, n: int) -> Tensor:
+    def forward(self, query: Tensor, places: slice, n: int) -> Tensor:
         a, b = self.coarse.bias.shape[-1], self.fine.bias.shape[-1]
         # (…, h, m, a, b)
-        product = self.coarse(query, a)[..., :, None] * self.fine(query, b)[..., None, :]
+        coarse, fine = self.coarse(query, places, a), self.fine(query, places, b)
+        product = coarse[..., :, None] * fine[..., None, :]
         return product.flatten(-2)[..., :n]
 
 
@@ -51,9 +52,8 @@ class _Random(nn.Module):
         super().__init__()
         self.scores = nn.Parameter(torch.randn(num_heads, length, length))
 
-    def forward(self, query: Tensor, n: int) -> Tensor:
-        # the queries are the last m of n positions
-        return self.scores[:, n - query.shape[-2] : n, :n]
+    def forward(self, query: Tensor, places: slice, n: int) -> Tensor:
+        return self.scores[:, places, :n]
 
 
 class _FactorisedRandom(nn.Module):
@@ -64,11 +64,11 @@ class _FactorisedRandom(nn.Module):
         self.rows = nn.Parameter(torch.randn(num_heads, length, rank) * rank**-0.25)
         self.columns = nn.Parameter(torch.randn(num_heads, length, rank) * rank**-0.25)
 
-    def forward(self, query: Tensor, n: int) -> Tensor:
-        return self.rows[:, n - query.shape[-2] : n] @ self.columns[:, :n].mT
+    def forward(self, query: Tensor, places: slice, n: int) -> Tensor:
+        return self.rows[:, places] @ self.columns[:, :n].mT
 
 
-class _Unread(nn.Module):
+class _UnusedProjection(nn.Module):
     """Takes the part of the query projection where the scores ignore the queries: the right shape,
     without parameters or cost.
     """
@@ -112,7 +112,7 @@ class SynthesizerAttention(MultiHeadAttention):
         kind: a name in :data:`SYNTHESIZERS`.
         mix: None, ``"plus"`` or ``"alpha"``.
 
-    The m×n weights are stored, whether they are asked for or not.
+    Unless the weights are asked for, queries are read in blocks, in the backward pass again.
 
     Source: Tay et al. 2021, section 3; the mixtures as Narang et al. 2021 compare them.
     """
@@ -141,7 +141,7 @@ class SynthesizerAttention(MultiHeadAttention):
         if mix is None:  # no keys, and no queries where the scores ignore the word
             self.key_projection = None
             if "random" in kind:
-                self.query_projection = _Unread(num_heads * self.d_head)
+                self.query_projection = _UnusedProjection(num_heads * self.d_head)
 
     def project_heads(self, key: Tensor, value: Tensor, position: int | Tensor) -> ProjectedSource:
         """Keys and values of all heads; without a mixture nobody reads the keys."""
@@ -160,13 +160,30 @@ class SynthesizerAttention(MultiHeadAttention):
             f"them; "
             f"got {m} queries and {n} keys",
         )
-        scores = self.synthesizer(query, n)
-        if self.mix is not None:
-            compared = self.score.compare(query, source.key)
-            share = None if self.share is None else self.share.sigmoid()
-            scores = compared + scores if share is None else (1 - share) * compared + share * scores
-        batch = common_shape(query.shape[:-2], scores.shape[:-2], source.value.shape[:-2])
-        mask = visible.matrix(m, n, query.device)
-        weights = softmax_over_allowed(scores.expand(*batch, m, n), mask).to(source.value.dtype)
-        dropped = weights if self.dropout is None else self.dropout(weights)
-        return Attended(dropped @ source.value, weights if need_weights else None)
+        batch = common_shape(query.shape[:-2], source.value.shape[:-2])
+
+        def read(rows: slice, query: Tensor, key: Tensor, value: Tensor) -> Attended:
+            seen = slice(0, visible.reached(rows, m, n).stop)
+            q, value = query[..., rows, :], value[..., seen, :]
+            # the queries are the last m of n positions
+            places = slice(rows.start + n - m, rows.stop + n - m)
+            scores = self.synthesizer(q, places, seen.stop)
+            if self.mix is not None:
+                compared = self.score.compare(q, key[..., seen, :])
+                by = None if self.share is None else self.share.sigmoid()
+                scores = compared + scores if by is None else (1 - by) * compared + by * scores
+            scores = scores.expand(*batch, *scores.shape[-2:])
+            mask = visible.block(rows, seen, m, n, query.device)
+            weights = softmax_over_allowed(scores, mask).to(value.dtype)
+            dropped = weights if self.dropout is None else self.dropout(weights)
+            return Attended(dropped @ value, weights)
+
+        learned = [*self.synthesizer.parameters(), *self.score.parameters()]
+        return attend_in_rows(
+            read,
+            (query, source.key, source.value),
+            (*batch, m, n),
+            need_weights,
+            self.dropout,
+            learned if self.share is None else [*learned, self.share],
+        )

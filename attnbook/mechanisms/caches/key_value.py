@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ...kernels.visible import found_finite
+from ...kernels.visible import assume_finite
 from ...validate import check_integer, is_transforming
 
 __all__ = ["ProjectedSource", "Read", "append_rows", "positions_of", "read_source"]
@@ -136,7 +136,7 @@ def read_source(
 ) -> Read:
     """``attention.read(x, …)`` of an attention whose cache is the source that it projects."""
     source = attention.project(x, position=position)
-    with found_finite(x, source.spoiled is None):  # and need not be looked at again
+    with assume_finite(x, source.spoiled is None):  # and need not be looked at again
         if cache is not None:
             source = cache.extend(source)
         context, weights = attention(

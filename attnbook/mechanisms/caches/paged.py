@@ -25,7 +25,7 @@ class PagedCache:
         num_pages: pages of the pool.
         page_size: positions of a page.
         num_heads: heads of keys and values.
-        d_head: width of keys, and of values unless ``d_head_value`` is given.
+        d_head, d_head_value: widths of keys and of values; the same when the second is not given.
         dtype, device: of the pool.
 
     Attributes:

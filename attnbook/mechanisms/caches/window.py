@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ...kernels.visible import Visible
-from ...validate import check_integer, may_look, require
+from ...validate import check_integer, check_last, is_readable, require
 from ..scores.base import Score
 from .key_value import ProjectedSource, positions_of
 
@@ -49,9 +49,7 @@ def sliding_window_mask(
     """
     check_integer("m", m)
     n = m if n is None else check_integer("n", n)
-    require(
-        n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
-    )
+    check_last(m, n)
     check_integer("window", window)
     check_integer("sinks", sinks, 0)
     key = torch.arange(n, device=device)
@@ -84,8 +82,8 @@ class SlidingWindow(nn.Module):
         sinks: so many first positions stay visible and cached, for a text that goes on without end.
             Rotary positions are then those in the cache: a query is never further from the sinks
             than sinks + size − 1, as far as it was in the training, while keys in the window keep
-            their distance. (Without sinks both are those in the text, as nothing is far.) Then the
-            m×n weights are stored where a query has come further.
+            their distance. (Without sinks both are those in the text, as nothing is far.) Where a
+            query has come further, a score that is no inner product stores the m×n weights.
 
     Source: Jiang et al. 2023 (Mistral 7B); sinks, Xiao et al. 2024, section 3.2.
     """
@@ -124,9 +122,17 @@ class SlidingWindow(nn.Module):
             rows = rows + torch.arange(heads.shape[-2], device=heads.device)
         return torch.cat([turned, rotary(heads, rows.clamp(max=self.last))], dim=-1)
 
-    def near_sinks(self, score: Score, source: RollingSource) -> NearSinks:
-        """The score of what :meth:`with_near` gives."""
-        return NearSinks(score, source)
+    def near_sinks(
+        self, score: Score, source: RollingSource, query: Tensor, keys: Tensor, need_weights: bool
+    ) -> tuple[Score, Tensor, bool]:
+        """The score of what :meth:`with_near` gives, its keys, and whether weights are stored."""
+        far, _ = query.chunk(2, dim=-1)
+        if need_weights or far.shape[-2] == 1 or score.fast_path("inner_product")(far) is None:
+            return NearSinks(score, source), keys, True
+        sink = (source.position < self.sinks).unsqueeze(-1)  # (n, 1) or (batch, n, 1)
+        sink = sink if sink.dim() == 2 else sink.unsqueeze(1)
+        keys = torch.cat([keys.where(~sink, 0.0), keys.where(sink, 0.0)], dim=-1)
+        return _NearProduct(score), keys, False
 
     def check_rolling(self, source: object) -> None:
         """Raise ``ValueError`` unless ``source`` is a :class:`RollingSource`."""
@@ -142,9 +148,12 @@ class SlidingWindow(nn.Module):
         """What queries ``(…, m, d)`` that begin at ``position``, one number or one for each row of
         the batch, see of n keys: these begin there too if they are the queries' ``own``, else at 0.
         """
-        m = query.shape[-2]
+        m, start = query.shape[-2], position if own else 0
         if self.sinks == 0 and own:  # only how far apart they are counts
             return Visible(visible.mask, self.size)
+        if not isinstance(position, Tensor) and not isinstance(start, Tensor):
+            if own or position + m == n:  # the queries are the last of the keys
+                return Visible(visible.mask, self.size, max(0, self.sinks - start))
         rows = position.to(query.device)[:, None] if isinstance(position, Tensor) else position
         at = torch.arange(m, device=query.device) + rows
         keys = at if own else torch.arange(n, device=query.device)
@@ -221,7 +230,7 @@ class RollingSource(ProjectedSource):
             first = more.position[:, 0]
             padding = self.padding if self.padding is not None else self.total
             waits = first.is_cuda and self.padding is None and not torch.compiler.is_compiling()
-            if may_look(first) or waits:  # a GPU is waited for once a text
+            if is_readable(first) or waits:  # a GPU is waited for once a text
                 padding = self.total - int(first.min())
         head = min(self.window.sinks + padding if self.window.sinks else 0, self.key.shape[-2])
         kept = self.key.shape[-2] - head  # behind the sinks, of those so far
@@ -296,8 +305,8 @@ class RollingSource(ProjectedSource):
             mask = mask.index_select(-1, self.index)
         if m == 1 and self.end is not None and kept <= self.window.last + 1:
             return Visible(mask)  # nothing else was kept
-        if self.window.sinks == 0 and self.end is not None:
-            return Visible(mask, self.window.size)
+        if self.end is not None and (self.window.sinks == 0 or self.end == self.total):
+            return Visible(mask, self.window.size, self.window.sinks)
         seen = self.window.visible(self.position[..., -m:], self.position)
         return _joined(Visible(mask), seen, m, kept)
 
@@ -325,3 +334,15 @@ class NearSinks(Score):
         first = self.score.compare(near, projected[..., : self.head, :])
         first = torch.where(self.sink, first, scores[..., : self.head])
         return torch.cat([first, scores[..., self.head :]], dim=-1)
+
+
+class _NearProduct(Score):
+    """The same for a score that is an inner product: a key is ``[k; 0]``, a sink ``[0; k]``."""
+
+    def __init__(self, score: Score) -> None:
+        super().__init__()
+        self.score = score
+
+    def inner_product(self, query: Tensor) -> tuple[Tensor, float]:
+        (far, scale), (near, _) = map(self.score.fast_path("inner_product"), query.chunk(2, dim=-1))
+        return torch.cat([far, near], dim=-1), scale

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ...kernels.visible import Visible
 from ...validate import check_choice, check_integer, require
@@ -143,11 +145,35 @@ class MemoryCompressedAttention(MultiHeadAttention):
             batch = torch.broadcast_shapes(query.shape[:-2], source.value.shape[:-2])
             nothing = source.value.new_zeros(*batch, query.shape[-2], source.value.shape[-1])
             return Attended(nothing, nothing[..., :0] if need_weights else None)
-        allowed = self._visible_stretches(visible, query.shape[-2], source.length)
-        scored = self.score.project_keys(source.key)
-        return attend_unchecked(
-            self.score, query, scored, source.value, allowed, need_weights, self.dropout
-        )
+        scored, value = self.score.project_keys(source.key), source.value
+        m, n = query.shape[-2], source.length
+        allowed = self._visible_stretches(visible, m, n)
+        attend = partial(attend_unchecked, need_weights=need_weights, dropout=self.dropout)
+        if allowed.reach is None:
+            return attend(self.score, query, scored, value, allowed)
+        # A query sees the stretches up to the last one that is complete. Of s queries that see as
+        # many each goes to another turn, in which the queries are the last of the stretches.
+        skipped, before, behind = self._turns(m, n)
+        query = F.pad(query[..., skipped:, :], (0, 0, before, behind))
+        query = query.unflatten(-2, (-1, self.stride)).movedim(-2, -4)  # (…, s, h, turns, d)
+        scored, value = scored.unsqueeze(-4), value.unsqueeze(-4)
+        if allowed.mask is not None and allowed.mask.dim() > 2:
+            allowed = Visible(allowed.mask.unsqueeze(-4), allowed.reach)
+        context, weights = attend(self.score, query, scored, value, allowed)
+
+        def of_all(turns: Tensor) -> Tensor:
+            rows = turns.movedim(-4, -2).flatten(-3, -2)
+            return F.pad(rows[..., before : before + m - skipped, :], (0, 0, skipped, 0))
+
+        return Attended(of_all(context), None if weights is None else of_all(weights))
+
+    def _turns(self, m: int, n: int) -> tuple[int, int, int]:
+        """How many of the last m of n queries see nothing, and what stands before and behind the
+        others so that they are whole groups of s that see the same stretches.
+        """
+        place = n - m - self.kernel_size + 1  # of the first, from the one that sees a stretch on
+        skipped, before = min(m, max(0, -place)), max(0, place) % self.stride
+        return skipped, before, -(m - skipped + before) % self.stride
 
     def _over_stretches(self, mask: Tensor | None) -> Tensor | None:
         """A mask ``(…, m, n)`` as one over stretches, ``(…, m, c)``: all positions allowed."""
@@ -156,8 +182,10 @@ class MemoryCompressedAttention(MultiHeadAttention):
         return mask.unfold(-1, self.kernel_size, self.stride).all(-1)
 
     def _visible_stretches(self, visible: Visible, m: int, n: int) -> Visible:
-        mask = visible.matrix(m, n, self.output_projection.weight.device)
-        return Visible(self._over_stretches(mask))
+        mask = visible.mask
+        if mask is None or mask.shape[-2] == 1:  # with the rule, over stretches too
+            return Visible(self._over_stretches(mask), visible.reach)
+        return Visible(self._over_stretches(visible.matrix(m, n, mask.device)))
 
     def rows_that_see(
         self, visible: Visible, m: int, n: int, positions: Tensor | None = None
@@ -167,7 +195,16 @@ class MemoryCompressedAttention(MultiHeadAttention):
             return torch.zeros(m, dtype=torch.bool, device=self.output_projection.weight.device)
         if positions is not None:
             positions = positions.unfold(-1, self.kernel_size, self.stride).any(-1)
-        return self._visible_stretches(visible, m, n).rows(m, stretches, positions)
+        allowed = self._visible_stretches(visible, m, n)
+        if allowed.reach is None:
+            return allowed.rows(m, stretches, positions)
+        skipped, before, behind = self._turns(m, n)
+        turns = (m - skipped + before + behind) // self.stride
+        seen = allowed.rows(turns, stretches, positions)
+        if seen is None:
+            seen = torch.ones(turns, dtype=torch.bool, device=self.output_projection.weight.device)
+        seen = seen.expand(*seen.shape[:-1], turns).repeat_interleave(self.stride, -1)
+        return F.pad(seen[..., before : before + m - skipped], (skipped, 0))
 
 
 def _convolve(layer: nn.Conv1d, heads: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ...kernels.layers import Linear
-from ...kernels.visible import finish, set_aside, set_aside_query
+from ...kernels.visible import restore_nonfinite, zero_nonfinite, zero_nonfinite_query
 from ...validate import check_integer, check_position, check_tensor, describe, require
 from ..attention.masks import check_reading, masks_by_name
 from ..attention.multi_head import MultiHeadAttention
@@ -138,7 +138,7 @@ class LatentAttention(nn.Module):
     def project(self, x: Tensor, *, position: int | Tensor = 0) -> LatentSource:
         """What of positions x ``(…, n, d_model)`` is kept; position as in :meth:`forward`."""
         check_tensor("x", x, width=self.d_model)
-        x, _, _, spoiled = set_aside(x, x, x)  # what is not finite
+        x, _, _, spoiled = zero_nonfinite(x, x, x)  # what is not finite
         latent, shared = self.compression(x).split([self.d_latent, self.rotary.d_head], dim=-1)
         turned = self._turn(shared.unsqueeze(-3), position).squeeze(-3)
         source = torch.cat([self.latent_norm(latent), turned], dim=-1)
@@ -200,24 +200,24 @@ class LatentAttention(nn.Module):
         visible = check_reading(x, leading, n, mask, key_mask, is_causal, self.num_heads)
         if projected is None:
             projected = self.project(x, position=position)
-        x, spoiled = set_aside_query(x, projected)
+        x, spoiled = zero_nonfinite_query(x, projected)
         if self.query_compression is not None and self.query_norm is not None:
             x = self.query_norm(self.query_compression(x))
         heads = self.query_projection(x).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
         query, turned = heads.split([self.d_head, self.rotary.d_head], dim=-1)
         turned = self._turn(turned, position)
-        attend = self._absorbed if self._is_cheaper_absorbed(x.shape[-2], n) else self._plain
+        attend = self._absorbed if self._is_cheaper_absorbed(x.shape[-2], n) else self._expanded
         context, weights = attend(query, turned, projected.compressed, visible, need_weights)
         context = self.output_projection(context.transpose(-3, -2).flatten(-2))
         sees = partial(visible.rows, x.shape[-2], n)
-        return Attended(*finish(context, weights, spoiled, sees, heads=True))
+        return Attended(*restore_nonfinite(context, weights, spoiled, sees, heads=True))
 
     def _is_cheaper_absorbed(self, m: int, n: int) -> bool:
         """Which way takes fewer multiplications in a head for m queries and n positions."""
         c, r, both = self.d_latent, self.rotary.d_head, self.d_head + self.d_head_value
         return m * c * both + m * n * (2 * c + r) < n * c * both + m * n * (both + r)
 
-    def _plain(self, query, turned, compressed, visible, need_weights) -> Attended:
+    def _expanded(self, query, turned, compressed, visible, need_weights) -> Attended:
         """Context ``(…, h, m, d_head_value)`` by the keys and values of every head."""
         latent, shared = compressed.split([self.d_latent, self.rotary.d_head], dim=-1)
         heads = self.expansion(latent).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.precision import wide_dtype, without_autocast
-from ...kernels.visible import set_aside
+from ...kernels.visible import zero_nonfinite
 from ...validate import (
     check_dtypes,
     check_integer,
@@ -16,8 +16,8 @@ from ...validate import (
     check_value,
     check_whole,
     describe,
+    is_readable,
     is_transforming,
-    may_look,
     require,
 )
 from ..attention.masks import check_visible, masks_by_name, softmax_over_allowed
@@ -141,7 +141,7 @@ class WindowedSource:
         if projected_keys is not None:
             score.check_projected(key, projected_keys)
         rows = key if projected_keys is None else projected_keys
-        rows, _, value, spoiled = set_aside(rows, rows, value)  # what is not finite
+        rows, _, value, spoiled = zero_nonfinite(rows, rows, value)  # what is not finite
         self._spoiled = None if spoiled is None else spoiled.source
         self.score, self.key, self.length = score, key, key.shape[-2]
         self.mask, self.key_mask = mask, key_mask
@@ -193,7 +193,7 @@ class WindowedSource:
         allowed = inside
         if mask is not None:
             allowed = inside & mask.expand(*batch, m, n).gather(-1, row)
-        query, _, _, spoiled = set_aside(query, query, query)
+        query, _, _, spoiled = zero_nonfinite(query, query, query)
         keys = self._projected.take(row)  # (…, m, w, width)
         values = keys if self._projected is self._values else self._values.take(row)
         # one query a window: (…, m, w)
@@ -261,7 +261,7 @@ def attend_window(
 
     Source: Luong, Pham and Manning 2015, section 3.2, equation 10.
     """
-    if isinstance(position, Tensor) and may_look(position):
+    if isinstance(position, Tensor) and is_readable(position):
         require(
             bool(position.isfinite().all()),
             "position must hold finite numbers, got infinite ones or NaN",

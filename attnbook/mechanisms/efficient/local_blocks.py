@@ -79,15 +79,14 @@ class LocalAttention(MultiHeadAttention):
         if self.score.counts_positions:
             scored = self.score.project_keys(source.key)
         scored, value = (_cut(t[..., first:, :], 0, blocks, length) for t in (scored, source.value))
-        mask = visible.matrix(m, n, query.device)
-        allowed = None if mask is None else _diagonal(mask, m, n, length)
-        # what fills up the last block is not there
-        if blocks * length > n - first and (allowed is None or allowed.shape[-1] == 1):
+        inside = _inside(visible, m, n, length)
+        # what fills up the last block is not there, and behind all that is
+        if visible.reach is None and blocks * length > n - first:
             place = torch.arange(blocks * length, device=query.device).view(blocks, 1, length)
             there = place < n - first
-            allowed = there if allowed is None else allowed & there
+            inside = Visible(there if inside.mask is None else inside.mask & there)
         context, weights = attend_unchecked(
-            self.score, query, scored, value, Visible(allowed), need_weights, self.dropout
+            self.score, query, scored, value, inside, need_weights, self.dropout
         )
         context = context.flatten(-3, -2)[..., before : before + m, :]
         if weights is None:
@@ -100,15 +99,14 @@ class LocalAttention(MultiHeadAttention):
     def rows_that_see(
         self, visible: Visible, m: int, n: int, positions: Tensor | None = None
     ) -> Tensor | None:
-        mask = visible.matrix(m, n, self.output_projection.weight.device)
-        if positions is not None:
-            positions = positions.unsqueeze(-2)
-            mask = positions if mask is None else mask & positions
-        if mask is None:
+        length = self.block_length
+        if positions is not None:  # (…, blocks, L)
+            positions = _diagonal(positions.unsqueeze(-2), m, n, length).squeeze(-2)
+        seen = _inside(visible, m, n, length).rows(length, length, positions)
+        if seen is None:
             return None
-        _, before, blocks = _reach(m, n, self.block_length)
-        seen = _diagonal(mask, m, n, self.block_length).any(-1)  # (…, blocks, L or 1)
-        seen = seen.expand(*seen.shape[:-2], blocks, self.block_length)
+        _, before, blocks = _reach(m, n, length)
+        seen = seen.expand(*seen.shape[:-2], blocks, length)
         return seen.flatten(-2)[..., before : before + m]
 
 
@@ -124,6 +122,12 @@ def _cut(rows: Tensor, before: int, blocks: int, length: int) -> Tensor:
     after = blocks * length - before - rows.shape[-2]
     rows = F.pad(rows, (0, 0, before, after)) if before or after else rows
     return rows.unflatten(-2, (blocks, length))
+
+
+def _inside(visible: Visible, m: int, n: int, length: int) -> Visible:
+    """What is visible inside of the blocks, whose queries and keys have the same places."""
+    mask = visible.mask
+    return Visible(None if mask is None else _diagonal(mask, m, n, length), visible.reach)
 
 
 def _diagonal(mask: Tensor, m: int, n: int, length: int) -> Tensor:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.layers import Dropout
-from ...kernels.visible import ALL_BEFORE, Visible
 from ...validate import check_integer, check_number, check_tensor, require
 from ..attention.masks import check_visible, masks_by_name
 from ..attention.soft_attention import Attended
@@ -107,11 +106,9 @@ class LightweightConvolution(nn.Module):
     ) -> Read:
         """As :meth:`attnbook.MultiHeadAttention.read`; the cache counts the positions."""
         past = self.project(x) if cache is None else cache.extend(self.project(x))
-        if is_causal and not self.causal:
-            m, n = x.shape[-2], past.value.shape[-2]
-            later = Visible(None, ALL_BEFORE).matrix(m, n, x.device)
-            mask = later if mask is None or later is None else mask & later
-        context, weights = self(x, mask=mask, projected=past, need_weights=need_weights)
+        context, weights = self(
+            x, mask=mask, is_causal=is_causal, projected=past, need_weights=need_weights
+        )
         return Read(context, past, weights)
 
     @masks_by_name("mask")
@@ -121,6 +118,7 @@ class LightweightConvolution(nn.Module):
         *,
         mask: Tensor | None = None,
         key_mask: Tensor | None = None,
+        is_causal: bool = False,
         projected: PastValues | None = None,
         need_weights: bool = True,
     ) -> Attended:
@@ -129,10 +127,10 @@ class LightweightConvolution(nn.Module):
         value = (self.project(x) if projected is None else projected).value
         m, n = x.shape[-2], value.shape[-2]
         require(n >= m, f"projected must hold at least the {m} positions of x, got {n}")
-        mask = check_visible(mask, key_mask, False, x.shape[:-2], m, n).mask
-        places = torch.arange(n - m, n, device=x.device)[:, None] - self.left
-        places = places + torch.arange(self.kernel_size, device=x.device)
-        inside = (places >= 0) & (places < n)  # (m, K)
+        visible = check_visible(mask, key_mask, is_causal, x.shape[:-2], m, n)
+        mask, place = visible.mask, torch.arange(n - m, n, device=x.device)[:, None]
+        places = place - self.left + torch.arange(self.kernel_size, device=x.device)
+        inside = (places >= 0) & (places <= (place if is_causal else n - 1))  # (m, K)
         places = places.clamp(0, n - 1)
         if mask is not None:  # (…, m, K)
             batch = mask.shape[:-2]
@@ -140,7 +138,7 @@ class LightweightConvolution(nn.Module):
         # (…, m, H, K)
         kernel = self.kernel(value[..., n - m :, :]).masked_fill(~inside.unsqueeze(-2), 0.0)
         seen = value[..., places, :]
-        if mask is not None:  # not even a NaN behind the mask has influence
+        if mask is not None or is_causal:  # not even a NaN behind the mask has influence
             seen = seen.where(inside.unsqueeze(-1), 0.0)
         seen = seen.unflatten(-1, (self.num_heads, -1))  # (…, m, K, H, d/H)
         convolved = torch.einsum("...mhk,...mkhc->...mhc", self.dropout(kernel), seen).flatten(-2)
@@ -150,7 +148,7 @@ class LightweightConvolution(nn.Module):
             weights = kernel.new_zeros(*kernel.shape[:-1], n).scatter_add(-1, at, kernel)
             weights = weights.transpose(-3, -2)
         output = self.output_projection(convolved)
-        some = None if mask is None else Visible(torch.atleast_2d(mask)).rows(m, n)
+        some = visible.rows(m, n)
         if some is not None:
             output = output.masked_fill(~some.unsqueeze(-1), 0.0)
         return Attended(output, weights)

@@ -26,7 +26,7 @@ def set_padding(embedding: nn.Module, padding: int | None) -> None:
         own(padding)
 
 
-def _hold_at_zero(table: Any, row: int) -> None:
+def _zero_padding_row(table: Any, row: int) -> None:
     table.padding_idx = row
     with torch.no_grad():
         table.weight[row] = 0.0
@@ -48,7 +48,7 @@ class ScaledEmbedding(nn.Embedding):
 
     def set_padding(self, padding: int) -> None:
         """As :func:`set_padding`."""
-        _hold_at_zero(self, padding)
+        _zero_padding_row(self, padding)
 
     def forward(self, tokens: Tensor) -> Tensor:
         return super().forward(tokens) * math.sqrt(self.embedding_dim)
@@ -71,7 +71,7 @@ class FactorisedEmbedding(nn.Module):
 
     def set_padding(self, padding: int) -> None:
         """As :func:`set_padding`."""
-        _hold_at_zero(self.narrow, padding)
+        _zero_padding_row(self.narrow, padding)
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.widen(self.narrow(tokens)) * math.sqrt(self.d_model)
@@ -148,7 +148,7 @@ class AdaptiveEmbedding(nn.Module):
         """As :func:`set_padding`."""
         for (first, last), table in zip(self.bands, self.tables):
             if first <= padding < last:
-                _hold_at_zero(table, padding - first)
+                _zero_padding_row(table, padding - first)
 
     def forward(self, tokens: Tensor) -> Tensor:
         check_values("tokens", tokens, 0, self.bands[-1][1] - 1)

@@ -33,7 +33,7 @@ class _Experts(nn.Module):
         self.balance: Tensor | None = None
         self.counts: Tensor | None = None
 
-    def _sum_of_experts(self, rows: Tensor, gates: Tensor, chosen: Tensor) -> Tensor:
+    def _combine_experts(self, rows: Tensor, gates: Tensor, chosen: Tensor) -> Tensor:
         """``y_t = Σ_i gates_ti expert_i(row_t)`` over the chosen experts: rows ``(t, d)``, gates
         and chosen ``(t, experts)``.
 
@@ -130,15 +130,15 @@ class MixtureOfExperts(_Experts):
         if self.training and not len(rows):  # no mean to vary from: 0, with a gradient
             self.balance = gates.sum()
         elif self.training:
-            chances = self._chances(clean, noisy, spread, chosen)
-            importance, load = _variation(gates.sum(0)), _variation(chances.sum(0))
+            probabilities = self._load(clean, noisy, spread, chosen)
+            importance, load = _variation(gates.sum(0)), _variation(probabilities.sum(0))
             self.balance = self.importance_weight * importance + self.load_weight * load
         else:
             self.balance = None
-        return self._sum_of_experts(rows, gates, chosen).view(x.shape)
+        return self._combine_experts(rows, gates, chosen).view(x.shape)
 
-    def _chances(self, clean: Tensor, noisy: Tensor, spread: Tensor, chosen: Tensor) -> Tensor:
-        """P ``(t, experts)``."""
+    def _load(self, clean: Tensor, noisy: Tensor, spread: Tensor, chosen: Tensor) -> Tensor:
+        """P ``(t, experts)``: how likely a position loads an expert."""
         if self.k == self.num_experts:
             return torch.ones_like(clean)
         best = noisy.topk(self.k + 1, dim=1).values
@@ -213,7 +213,7 @@ class Switch(_Experts):
                 chosen = chosen & (routed.cumsum(0) <= capacity)
         else:
             self.balance = None
-        return self._sum_of_experts(rows, probabilities, chosen).view(x.shape)
+        return self._combine_experts(rows, probabilities, chosen).view(x.shape)
 
 
 def _variation(z: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.precision import wide_dtype
-from ...validate import check_integer, check_mask, check_number, check_tensor, may_look, require
+from ...validate import check_integer, check_mask, check_number, check_tensor, is_readable, require
 from ..attention.masks import masks_by_name
 
 __all__ = ["BatchNorm", "LayerNorm", "RMSNorm"]
@@ -141,7 +141,7 @@ class BatchNorm(_Norm):
         else:  # sums instead of a choice of rows, whose number a GPU would have to tell
             counts = mask.expand(shape).reshape(-1, 1)
             count = counts.sum()
-            seen = int(count) if may_look(count) else None
+            seen = int(count) if is_readable(count) else None
             mean = rows.where(counts, 0).sum(0) / count
             variance = (rows - mean).where(counts, 0).square().sum(0) / count
         require(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...kernels.visible import set_aside
+from ...kernels.visible import zero_nonfinite
 from ...validate import check_integer, check_number, check_tensor, require
 from ..attention.soft_attention import attend
 from ..scores.base import ScaledDotScore
@@ -159,7 +159,7 @@ class TCBlock(nn.Module):
 
 def _projected(x: Tensor, *layers: nn.Module) -> list[Tensor]:
     """x ``(…, n, d)`` through each layer; rows that are not finite give NaN, as a constant."""
-    clean, _, _, spoiled = set_aside(x, x, x)
+    clean, _, _, spoiled = zero_nonfinite(x, x, x)
     made = [layer(clean) for layer in layers]
     if spoiled is None:
         return made

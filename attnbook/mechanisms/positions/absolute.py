@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ...kernels.precision import finest_dtype
-from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
+from ...validate import check_integer, check_tensor, check_values, check_whole, is_readable, require
 
 __all__ = ["LearnedPositions", "NoPositions", "SinusoidalPositions", "shift_matrix", "sinusoids"]
 
@@ -159,7 +159,7 @@ class LearnedPositions(nn.Module):
         if not isinstance(offset, Tensor):
             self._check_end(offset + n)
             return x + self.weight[offset : offset + n]
-        if may_look(offset):
+        if is_readable(offset):
             self._check_end(int(offset.max()) + n)
         return x + self.weight[offset[:, None] + torch.arange(n, device=x.device)]
 

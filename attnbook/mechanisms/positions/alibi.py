@@ -9,7 +9,7 @@ from ...kernels.fused import fused_attention, has_fused_kernel
 from ...kernels.precision import finest_dtype, wide_product
 from ...kernels.streaming import BlockKernel
 from ...kernels.visible import Visible
-from ...validate import check_integer, may_look, require
+from ...validate import check_integer, check_last, is_readable, require
 from ..attention.soft_attention import STORED_WEIGHTS
 from ..scores.base import Score
 
@@ -82,11 +82,7 @@ class ALiBi(Score):
             f"query must have num_heads = {self.num_heads} heads, (…, {self.num_heads}, m, d), got "
             f"shape {tuple(query.shape)}",
         )
-        m = query.shape[-2]
-        require(
-            n >= m,
-            f"n must be at least m = {m} (the queries are the last m of n positions), got {n}",
-        )
+        check_last(query.shape[-2], n)
 
     def project_keys(self, key: Tensor) -> Tensor:
         # (…, n, d + 2): how far before the end, so that numbers are small where it matters
@@ -134,7 +130,7 @@ def _may_be_causal(mask: Tensor | None, m: int, n: int) -> bool:
     """Whether a mask hides what is later than the first query, or cannot be read here."""
     if mask is None or mask.dim() < 2 or mask.shape[-2] == 1 or mask.shape[-1] == 1:
         return False
-    return not may_look(mask) or not mask[..., 0, n - m + 1 :].any()
+    return not is_readable(mask) or not mask[..., 0, n - m + 1 :].any()
 
 
 def _before_the_end(rows: Tensor) -> Tensor:

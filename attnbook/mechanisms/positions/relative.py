@@ -1,46 +1,19 @@
 """Relative positions: keys and values that also depend on how far away they are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from ...kernels.precision import wide_dtype, wide_product
 from ...kernels.visible import Visible
-from ...validate import check_integer, require
+from ...validate import check_integer, check_last, common_shape
 from ..attention.masks import softmax_over_allowed
 from ..attention.multi_head import MultiHeadAttention
-from ..attention.soft_attention import Attended
+from ..attention.soft_attention import Attended, attend_in_rows
 from ..caches.key_value import ProjectedSource
 
-__all__ = ["RelativeMultiHeadAttention", "relative_index"]
-
-
-def relative_index(
-    m: int, n: int, max_distance: int, device: torch.device | str | None = None
-) -> Tensor:
-    """Which row of a table of 2K + 1 distances belongs to each pair:
-    ``index[t, j] = clip(j − i, −K, K) + K``.
-
-    Query t stands at position ``i = t + (n − m)``: with more keys than queries the queries are the
-    last m positions, as in :func:`~attnbook.mechanisms.attention.masks.causal_mask`.
-
-    Args:
-        m, n: number of queries and of keys, m ≤ n.
-        max_distance: K; with 0 no pair differs from another.
-
-    Returns:
-        int64 ``(m, n)``, from 0 (far before the query) to 2K (far behind it).
-
-    Source: Shaw, Uszkoreit and Vaswani 2018, section 3.2.
-    """
-    check_integer("m", m)
-    check_integer("max_distance", max_distance, 0)
-    require(
-        n >= m, f"n must be at least m = {m} (the queries are the last m of n positions), got {n}"
-    )
-    query, key = torch.arange(n - m, n, device=device), torch.arange(n, device=device)
-    return (key - query[:, None]).clamp(-max_distance, max_distance) + max_distance
+__all__ = ["RelativeMultiHeadAttention"]
 
 
 class RelativeMultiHeadAttention(MultiHeadAttention):
@@ -52,7 +25,8 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
     with distances clipped to −K … K, so that there are 2K + 1 vectors of either kind, shared by the
     heads. Neither sum builds a vector for each pair: ``q_i·a_r`` is one product
     ``(m, d)(d, 2K + 1)`` from which each pair picks its number, and the second sum first adds up
-    the weights of each distance, ``(m, 2K + 1)``. Memory is that of the weights, m×n.
+    the weights of each distance, ``(m, 2K + 1)``. Without weights memory grows with m + n:
+    queries are read in blocks, in the backward pass again.
 
     Args:
         d_model, num_heads, d_head, d_head_value, bias, dropout: as in
@@ -83,18 +57,30 @@ class RelativeMultiHeadAttention(MultiHeadAttention):
     def attend_heads(
         self, query: Tensor, source: ProjectedSource, visible: Visible, need_weights: bool
     ) -> Attended:
-        m, n = query.shape[-2], source.key.shape[-2]
-        index = relative_index(m, n, self.max_distance, query.device)
-        relations = [(index, self.key_distance, self.value_distance)]
+        relations = [(self.distances(query, source), self.key_distance, self.value_distance)]
         return attend_with_relations(
             query * self.d_head**-0.5, source, relations, visible, self.dropout, need_weights
         )
+
+    def distances(self, query: Tensor, source: ProjectedSource) -> Callable[[slice, int], Tensor]:
+        """The index of the distance of some of the queries, which are the last m of n positions,
+        and the first keys: ``clip(j − i, −K, K) + K``.
+        """
+        m, n, most = query.shape[-2], source.key.shape[-2], self.max_distance
+        check_last(m, n)
+
+        def index(rows: slice, seen: int) -> Tensor:
+            i = torch.arange(rows.start + n - m, rows.stop + n - m, device=query.device)
+            j = torch.arange(seen, device=query.device)
+            return (j - i[:, None]).clamp(-most, most) + most
+
+        return index
 
 
 def attend_with_relations(
     query: Tensor,
     source: ProjectedSource,
-    relations: Sequence[tuple[Tensor, Tensor, Tensor]],
+    relations: Sequence[tuple[Callable[[slice, int], Tensor], Tensor, Tensor]],
     visible: Visible,
     dropout: nn.Module | None,
     need_weights: bool,
@@ -103,27 +89,42 @@ def attend_with_relations(
 
     Args:
         query: ``(…, h, m, d_head)``, scaled.
-        relations: of each kind the index of every pair, broadcastable to ``(…, h, m, n)``, and the
-            tables for keys ``(R, d_head)`` and values ``(R, d_head_value)``. Several add up.
+        relations: of each kind what gives the index of every pair of some of the m queries and the
+            first of the n keys, broadcastable to ``(…, h, rows, keys)``, and the tables for keys
+            ``(R, d_head)`` and values ``(R, d_head_value)``. Several add up.
     """
-    scores = wide_product(query, source.key.mT)  # (…, h, m, n)
-    # sums over many pairs are kept in it: a GPU rounds them after each addition
-    wide = wide_dtype(scores)
-    for index, keys, _ in relations:
-        by_relation = wide_product(query, keys.T).expand(*scores.shape[:-1], -1)  # (…, h, m, R)
-        # Its gradient is such a sum.
-        picked = by_relation.to(wide).gather(-1, index.expand(scores.shape))
-        scores = scores + picked.to(scores.dtype)
-    mask = visible.matrix(query.shape[-2], source.key.shape[-2], query.device)
-    weights = softmax_over_allowed(scores, mask).to(source.value.dtype)
-    used = weights if dropout is None else dropout(weights)
-    context = used @ source.value  # (…, h, m, d_head_value)
-    for index, _, values in relations:
-        shares = used.new_zeros(*used.shape[:-1], len(values), dtype=wide)
-        # the weight of each relation
-        shares = shares.scatter_add(-1, index.expand(used.shape), used.to(wide))
-        context = context + shares.to(used.dtype) @ values.to(used.dtype)
-    return Attended(context, weights if need_weights else None)
+    m, n = query.shape[-2], source.key.shape[-2]
+
+    def read(rows: slice, query: Tensor, key: Tensor, value: Tensor, *tables: Tensor) -> Attended:
+        seen = slice(0, visible.reached(rows, m, n).stop)
+        q, value = query[..., rows, :], value[..., seen, :]
+        found = [
+            (index(rows, seen.stop), *pair)
+            for (index, *_), pair in zip(relations, zip(tables[::2], tables[1::2]))
+        ]
+        scores = wide_product(q, key[..., seen, :].mT)  # (…, h, rows, keys)
+        # sums over many pairs are kept in it: a GPU rounds them after each addition
+        wide = wide_dtype(scores)
+        for index, keys, _ in found:
+            by_relation = wide_product(q, keys.T).expand(*scores.shape[:-1], -1)  # (…, h, rows, R)
+            # Its gradient is such a sum.
+            picked = by_relation.to(wide).gather(-1, index.expand(scores.shape))
+            scores = scores + picked.to(scores.dtype)
+        mask = visible.block(rows, seen, m, n, query.device)
+        weights = softmax_over_allowed(scores, mask).to(value.dtype)
+        used = weights if dropout is None else dropout(weights)
+        context = used @ value  # (…, h, rows, d_head_value)
+        for index, _, values in found:
+            shares = used.new_zeros(*used.shape[:-1], len(values), dtype=wide)
+            # the weight of each relation
+            shares = shares.scatter_add(-1, index.expand(used.shape), used.to(wide))
+            context = context + shares.to(used.dtype) @ values.to(used.dtype)
+        return Attended(context, weights)
+
+    batch = common_shape(query.shape[:-2], source.key.shape[:-2])
+    tables = [table for _, *pair in relations for table in pair]
+    tensors = query, source.key, source.value, *tables
+    return attend_in_rows(read, tensors, (*batch, m, n), need_weights, dropout)
 
 
 def relation_table(rows: int, width: int) -> nn.Parameter:

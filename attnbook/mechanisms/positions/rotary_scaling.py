@@ -162,7 +162,7 @@ class LongRoPE(RotaryScaling):
         if self.attention_factor is not None:
             check_number("attention_factor", self.attention_factor, above=0)
 
-    def _divided(self, name: str, d_head: int, base: float) -> Tensor:
+    def _scaled(self, name: str, d_head: int, base: float) -> Tensor:
         factors = getattr(self, name)
         require(
             len(factors) == d_head // 2,
@@ -172,8 +172,8 @@ class LongRoPE(RotaryScaling):
         return frequencies(d_head, base) / divisor
 
     def frequencies(self, d_head: int, base: float) -> Tensor:
-        self._divided("long_factor", d_head, base)  # refused now, and not in a long text
-        return self._divided("short_factor", d_head, base)
+        self._scaled("long_factor", d_head, base)  # refused now, and not in a long text
+        return self._scaled("short_factor", d_head, base)
 
     @property
     def limit(self) -> int:
@@ -181,7 +181,7 @@ class LongRoPE(RotaryScaling):
 
     def frequencies_at(self, d_head: int, base: float, length: Tensor) -> Tensor:
         short, long = (
-            self._divided(name, d_head, base).to(length.device, finest_dtype(length.device))
+            self._scaled(name, d_head, base).to(length.device, finest_dtype(length.device))
             for name in ("short_factor", "long_factor")
         )
         return torch.where(length.unsqueeze(-1) > self.limit, long, short)

@@ -1,23 +1,16 @@
 """Positions in a dependency tree: how deep a word stands, how far apart two of them are."""
 
-from functools import partial
-
 import torch
 from torch import Tensor, nn
 
 from ...kernels.precision import without_autocast
-from ...kernels.visible import Visible, finish, set_aside
-from ...validate import check_integer, check_tensor, check_values, check_whole, may_look, require
-from ..attention.masks import check_reading, masks_by_name
+from ...kernels.visible import Visible
+from ...validate import check_integer, check_tensor, check_values, check_whole, is_readable, require
+from ..attention.masks import masks_by_name
 from ..attention.soft_attention import Attended
 from ..caches.key_value import ProjectedSource
 from .absolute import wave_vectors
-from .relative import (
-    RelativeMultiHeadAttention,
-    attend_with_relations,
-    relation_table,
-    relative_index,
-)
+from .relative import RelativeMultiHeadAttention, attend_with_relations, relation_table
 
 __all__ = ["StructuralPositions", "SyntacticMultiHeadAttention", "tree_depth", "tree_distance"]
 __all__ += ["tree_offset"]
@@ -115,7 +108,7 @@ def _above(heads: Tensor, lengths: Tensor | None) -> Tensor:
     place = torch.arange(n, device=heads.device)
     real = place < lengths[..., None]
     root = (heads == -1) & real
-    if may_look(heads):
+    if is_readable(heads):
         roots, inside = root.sum(-1), (heads >= 0) & (heads < lengths[..., None])
         require(
             bool((roots == 1).all()),
@@ -131,7 +124,7 @@ def _above(heads: Tensor, lengths: Tensor | None) -> Tensor:
     with without_autocast(heads):
         for _ in range((n - 1).bit_length()):  # 1, 2, 4, … branches up
             above = (above.float() @ above.float()) > 0
-    if may_look(heads):
+    if is_readable(heads):
         rooted = (above & root[..., None, :]).any(-1) | ~real
         require(
             bool(rooted.all()),
@@ -231,30 +224,21 @@ class SyntacticMultiHeadAttention(RelativeMultiHeadAttention):
             tuple(offset.shape) == expected,
             f"offset must be {expected}, one per pair of words, got {tuple(offset.shape)}",
         )
-        n = x.shape[-2]
-        visible = check_reading(x, x.shape[:-2], n, mask, key_mask, is_causal, self.num_heads)
-        clean, _, _, spoiled = set_aside(x, x, x)
-        source = _SourceWithTree(*self.project_heads(clean, clean, 0))
+        source = _SourceWithTree(*self.project(x))
         source.offset = offset.to(x.device, torch.int64)
-        found = super().forward(
-            clean,
-            mask=mask,
-            key_mask=key_mask,
-            is_causal=is_causal,
-            projected=source,
-            need_weights=need_weights,
-        )
-        sees = partial(self.rows_that_see, visible, n, n)
-        return Attended(*finish(*found, spoiled, sees, heads=True))
+        given = {"mask": mask, "key_mask": key_mask, "is_causal": is_causal}
+        return super().forward(x, projected=source, need_weights=need_weights, **given)
 
     def attend_heads(
         self, query: Tensor, source: _SourceWithTree, visible: Visible, need_weights: bool
     ) -> Attended:
-        n, k = source.key.shape[-2], self.max_tree_distance
-        distance = relative_index(n, n, self.max_distance, query.device)
-        offset = (source.offset.clamp(-k, k) + k).unsqueeze(-3)
+        k = self.max_tree_distance
+
+        def offset(rows: slice, seen: int) -> Tensor:
+            return (source.offset[..., rows, :seen].clamp(-k, k) + k).unsqueeze(-3)
+
         relations = [
-            (distance, self.key_distance, self.value_distance),
+            (self.distances(query, source), self.key_distance, self.value_distance),
             (offset, self.key_offset, self.value_offset),
         ]
         return attend_with_relations(

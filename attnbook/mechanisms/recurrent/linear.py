@@ -3,11 +3,16 @@
 import math
 from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, finfo
 from torch.nn import functional as F
 
 from ...kernels.precision import wide_dtype, without_autocast
-from ...kernels.visible import finish_recurrent, set_aside, set_aside_state
+from ...kernels.visible import (
+    restore_nonfinite_recurrent,
+    zero_nonfinite,
+    zero_nonfinite_gate,
+    zero_nonfinite_state,
+)
 from ...validate import (
     check_choice,
     check_dtypes,
@@ -151,11 +156,14 @@ def linear_attention(
         state = key.new_zeros(shape) if state is None else state.to(wide)
         if normalise:
             value = F.pad(value, (0, 1), value=1.0)
-        there = None if key_mask is None else key_mask.expand(*key_mask.shape[:-1], n)
-        query, key, value, spoiled = set_aside(query, key, value)  # what is not finite
-        memory, lost = set_aside_state(query, state, heads=False)
-        if there is not None:
-            kept = there.unsqueeze(-1)
+        valid = None if key_mask is None else key_mask.expand(*key_mask.shape[:-1], n)
+        query, key, value, spoiled = zero_nonfinite(query, key, value)  # what is not finite
+        most = 1e-6 * finfo(wide).max
+        strength, spoiled = zero_nonfinite_gate(strength, spoiled, n, least=-most, most=most)
+        log_decay, spoiled = zero_nonfinite_gate(log_decay, spoiled, n, least=-math.inf, most=0)
+        memory, lost = zero_nonfinite_state(query, state, heads=False)
+        if valid is not None:
+            kept = valid.unsqueeze(-1)
             query, key, value = (t.where(kept, 0.0) for t in (query, key, value))
             log_decay = None if log_decay is None else log_decay.where(kept, 0.0)
             strength = None if strength is None else strength.where(kept, 0.0)
@@ -173,7 +181,9 @@ def linear_attention(
             context, total = context.split([columns - 1, 1], -1)
             # before the first position that is there all is 0
             context = context / total.where(total != 0, 1.0)
-        context, after = finish_recurrent(context, after, spoiled, lost, there, heads=False)
+        context, after = restore_nonfinite_recurrent(
+            context, after, spoiled, lost, valid, heads=False
+        )
     return RecurrentOutput(context.to(dtype), after)
 
 

@@ -76,14 +76,14 @@ class Mamba2Mixer(RecurrentAttention):
         self.norm_weight = nn.Parameter(torch.ones(self.width))
         self.output_projection = Linear(self.width, d_model, bias=False)
 
-    def run(self, x, there, memory, recent) -> tuple[Tensor, RecurrentState]:
+    def run(self, x, valid, memory, recent) -> tuple[Tensor, RecurrentState]:
         groups, heads = self.num_groups, (self.num_groups, self.num_heads // self.num_groups)
         if memory is not None:
             memory = memory.unflatten(-3, heads)
         gate, mixed, steps = self.input_projection(x).split(
             [self.width, sum(self.widths), self.num_heads], -1
         )
-        mixed, recent = self.convolution(mixed, recent, key_mask=there)
+        mixed, recent = self.convolution(mixed, recent, key_mask=valid)
         values, key, query = mixed.split(self.widths, -1)
         # (…, groups, 1, m, d_state) for the heads of a group
         query, key = (t.unflatten(-1, (groups, 1, -1)).movedim(-4, -2) for t in (query, key))
@@ -93,7 +93,7 @@ class Mamba2Mixer(RecurrentAttention):
             query,
             key,
             values * step,
-            key_mask=None if there is None else there[..., None, None, :],
+            key_mask=None if valid is None else valid[..., None, None, :],
             log_decay=log_decay,
             state=memory,
             form="recurrent" if x.shape[-2] == 1 else "chunks",

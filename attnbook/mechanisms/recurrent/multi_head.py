@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.layers import Linear
-from ...kernels.visible import finish_recurrent, set_aside, set_aside_state
-from ...validate import check_choice, check_integer, check_tensor, require
+from ...kernels.visible import restore_nonfinite_recurrent, zero_nonfinite, zero_nonfinite_state
+from ...validate import check_choice, check_integer, check_tensor, describe, require
 from ..attention.masks import masks_by_name
 from ..caches.key_value import Read
 from ..layers.norms import RMSNorm
 from .linear import RecurrentOutput, linear_attention, positive_features, unit_features
-from .short_convolution import ShortConvolution, positions_there
+from .short_convolution import ShortConvolution, valid_positions
 
 __all__ = ["LINEAR_ATTENTIONS", "HeadDecay", "LinearAttention", "RecurrentState"]
 
@@ -73,8 +73,8 @@ class RecurrentAttention(nn.Module):
 
     d_model: int
 
-    def run(self, x, there, memory, recent) -> tuple[Tensor, RecurrentState]:
-        """The context of positions x, zeros where none is ``there (…, m)``, and the state behind
+    def run(self, x, valid, memory, recent) -> tuple[Tensor, RecurrentState]:
+        """The context of positions x, zeros where none is ``valid (…, m)``, and the state behind
         them; memory and recent are those of the state before, None at the beginning.
         """
         raise NotImplementedError(f"{type(self).__name__} must define run")
@@ -86,18 +86,27 @@ class RecurrentAttention(nn.Module):
         *,
         mask: Tensor | None = None,
         key_mask: Tensor | None = None,
+        is_causal: bool = True,
         state: RecurrentState | None = None,
     ) -> RecurrentOutput:
-        """Run over the positions x, which come after those of the state."""
+        """Run over the positions x, which come after those of the state, from left to right: only
+        a mask of pairs may say so in place of ``is_causal``.
+        """
         check_tensor("x", x, width=self.d_model)
-        there = positions_there(x, mask, key_mask)
-        if there is not None:
-            x = x.where(there.unsqueeze(-1), 0.0)
-        x, _, _, spoiled = set_aside(x, x, x)  # what is not finite
+        pairs = isinstance(mask, Tensor) and mask.dim() > 1 and mask.shape[-2] > 1
+        require(
+            is_causal is True or is_causal is False and (x.shape[-2] == 1 or pairs),
+            "is_causal must be True, as a recurrent attention reads from left to right, got "
+            f"{describe(is_causal) if isinstance(is_causal, Tensor) else is_causal}",
+        )
+        valid = valid_positions(x, mask, key_mask)
+        if valid is not None:
+            x = x.where(valid.unsqueeze(-1), 0.0)
+        x, _, _, spoiled = zero_nonfinite(x, x, x)  # what is not finite
         memory, recent = (None, None) if state is None else state
-        memory, lost = set_aside_state(x, memory)
-        context, (memory, recent) = self.run(x, there, memory, recent)
-        context, memory = finish_recurrent(context, memory, spoiled, lost, there)
+        memory, lost = zero_nonfinite_state(x, memory)
+        context, (memory, recent) = self.run(x, valid, memory, recent)
+        context, memory = restore_nonfinite_recurrent(context, memory, spoiled, lost, valid)
         return RecurrentOutput(context, RecurrentState(memory, recent))
 
     def read(
@@ -113,7 +122,7 @@ class RecurrentAttention(nn.Module):
         """As :meth:`attnbook.MultiHeadAttention.read`; always causal, the state is the cache, which
         knows how far the text has come, and there are no weights.
         """
-        context, state = self(x, mask=mask, state=cache)
+        context, state = self(x, mask=mask, is_causal=is_causal, state=cache)
         return Read(context, state, None)
 
 
@@ -205,10 +214,10 @@ class LinearAttention(RecurrentAttention):
         nn.init.xavier_uniform_(layer.weight)
         return layer
 
-    def run(self, x, there, memory, recent) -> tuple[Tensor, RecurrentState]:
+    def run(self, x, valid, memory, recent) -> tuple[Tensor, RecurrentState]:
         projected = self.input_projection(x)
         if self.convolution is not None:
-            projected, recent = self.convolution(projected, recent, key_mask=there)
+            projected, recent = self.convolution(projected, recent, key_mask=valid)
         query, key, value = map(self._split, projected.split(self.widths, -1))
         if self.feature_map is not None:
             query, key = self.feature_map(query), self.feature_map(key)
@@ -219,7 +228,7 @@ class LinearAttention(RecurrentAttention):
             query,
             key,
             value,
-            key_mask=None if there is None else there.unsqueeze(-2),
+            key_mask=None if valid is None else valid.unsqueeze(-2),
             log_decay=self._log_decay(x),
             strength=strength,
             normalise=self.normalise,

@@ -4,10 +4,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_mask, check_tensor, may_look, require
+from ...validate import check_integer, check_mask, check_tensor, is_readable, require
 from ..attention.masks import masks_by_name
 
-__all__ = ["ShortConvolution", "positions_there"]
+__all__ = ["ShortConvolution", "valid_positions"]
 
 
 class ShortConvolution(nn.Module):
@@ -63,7 +63,7 @@ class ShortConvolution(nn.Module):
         return F.silu(y if self.bias is None else y + self.bias), last
 
 
-def positions_there(
+def valid_positions(
     x: Tensor, mask: Tensor | None, key_mask: Tensor | None = None
 ) -> Tensor | None:
     """Which positions of x ``(…, m, d)`` are there, by the masks of attention: ``(…, m)``, or None
@@ -74,17 +74,17 @@ def positions_there(
             n positions. A position is there if any of these queries may attend to it.
         key_mask: boolean, True = is there, broadcastable to ``(…, m)``.
     """
-    there, m = None, x.shape[-2]
+    valid, m = None, x.shape[-2]
     if mask is not None:
         columns = mask.shape[-1] if isinstance(mask, Tensor) and mask.dim() else 1
         require(
             columns == 1 or columns >= m, f"mask must be for {m} positions at least, got {columns}"
         )
         check_mask(mask, (*x.shape[:-1], max(m, columns)))
-        there = torch.atleast_2d(mask).any(-2)[..., -m:]
+        valid = torch.atleast_2d(mask).any(-2)[..., -m:]
     if key_mask is not None:
         check_mask(key_mask, x.shape[:-1], name="key_mask", axes="(…, positions)", true="is there")
-        there = torch.atleast_1d(key_mask) if there is None else there & key_mask
-    if there is None or may_look(there) and bool(there.all()):
+        valid = torch.atleast_1d(key_mask) if valid is None else valid & key_mask
+    if valid is None or is_readable(valid) and bool(valid.all()):
         return None
-    return there.expand(*there.shape[:-1], m)
+    return valid.expand(*valid.shape[:-1], m)

@@ -75,7 +75,7 @@ class Score(nn.Module):
         check_projected_width(query.shape[-1], projected)
         return wide_product(query if scale == 1.0 else query * scale, projected.mT)
 
-    def shortcut(self, name: str) -> Callable:
+    def fast_path(self, name: str) -> Callable:
         """Return the method of that name, :meth:`inner_product`, :meth:`block_kernel` or
         :meth:`fused_attention`, or the one of :class:`Score` where :meth:`compare` was replaced
         after it.

@@ -235,7 +235,7 @@ class Captioner(nn.Module):
         z = self.gate(state[0]).sigmoid() * glimpse.context
         return self.cell(torch.cat([embedded, z], -1), state), z, glimpse
 
-    def _read_out(self, embedded, hidden, z):
+    def _deep_output(self, embedded, hidden, z):
         return self.output(embedded + self.from_hidden(hidden) + self.from_context(z))
 
     def step(
@@ -250,7 +250,7 @@ class Captioner(nn.Module):
         embedded = self.embedding(token)
         state, z, glimpse = self._advance(embedded, state, regions)
         weights = glimpse.weights if need_weights else None
-        return Step(self._read_out(embedded, state[0], z), state, weights)
+        return Step(self._deep_output(embedded, state[0], z), state, weights)
 
     def forward(
         self, pictures: Tensor, target_in: Tensor, *, expected: Tensor | None = None
@@ -265,6 +265,6 @@ class Captioner(nn.Module):
             hidden.append(state[0])
             contexts.append(z)
             glimpses.append(glimpse)
-        logits = self._read_out(embedded, torch.stack(hidden, 1), torch.stack(contexts, 1))
+        logits = self._deep_output(embedded, torch.stack(hidden, 1), torch.stack(contexts, 1))
         _, *parts = zip(*glimpses)  # weights and log_choice of all steps
         return Captions(logits, *(None if p[0] is None else torch.stack(p, 1) for p in parts))

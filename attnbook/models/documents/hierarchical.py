@@ -16,7 +16,7 @@ from ...validate import (
     check_tensor,
     check_values,
     check_whole,
-    may_look,
+    is_readable,
     require,
 )
 from ..rnn.common import make_recurrent, run_packed
@@ -173,7 +173,7 @@ class HierarchicalAttention(nn.Module):
             f"one per sentence of documents, got shape {tuple(lengths.shape)}",
         )
         check_values("lengths", lengths, 0, documents.shape[2])
-        if may_look(lengths):
+        if is_readable(lengths):
             require(
                 bool((lengths > 0).any(1).all()),
                 "every document must have at least one sentence with a word, got "

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -38,9 +39,9 @@ class ResidualUp(nn.Module):
         self.around = nn.Conv2d(channels, out, 1)
 
     def forward(self, x: Tensor, labels: Tensor | None = None) -> Tensor:
-        y = self.first(_doubled(F.relu(self.first_norm(x, labels))))
+        y = self.first(_upsample(F.relu(self.first_norm(x, labels))))
         y = self.second(F.relu(self.second_norm(y, labels)))
-        return y + _doubled(self.around(x))  # a 1×1 convolution and a repetition change places
+        return y + _upsample(self.around(x))  # a 1×1 convolution and a repetition change places
 
 
 class ConvolutionUp(nn.Module):
@@ -124,28 +125,24 @@ class ConvolutionDown(nn.Module):
 
 class ResidualInstead(nn.Module):
     """A control for attention, a residual block of the same size:
-    ``y = x + conv(relu(conv(relu(x))))``, 3×3 each.
+    ``y = x + conv(relu(conv(relu(x))))``, 3×3 each and, as in attention, without biases.
 
     The hidden width is the smallest with which the block has at least as many parameters as
-    ``PictureAttention(channels)``, or as many as ``parameters`` says: the comparison is never to
-    the disadvantage of the block. As attention has none, there are no biases.
+    :class:`PictureAttention`: the comparison is never to the disadvantage of the block.
 
     Args:
         channels: C, of x and of y.
-        parameters: how many to reach; those of :class:`PictureAttention` when not given.
+        widths: ``d_key`` and ``d_value`` of that attention.
         scaled: multiply what is added with one learned number γ that starts at 0, as attention has
             it. Then both start as the identity.
 
     Shapes: x ``(batch, C, s, s)`` → the same. Source: the comparison in Zhang et al. 2019, table 1.
     """
 
-    def __init__(
-        self, channels: int, parameters: int | None = None, *, scaled: bool = False
-    ) -> None:
+    def __init__(self, channels: int, *, scaled: bool = False, **widths: int) -> None:
         super().__init__()
-        if parameters is None:
-            parameters = sum(p.numel() for p in PictureAttention(channels).parameters())
-        hidden = math.ceil(check_integer("parameters", parameters) / (18 * channels))
+        parameters = sum(p.numel() for p in PictureAttention(channels, **widths).parameters())
+        hidden = math.ceil(parameters / (18 * channels))
         self.first = nn.Conv2d(channels, hidden, 3, padding=1, bias=False)
         self.second = nn.Conv2d(hidden, channels, 3, padding=1, bias=False)
         self.gamma = nn.Parameter(torch.zeros(())) if scaled else None
@@ -165,9 +162,9 @@ class Blocks(NamedTuple):
     final: Callable[[], nn.Module]
 
 
-RESIDUAL_BLOCKS = Blocks(ResidualUp, ResidualDown, nn.ReLU)
+RESIDUAL_BLOCKS = Blocks(up=ResidualUp, down=ResidualDown, final=nn.ReLU)
 """The blocks of SAGAN."""
-DCGAN_BLOCKS = Blocks(ConvolutionUp, ConvolutionDown, lambda: nn.LeakyReLU(0.2))
+DCGAN_BLOCKS = Blocks(up=ConvolutionUp, down=ConvolutionDown, final=partial(nn.LeakyReLU, 0.2))
 """The blocks of the baseline."""
 
 
@@ -226,7 +223,7 @@ def glorot(module: nn.Module) -> None:
                 nn.init.zeros_(part.bias)
 
 
-def _doubled(x: Tensor) -> Tensor:
+def _upsample(x: Tensor) -> Tensor:
     return F.interpolate(x, scale_factor=2, mode="nearest")
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ...decoding.step import Decoded, Step
 from ...mechanisms import AdditiveScore, masked_softmax, padding_mask
-from ...validate import check_integer, check_lengths, check_tensor, describe, may_look, require
+from ...validate import check_integer, check_lengths, check_tensor, describe, is_readable, require
 from ..rnn.common import make_recurrent, run_packed
 
 __all__ = ["Answers", "PointerMemory", "PointerNetwork"]
@@ -157,7 +157,7 @@ class PointerNetwork(nn.Module):
         used = state.used.scatter(2, column[..., None], (column < n)[..., None])
         logits, mask = self._point(out.view(batch, k, -1), memory, used)
         answers = Answers(h.view(batch, k, -1), c.view(batch, k, -1), used)
-        return Step(logits, answers, masked_softmax(logits, mask))
+        return Step(logits, answers, masked_softmax(logits, mask=mask))
 
     def forward(
         self, inputs: Tensor, lengths: Tensor, targets: Tensor, *, need_weights: bool = False
@@ -179,7 +179,7 @@ class PointerNetwork(nn.Module):
         when = column.new_full((batch, n + 1), m).scatter(1, column, steps.expand(batch, m))
         when[:, n] = m
         logits, mask = self._point(states, memory, when[:, None] < steps[:, None])
-        return Decoded(logits, masked_softmax(logits, mask) if need_weights else None)
+        return Decoded(logits, masked_softmax(logits, mask=mask) if need_weights else None)
 
     def _check_inputs(self, inputs, lengths) -> None:
         check_tensor("inputs", inputs, width=self.d_input)
@@ -203,7 +203,7 @@ class PointerNetwork(nn.Module):
             f"{describe(targets)}",
         )
         # reading the values would synchronise with a GPU at every batch
-        if not may_look(targets):
+        if not is_readable(targets):
             return
         inside = (targets >= -1) & (
             (targets < lengths.cpu()[:, None]) | (targets == n if self.ends else False)

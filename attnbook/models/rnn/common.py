@@ -9,7 +9,7 @@ from ...validate import check_choice, check_integer, check_number
 __all__ = ["UNITS", "make_cell", "make_recurrent", "reverse_padded", "run_packed"]
 
 
-class _OnEveryDevice(nn.RNNBase):
+class _PortableRNN(nn.RNNBase):
     """A recurrent network of PyTorch that can be differentiated in evaluation mode on a GPU, too,
     and trained under autocast to bfloat16.
 
@@ -40,15 +40,15 @@ class _OnEveryDevice(nn.RNNBase):
             self.training, self.dropout = False, dropout
 
 
-class RNN(_OnEveryDevice, nn.RNN):
+class RNN(_PortableRNN, nn.RNN):
     """:class:`torch.nn.RNN` with gradients in evaluation mode."""
 
 
-class GRU(_OnEveryDevice, nn.GRU):
+class GRU(_PortableRNN, nn.GRU):
     """:class:`torch.nn.GRU` with gradients in evaluation mode."""
 
 
-class LSTM(_OnEveryDevice, nn.LSTM):
+class LSTM(_PortableRNN, nn.LSTM):
     """:class:`torch.nn.LSTM` with gradients in evaluation mode."""
 
 

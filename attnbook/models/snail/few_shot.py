@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...modules import full_precision
-from ...validate import check_integer, check_values, check_whole, describe, may_look, require
+from ...validate import check_integer, check_values, check_whole, describe, is_readable, require
 from .network import SNAIL
 
 __all__ = ["Answers", "FewShotSNAIL", "PictureEmbedding", "Prototypes", "few_shot_loss"]
@@ -162,7 +162,7 @@ class Prototypes(nn.Module):
     ) -> Answers:
         """Answer for ``query`` as :class:`FewShotSNAIL` does; there are no weights."""
         examples, queries, one_hot = _embed_episode(self, support, labels, query)
-        if may_look(labels):
+        if is_readable(labels):
             missing = (one_hot.sum(1) == 0).nonzero().tolist()
             require(
                 not missing,

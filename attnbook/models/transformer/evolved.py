@@ -114,8 +114,10 @@ class EvolvedEncoderLayer(nn.Module):
                 "one of padding, (batch, 1, n)"
             )
         present = 1.0 if mask is None else mask.mT.to(x.dtype)  # (batch, n, 1)
-        x = self.around_gate(x, lambda h: F.glu(self.gate(h), -1))
-        x = self.around_convolutions(x, lambda h: self._convolutions(h, present))
+        h = self.around_gate.sublayer_input(x)
+        x = self.around_gate.combine(x, F.glu(self.gate(h), -1))
+        h = self.around_convolutions.sublayer_input(x)
+        x = self.around_convolutions.combine(x, self._convolutions(h, present))
         h = self.around_attention.sublayer_input(x)
         context, _, weights = self.attention.read(
             h, mask=mask, position=position, need_weights=need_weights

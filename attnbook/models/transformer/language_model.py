@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ...decoding.step import Decoded, Step, TokenIds, check_text, check_token_ids
 from ...mechanisms import padding_mask
 from ...mechanisms.layers.embeddings import set_padding
-from ...validate import check_ids, check_integer, check_lengths, describe, may_look
+from ...validate import check_ids, check_integer, check_lengths, describe, is_readable
 from .parts import Parts, check_parts, paper_parts, tie_weights
 
 __all__ = ["TextState", "TransformerEncoderModel", "TransformerLM"]
@@ -92,7 +92,7 @@ class TransformerLM(_OneStack):
         check_text(source, None, self.vocabulary_size)
         check_lengths(lengths, len(source), "source", 0, source.shape[1])
         n, x = source.shape[1], self._embed(source)
-        if may_look(lengths) and bool((lengths == n).all()):
+        if is_readable(lengths) and bool((lengths == n).all()):
             return TextState(self.stack(x, is_causal=True).caches, None, n)
         lengths = lengths.to(source.device)
         padding = n - lengths

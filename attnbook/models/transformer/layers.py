@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
-from ...kernels.visible import without_hidden
+from ...kernels.visible import zero_masked_nonfinite
 from ...mechanisms.attention.masks import masks_by_name
 from ...mechanisms.caches.key_value import Read
 from ...mechanisms.layers.residual import ResidualConnection
@@ -254,7 +254,7 @@ class Encoder(Stack):
     ) -> Stacked:
         """Run all blocks; ``caches`` has one for each, the rest as in :class:`EncoderLayer`."""
         if mask is not None and caches is None:
-            x = without_hidden(x, mask)
+            x = zero_masked_nonfinite(x, mask)
         options = {"mask": mask, "is_causal": is_causal, "position": position}
         return self.run(x, [()] * len(self.layers), caches, need_weights, **options)
 

@@ -21,7 +21,7 @@ __all__ = ["Parts", "alternating", "attention_only", "check_parts", "paper_parts
 Make = Callable[[], nn.Module]
 
 
-def _one_each(make: Make, number: int) -> list[nn.Module]:
+def _separate(make: Make, number: int) -> list[nn.Module]:
     return [make() for _ in range(number)]
 
 
@@ -69,7 +69,7 @@ class Parts:
     encoder_layer: Callable[..., nn.Module] = EncoderLayer
     decoder_layer: Callable[..., nn.Module] = DecoderLayer
     causal_attention: Make | None = None
-    stack: Callable[[Make, int], list[nn.Module]] = _one_each
+    stack: Callable[[Make, int], list[nn.Module]] = _separate
     encoder: Callable[..., Encoder] = Encoder
     decoder: Callable[..., Decoder] = Decoder
 

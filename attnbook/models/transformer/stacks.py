@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...kernels.visible import zero_masked_nonfinite
 from ...mechanisms.attention.masks import masks_by_name
 from ...mechanisms.positions.absolute import sinusoids
 from ...validate import check_integer, require
@@ -158,6 +159,7 @@ class FunnelEncoder(Encoder):
             f"mask must be one of padding, (batch, 1, n), got shape "
             f"{None if mask is None else tuple(mask.shape)}",
         )
+        x = x if mask is None else zero_masked_nonfinite(x, mask)
         weights = []
         for k, layer in enumerate(self.layers):
             if k in self.seams:

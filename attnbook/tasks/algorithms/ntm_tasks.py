@@ -73,11 +73,11 @@ def draw_repeat_copy(
     integers of ``counted``. The paper has the number alone; the delimiter marks a number of 0, too.
 
     Args:
+        count, bits, length, together: as in :func:`draw_copy`
         repeats: r, or (least, most)
         counted: the range in training; use the same one in tests beyond that range
 
-    Shapes: inputs ``(B, T, bits + 2)``, targets ``(B, T, bits + 1)``. Other arguments as in
-    :func:`draw_copy`.
+    Shapes: inputs ``(B, T, bits + 2)``, targets ``(B, T, bits + 1)``.
     Source: Graves, Wayne and Danihelka 2014, section 4.2.
     """
     lengths = _lengths("length", length, count, generator, together)
@@ -106,10 +106,11 @@ def draw_associative_recall(
     steps; the last ``item`` are zeros whose targets are the item after the query.
 
     Args:
+        count, bits, together: as in :func:`draw_copy`
+        item: vectors of an item
         items: k, or (least, most), at least 2
 
-    Shapes: inputs ``(B, T, bits + 2)``, targets ``(B, T, bits)``. Other arguments as in
-    :func:`draw_copy`.
+    Shapes: inputs ``(B, T, bits + 2)``, targets ``(B, T, bits)``.
     Two items of a row are equal with probability 2^(−bits · item); the targets do not mind.
     Source: Graves, Wayne and Danihelka 2014, section 4.3.
     """
@@ -203,6 +204,11 @@ def draw_priority_sort(
     A row has given + 1 + wanted steps: vectors with the priority on channel ``bits``, a delimiter
     on channel ``bits + 1``, and zeros. The delimiter is ours: the paper says neither that there is
     one nor that there is none.
+
+    Args:
+        count, bits: as in :func:`draw_copy`
+        given: vectors that are read
+        wanted: vectors to reproduce, at most as many
 
     Shapes: inputs ``(B, given + 1 + wanted, bits + 2)``, targets ``(B, given + 1 + wanted, bits)``.
     Source: Graves, Wayne and Danihelka 2014, section 4.5.

@@ -13,10 +13,10 @@ CLASSES = tuple("0123456789")
 HELD_OUT = 450  # of the 1797, a quarter
 
 
-def enlarge(pictures: Tensor, size: int = 32) -> Tensor:
-    """Pictures ``(N, 8, 8)`` of greys from 0 to 16 as uint8 ``(N, 1, size, size)``, bilinear."""
+def enlarge(pictures: Tensor) -> Tensor:
+    """Pictures ``(N, 8, 8)`` of greys from 0 to 16 as uint8 ``(N, 1, 32, 32)``, bilinear."""
     grey, resize = pictures[:, None].double(), torch.nn.functional.interpolate
-    wide = resize(grey, size=(size, size), mode="bilinear", align_corners=False)
+    wide = resize(grey, size=(32, 32), mode="bilinear", align_corners=False)
     return (wide * (255 / 16)).round().clamp(0, 255).to(torch.uint8)
 
 

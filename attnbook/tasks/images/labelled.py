@@ -33,7 +33,8 @@ def check_pictures(pictures: object, axes: str = "") -> None:
         or pictures.dtype != torch.uint8
         or (axes and pictures.dim() != axes.count(",") + 1)
     ):
-        raise ValueError(f"pictures must be a uint8 tensor {axes}, got {describe(pictures)}")
+        wanted = f"a uint8 tensor {axes}".rstrip()
+        raise ValueError(f"pictures must be {wanted}, got {describe(pictures)}")
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,11 @@ def alphabet(letters: int, examples: int = 20, *, seed: int) -> Classes:
 
 
 def alphabets(count: int, letters: int = 25, examples: int = 20, *, seed: int = 0) -> Classes:
-    """``count`` alphabets of as many letters each, of the seeds 1000 · seed, 1000 · seed + 1, …"""
+    """``count`` alphabets of as many letters each, of the seeds 1000 · seed, 1000 · seed + 1, …
+
+    Args:
+        letters, examples: of each alphabet, and of each letter
+    """
     check_integer("count", count)
     drawn = [alphabet(letters, examples, seed=1000 * seed + k) for k in range(count)]
     pictures = torch.cat([one.pictures for one in drawn])

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...decoding.step import TokenIds
+from ...files import write_atomically
 from ...validate import check_choice, require
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
@@ -113,17 +114,3 @@ class Vocabulary:
             raise ValueError(
                 f"path must name a saved vocabulary, got {os.fspath(path)}: {error}"
             ) from None
-
-
-def write_atomically(path: str | os.PathLike, content: bytes) -> Path:
-    """Write to a temporary name in the same folder, then rename: never a half-written file."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return path

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...extras import extra
+from ...files import write_atomically
 from ...validate import check_integer, require
 from ..sequences.pairs import Pair
-from ..sequences.vocabulary import SPECIAL, Vocabulary, write_atomically
+from ..sequences.vocabulary import SPECIAL, Vocabulary
 
 SPACE = "▁"  # stands for the space before a word, as in SentencePiece
 

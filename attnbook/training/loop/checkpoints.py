@@ -2,16 +2,15 @@
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ...files import write_atomically
 from .settings import attributes_of
 
 __all__ = ["load_model_weights", "read_metadata", "save_model"]
@@ -160,45 +159,6 @@ def compare_shapes(file: Mapping[str, Sequence], model: Mapping[str, Sequence]) 
         if name in file and tuple(file[name]) != tuple(shape)
     ]
     return "; ".join([*parts, *([_some(other)] if other else [])])
-
-
-def make_folder(name: str, folder: Path) -> None:
-    """Make an argument's folder and write there: an OSError comes before the training."""
-    with writing(folder, f"{name} cannot be written"):
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-
-
-@contextmanager
-def writing(path: Path, failed: str, temporary: Path | None = None) -> Iterator[None]:
-    """An error leaves no ``temporary``; an OSError names the path and says what failed."""
-    try:
-        yield
-    except BaseException as error:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
-            with suppress(OSError):  # a read-only disk has none, and refuses all the same
-                temporary.unlink()
-        if isinstance(error, OSError):
-            raise OSError(error.errno, f"{failed}: {error.strerror}", str(path)) from error
-        raise
-
-
-def write_atomically(path: Path, data: bytes) -> Path:
-    """Write a file under a temporary name, flush it to the disk, then rename it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with writing(path, f"{path.name} was not written", temporary):
-        write_flushed(temporary, data)
-        os.replace(temporary, path)
-    return path
-
-
-def write_flushed(path: Path, data: Any) -> None:
-    """Write bytes and wait until they are on the disk."""
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _tied(state: dict[str, Tensor]) -> dict[str, str]:

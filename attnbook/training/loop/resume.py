@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-from .checkpoints import compare_shapes, make_folder, write_flushed, writing
+from ...files import make_folder, write_flushed, writing
+from .checkpoints import compare_shapes
 
 _STATE, _MANIFEST = "state.pt", "manifest.json"
 _NAME = re.compile(r"step_(\d{6,})")

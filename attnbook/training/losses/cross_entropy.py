@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...kernels.double_backward import check_once, is_wanted
-from ...validate import check_number, check_whole, may_look
+from ...kernels.double_backward import check_once, under_double_backward
+from ...validate import check_number, check_whole, is_readable
 
 __all__ = ["smoothed_cross_entropy"]
 
@@ -51,7 +51,7 @@ def smoothed_cross_entropy(
             "logits and target must have shapes (rows, V) and (rows,), got "
             f"{tuple(logits.shape)} and {tuple(target.shape)}"
         )
-    if not may_look(logits) or is_wanted():
+    if not is_readable(logits) or under_double_backward():
         plain = partial(F.cross_entropy, ignore_index=ignore_index, reduction="sum")
         return plain(logits, target, label_smoothing=label_smoothing)
     counted = target != ignore_index

@@ -44,10 +44,14 @@ def perplexity(model, batches, *, ignore_index: int = IGNORED) -> float:
     """exp of the mean :func:`language_loss` per word over one epoch of `batches` (an end counts as
     a word), without gradients or dropout.
 
-    `batches` has a length, the number of batches in an epoch, and ``batch(k)``, as
-    :class:`~attnbook.tasks.CharacterWindows` and :class:`~attnbook.tasks.SequenceBatches` have, or
-    is a ``DataLoader`` or a list of batches.
-    Infinite where exp is beyond a float.
+    Args:
+        model, ignore_index: as in :func:`language_loss`.
+        batches: with a length, the number of batches in an epoch, and ``batch(k)``, as
+            :class:`~attnbook.tasks.CharacterWindows` and :class:`~attnbook.tasks.SequenceBatches`,
+            or a ``DataLoader`` or a list of batches.
+
+    Returns:
+        The perplexity, infinite where exp is beyond a float.
     """
     if hasattr(batches, "batch") and hasattr(batches, "__len__"):
         batches = map(batches.batch, range(len(batches)))

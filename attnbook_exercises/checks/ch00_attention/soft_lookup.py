@@ -78,11 +78,12 @@ def weighted_sum(answer, ctx):
         right, wrong = _WEIGHTED(array(weights), array(values))
         ctx.close(got, right, "the context", wrong)
     check_gradients(ctx, answer, (weights, values), {0: "weights", 1: "values"}, _weighted)
+    ctx.without_loop(answer, ctx.weights(600, 2, 3), ctx.normal(600, 3, 2), over="problems")
 
 
 OVERFLOW = (
-    "exp overflows for large scores, or when scores are divided by a low temperature: subtract the "
-    "largest score of a row first"
+    "exp overflows for large scores, or when scores are divided by a low temperature, or all of "
+    "a row become 0: subtract the largest score of each row first"
 )
 
 
@@ -140,24 +141,17 @@ def temperature(answer, ctx):
     check_gradients(
         ctx, answer, (scores, values, t), {0: "scores", 1: "values"}, lambda s, v: _soft(s, v, t)
     )
-    for factor, t in ((300.0, 1.0), (1.0, 80.0), (300.0, 80.0)):
-        name = (
-            f"at temperature {t:g} and with scores to {factor * scores.abs().max():.0f} the context"
-        )
-        got = ctx.floats(ctx.call(answer, factor * scores, values, t), name, (m, d), nan=OVERFLOW)
-        ctx.close(got, _soft(factor * s, v, t), name)
-    low = ctx.floats(
-        ctx.call(answer, 10 * scores, values, 0.01),
-        "at temperature 0.01 the context",
-        (m, d),
-        nan=OVERFLOW,
-    )
-    ctx.close(low, _soft(10 * s, v, 0.01), "at temperature 0.01 the context")
-    low = ctx.floats(ctx.call(answer, 0.01 * scores, values, 0.01), "the context", (m, d))
+    for factor, t in ((300.0, 1.0), (1.0, 80.0), (300.0, 80.0), (10.0, 0.01)):
+        large = factor * scores
+        name = f"at temperature {t:g} and with scores to {large.abs().max():.0f} the context"
+        got = ctx.floats(ctx.call(answer, large, values, t), name, (m, d), nan=OVERFLOW)
+        ctx.close(got, _soft(array(large), v, t), name)
     hard, wrong = _HARD(s, v)
-    early = {"at temperature 0.01 the look-up is hard already: only 0 is a case of its own": hard}
-    name = "at temperature 0.01 and with close scores the context"
-    ctx.close(low, _soft(s, v, 1.0), name, early)
+    for t in (2**-7, 2**-20):  # exact
+        name = f"at temperature {t:.2g} and with close scores the context"
+        got = ctx.floats(ctx.call(answer, t * scores, values, t), name, (m, d))
+        early = f"at temperature {t:.2g} the look-up is hard already: only 0 is a case of its own"
+        ctx.close(got, _soft(s, v, 1.0), name, {early: hard})
     zero = ctx.call(answer, scores, values, 0.0)
     zero = ctx.floats(
         zero,
@@ -173,6 +167,14 @@ def temperature(answer, ctx):
             "at temperature 0 and with close scores the context is a mixture: expected the value "
             "of the best key, however small its lead"
         )
+    ties = ctx.call(answer, 0 * scores, values, 0.0)  # any of the best is right, no mixture is
+    ties = array(ctx.floats(ties, "at temperature 0 and with equal scores the context", (m, d)))
+    for row, one in enumerate(ties):
+        if np.abs(v - one).max(-1).min() > 1e-5:
+            ctx.fail(
+                f"at temperature 0 and with equal scores context[{row}] is none of the values: "
+                f"return that of one of the best keys"
+            )
     check_gradients(ctx, answer, (scores, values, 0.0), {1: "values"}, lambda v: _hard(s, v))
 
 
@@ -283,4 +285,6 @@ def masked_softmax(answer, ctx):
             f"a row with nothing to attend to gets weights that add up to {total:.3g}: all of "
             f"them must be 0"
         )
-    ctx.close(got, _masked(s, array(mask)), "weights")
+    allowed = array(mask)
+    ctx.close(got, _masked(s, allowed), "weights")
+    check_gradients(ctx, answer, (scores, mask), {0: "scores"}, lambda s: _masked(s, allowed))

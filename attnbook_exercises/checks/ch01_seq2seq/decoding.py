@@ -1,5 +1,5 @@
-"""Checks of the section on decoding: the greedy loop, one step of a beam, the choice among
-hypotheses.
+"""Checks of the section on decoding: the greedy loop, a score for hypotheses, one step of a
+beam.
 """
 
 import numpy as np
@@ -39,55 +39,120 @@ def _scripted_model(ctx, bos, script, size):
         logits = noise[len(calls) - 1].clone()
         place = len(read) - 1
         if place < len(script) and token == (bos, *script)[place]:
-            logits[script[place]] = logits.max() + 1.0
+            logits[script[place]] = logits.max() + 1e-3
         return torch.log_softmax(logits, dim=-1), read
 
     return step, calls
 
 
-ALPHAS = (1.0, 0.8, 0.5)
+@exercise("01.greedy", title="Greedy decoding", difficulty=2, minutes=8)
+def greedy(answer, ctx):
+    size = ctx.sizes(vocabulary=(4, 12, 300))  # bos, eos, and two words
+    bos, eos, *others = ctx.order(size)
+    length = ctx.sizes(length=(0, 6))  # before eos
+    words = [others[i] for i in ctx.integers(0, len(others), length).tolist()] if length else []
+    words[1:2] = [bos][: length - 1]  # a decoder may say it, as any token
+    step, calls = _scripted_model(ctx, bos, [*words, eos], size)
+    limit = length + ctx.integers(1, 6)
+    got = ctx.ids(ctx.call(answer, step, (), bos, eos, limit), "the result")
+    if calls and calls[0][0] != bos:
+        ctx.fail(f"the first token that the decoder reads is {calls[0][0]}, expected bos")
+    if len(calls) > 1 and all(read == 0 for _, read in calls):
+        ctx.fail("every step starts from the first state: pass on the state that step returns")
+    if len(calls) > 1 and all(token == bos for token, _ in calls):
+        ctx.fail(
+            "the decoder reads bos at every step: it must read the token that it has just said"
+        )
+    if got[-1:] == [eos] and got[:-1] == words:
+        ctx.fail("eos is in the result: it ends the sequence and is not part of it")
+    if got == [bos, *words]:
+        ctx.fail("bos is in the result: it starts the decoder and is not part of the sequence")
+    if got[:length] == words and len(calls) > length + 1:
+        ctx.fail(
+            f"the loop goes on after eos: step was called {len(calls)} times, {length + 1} "
+            f"are enough"
+        )
+    if got != words:
+        ctx.fail(f"the result is {got}, expected {words}: the most likely token of each step")
+    limit = ctx.sizes(max_length=(0, 8))
+    words = [others[i] for i in ctx.integers(0, len(others), limit + 4).tolist()]
+    step, calls = _scripted_model(ctx, bos, words, size)
+    got = ctx.ids(ctx.call(answer, step, (), bos, eos, limit), "the result")
+    if len(got) != limit:
+        ctx.fail(f"without an eos the result has {len(got)} tokens, expected max_length = {limit}")
+    if got != words[:limit]:
+        ctx.fail(
+            f"the result is {got}, expected {words[:limit]}: the most likely token of each step"
+        )
+    if len(calls) > limit:
+        ctx.fail(f"step was called {len(calls)} times: after max_length = {limit} tokens stop")
 
 
-def _picks(log_p, length):
-    """Where the best score is for each of the exponents."""
-    return np.stack([log_p / length**alpha for alpha in ALPHAS]).argmax(-1)
+@exercise("01.sampling", title="Predict: answers drawn at random", difficulty=1, minutes=3)
+def sampling(answer, ctx):
+    return ctx.predicted(answer, "more", "about as many", "clearly fewer")
 
 
-_PICKS = Slips(
-    _picks,
+def _wu(log_p, lengths, weights, alpha, beta):
+    real = np.arange(weights.shape[1]) < lengths[:, None]
+    seen = np.where(real[..., None], weights, 0).sum(1)
+    coverage = np.log(np.minimum(seen, 1.0)).sum(-1)
+    penalty = (5 + lengths) ** alpha / (5 + 1) ** alpha
+    return log_p / penalty + beta * coverage
+
+
+_WU = Slips(
+    _wu,
     {
-        "log p is divided by the length, or by alpha times the length: "
-        "alpha is an exponent, expected length ** alpha": "length**alpha → length",
-        "log p is not normalized: "
-        "every further token lowers it, so long hypotheses never win": "/ length**alpha →",
-        "log p is multiplied: it is negative, so that punishes length twice": "/ length → * length",
-        "the worst hypothesis is picked: "
-        "log p is negative, the largest is nearest to 0": "argmax → argmin",
-        "EOS is left out of the length: it counts": "length**alpha → (length - 1) ** alpha",
-        "log p is divided by ((5 + m) / 6) ** alpha: "
-        "expected m ** alpha": "length**alpha → ((5 + length) / 6) ** alpha",
+        "the padded steps are in the sums over the target": (
+            "np.where(real[..., None], weights, 0) → weights"
+        ),
+        "the sum inside the logarithm runs over the source, where the weights of a step add up to "
+        "1 anyway: expected over the target words": (
+            "sum(1) → sum(2)",
+            "np.log(np.minimum(seen, 1.0)).sum(-1) → (np.log(np.maximum(np.minimum(seen, 1.0), "
+            "1e-30)) * real).sum(-1)",
+        ),
+        "the sum over the steps is not cut off at 1: a source word that is seen twice makes up "
+        "for none that was left "
+        "out": "np.minimum(seen, 1.0) → seen",
+        "the maximum is taken: expected the smaller of the sum and 1": "np.minimum → np.maximum",
+        "the logarithm is missing": "np.log(np.minimum(seen, 1.0)) → np.minimum(seen, 1.0)",
+        "cp is a mean over the source words: expected their sum": "sum(-1) → mean(-1)",
+        "cp is subtracted: it is negative where a word was left out, and is added": (
+            "+ beta * → - beta *"
+        ),
+        "cp is divided by lp as well": (
+            "log_p / penalty + beta * coverage → (log_p + beta * coverage) / penalty"
+        ),
+        "beta is missing": "beta * coverage → coverage",
+        "log p is multiplied by lp": "log_p / penalty → log_p * penalty",
+        "the denominator of lp is missing": "/ (5 + 1) ** alpha →",
+        "lp is the length to the power of alpha: the paper adds 5 to it": (
+            "(5 + lengths) ** alpha / (5 + 1) ** alpha → lengths**alpha"
+        ),
+        "the 5 + 1 of lp is not taken to the power of alpha": "(5 + 1) ** alpha → (5 + 1)",
+        "lp takes the padded length of all hypotheses": "5 + lengths → 5 + weights.shape[1]",
+        "the logarithm has base 2: it is the natural one": "np.log( → np.log2(",
     },
 )
 
 
-def _hypotheses(ctx, count):
-    """Pairs (tokens, log p) of which each mistake picks others."""
-
-    def sample():
-        length = 2.0 + np.array(ctx.order(2 * count)[:count])
-        near = 0.7 * np.log(length) + 0.35 * (np.log(length) - 1.8) ** 2  # each may be the best
-        return -np.exp(near + 0.04 * array(ctx.normal(count))), length
-
-    def differ(drawn):
-        right, wrong = _PICKS(*drawn)
-        nearly = [np.sort(drawn[0] / drawn[1] ** alpha)[:-3:-1] for alpha in ALPHAS]
-        return len(np.unique([right, *wrong.values()], axis=0)) == 1 + len(wrong) and all(
-            first - second > 1e-3 for first, second in nearly
-        )
-
-    log_p, length = ctx.draw(sample, differ, 500 if count > 1 else 1)
-    tokens = [[*ctx.integers(3, 99, int(m) - 1).tolist(), 2] for m in length]
-    return list(zip(tokens, log_p.tolist()))
+@exercise(
+    "01.parts_left_out",
+    title="From the formula: parts that were left out",
+    difficulty=2,
+    minutes=10,
+)
+def parts_left_out(answer, ctx):
+    K, m, n = ctx.sizes(K=(1, 5), m=(1, 8), n=(1, 6))
+    weights, lengths = ctx.weights(K, m, n), ctx.lengths(K, m)
+    log_p = -0.5 * lengths - ctx.normal(K).abs()
+    for alpha, beta in ((0.7, 0.4), (0.0, 0.2), (1.3, 0.0)):
+        got = ctx.call(answer, log_p, lengths, weights, alpha, beta)
+        got = ctx.floats(got, "the scores", (K,), mention="one score a hypothesis")
+        right, wrong = _WU(array(log_p), array(lengths), array(weights), alpha, beta)
+        ctx.close(got, right, f"for alpha {alpha} and beta {beta} the scores", wrong)
 
 
 @on_paper(
@@ -108,82 +173,6 @@ def beam_by_hand():
         "the probabilities of an answer's steps multiply": 0.95,
         "that is percent: give a number between 0 and 1": 21.0,
     }
-
-
-@exercise("01.sampling", title="Predict: answers drawn at random", difficulty=1, minutes=3)
-def sampling(answer, ctx):
-    return ctx.predicted(answer, "more", "about as many", "clearly fewer")
-
-
-@exercise("01.best_hypothesis", title="Long and short hypotheses", difficulty=1, minutes=3)
-def best_hypothesis(answer, ctx):
-    hypotheses = _hypotheses(ctx, ctx.sizes(hypotheses=(1, 9)))
-    length = np.array([len(tokens) for tokens, _ in hypotheses], dtype=float)
-    log_p = np.array([log_p for _, log_p in hypotheses])
-
-    def pick(alpha):
-        got = ctx.call(answer, hypotheses, alpha)
-        if type(got) in (tuple, list) and len(got) == 2 and type(got[0]) is list:
-            ctx.fail("the whole pair (tokens, log p) came back: return the tokens alone")
-        got = ctx.ids(got, "the result")
-        found = [i for i, (tokens, _) in enumerate(hypotheses) if tokens == got]
-        if not found:
-            ctx.fail(f"{got} is none of the hypotheses: expected the tokens of the best one")
-        return found[0]
-
-    right, wrong = _PICKS(log_p, length)
-    picked = np.array([pick(alpha) for alpha in ALPHAS])
-    ctx.recognize(picked, right, wrong)
-    if (picked == right).all():
-        if pick(0.0) != log_p.argmax():
-            ctx.fail("at alpha = 0 not the hypothesis with the largest log p is picked")
-        return
-    alpha, got, best = next(case for case in zip(ALPHAS, picked, right) if case[1] != case[2])
-    scores = log_p / length**alpha
-    ctx.fail(
-        f"at alpha = {alpha:g} the hypothesis of length {length[got]:g} (score {scores[got]:.3g}) "
-        f"is picked, expected that of length {length[best]:g} (score {scores[best]:.3g})"
-    )
-
-
-@exercise("01.greedy", title="Greedy decoding", difficulty=2, minutes=8)
-def greedy(answer, ctx):
-    size = 12
-    bos, eos, *others = ctx.order(size)
-    length = ctx.sizes(length=(0, 6))  # before eos
-    words = [others[i] for i in ctx.integers(0, len(others), length).tolist()] if length else []
-    step, calls = _scripted_model(ctx, bos, [*words, eos], size)
-    limit = length + ctx.integers(2, 6)
-    got = ctx.ids(ctx.call(answer, step, (), bos, eos, limit), "the result")
-    if calls and calls[0][0] != bos:
-        ctx.fail(f"the first token that the decoder reads is {calls[0][0]}, expected bos")
-    if len(calls) > 1 and all(read == 0 for _, read in calls):
-        ctx.fail("every step starts from the first state: pass on the state that step returns")
-    if len(calls) > 1 and all(token == bos for token, _ in calls):
-        ctx.fail(
-            "the decoder reads bos at every step: it must read the token that it has just said"
-        )
-    if got[-1:] == [eos] and got[:-1] == words:
-        ctx.fail("eos is in the result: it ends the sequence and is not part of it")
-    if got == [bos, *words]:
-        ctx.fail("bos is in the result: it starts the decoder and is not part of the sequence")
-    if len(calls) > len(words) + 1:
-        ctx.fail(
-            f"the loop goes on after eos: step was called {len(calls)} times, {len(words) + 1} "
-            f"are enough"
-        )
-    if got != words:
-        ctx.fail(f"the result is {got}, expected {words}: the most likely token of each step")
-    limit = ctx.sizes(max_length=(1, 8))
-    words = [others[i] for i in ctx.integers(0, len(others), 12).tolist()]
-    step, calls = _scripted_model(ctx, bos, words, size)
-    got = ctx.ids(ctx.call(answer, step, (), bos, eos, limit), "the result")
-    if len(got) != limit:
-        ctx.fail(f"without an eos the result has {len(got)} tokens, expected max_length = {limit}")
-    if got != words[:limit]:
-        ctx.fail(
-            f"the result is {got}, expected {words[:limit]}: the most likely token of each step"
-        )
 
 
 def _scores(so_far, following, k):
@@ -242,19 +231,22 @@ _TOKENS = Slips(
 def beam_step(answer, ctx):
     names = ("scores", "parents", "tokens")
     for shift in (0, ctx.integers(200, 400)):  # after many steps exp(so_far) is 0
-        beam, size, k = ctx.sizes(beam=(1, 4), vocabulary=(1, 9), beam_size=(1, 4))
-        k = min(k, beam * size)
+        beam, size, k = ctx.sizes(beam=(1, 4), vocabulary=(1, 9, 300), beam_size=(1, 12))
+        k = min(k, beam * size if shift else beam)
 
         def sample():
-            so_far = -3 * torch.rand(beam, generator=ctx.generator) - 0.5
+            so_far = -3 * ctx.normal(beam).abs() - 0.5
             following = torch.log_softmax(2 * ctx.normal(beam, size), dim=-1)
-            return [(256 * part).round() / 256 for part in (so_far - shift, following)]
+            parts = 2 ** (30 if ctx.case else 8)  # a sum has all of its digits, in float64 more
+            return [(parts * part).round() / parts for part in (so_far - shift, following)]
 
         def telling(drawn):  # exact sums, no two alike; a parent has several of the best
             total = drawn[0][:, None] + drawn[1]
-            parents = total.flatten().topk(k).indices // size
+            best = total.flatten().topk(min(k + 1, beam * size))
+            parents = best.indices[:k] // size
             shared = 0 < parents.max() and len(parents.unique()) < min(beam, k)
-            return (shared or min(beam, size, k) == 1) and len(total.unique()) == beam * size
+            apart = len(best.values.unique()) == len(best.values)
+            return apart and (shared or min(beam, size, k) == 1)
 
         so_far, following = ctx.draw(sample, telling, 100)
         total = array(so_far)[:, None] + array(following)
@@ -267,14 +259,14 @@ def beam_step(answer, ctx):
         tokens = ctx.tensor(got[2], "tokens", (k,), dtype=torch.long)
         right, wrong = _SCORES(array(so_far), array(following), k)
         ctx.recognize(scores, right, wrong)
-        if beam == k:
-            each = total.max(-1)
+        if beam >= k:
+            each = np.sort(total.max(-1))[-k:]
             ctx.recognize(
                 np.sort(array(scores)),
                 np.sort(right),
                 {
                     "every hypothesis keeps its own best continuation: the best of all of them "
-                    "together may share a parent": np.sort(each)
+                    "together may share a parent": each
                 },
             )
         ctx.close(scores, right, "scores")
@@ -282,3 +274,4 @@ def beam_step(answer, ctx):
         ctx.close(parents, right, "parents", wrong)
         right, wrong = _TOKENS(order, size, beam)
         ctx.close(tokens, right, "tokens", wrong)
+    ctx.without_loop(answer, ctx.normal(600), ctx.normal(600, 3), 4, over="hypotheses")

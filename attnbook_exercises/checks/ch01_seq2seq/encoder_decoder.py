@@ -1,5 +1,5 @@
-"""Checks of the section on encoder and decoder: batches, the last real state, a GRU step, log
-p(y|x).
+"""Checks of the section on encoder and decoder: batches, the last real state, what training costs,
+log p(y|x), a GRU step.
 """
 
 import numpy as np
@@ -10,63 +10,6 @@ from ..context import HARD_SCORES, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
 from ..slips import Slips, on_paper
-
-
-def _sigmoid(x):
-    return (1 + np.tanh(x / 2)) / 2
-
-
-def _gru(x, h, w_x, w_h, b_x, b_h):
-    from_x, from_h = x @ w_x.T + b_x, h @ w_h.T + b_h
-    (r_x, z_x, n_x), (r_h, z_h, n_h) = np.split(from_x, 3, -1), np.split(from_h, 3, -1)
-    r, z = _sigmoid(r_x + r_h), _sigmoid(z_x + z_h)
-    n = np.tanh(n_x + r * n_h)
-    return (1 - z) * n + z * h
-
-
-_GRU = Slips(
-    _gru,
-    {
-        "the update gate is the wrong way round: z keeps the old state, 1 - z takes the "
-        "candidate": "(1 - z) * n + z * h → z * n + (1 - z) * h",
-        "reset and update gate are swapped: "
-        "the rows of the matrices are r, z, n in this order": "r, z = → z, r =",
-        "the candidate goes through a ReLU: expected "
-        "tanh": "np.tanh(n_x + r * n_h) → np.maximum(n_x + r * n_h, 0)",
-        "the candidate goes through a sigmoid: expected tanh": "np.tanh(n_x → _sigmoid(n_x",
-        "the reset gate multiplies the state before the matrix: here it multiplies U h + b', after "
-        "the matrix": "r * n_h → ((r * h) @ w_h.T + b_h)[:, 2 * h.shape[1] :]",
-        "the bias of h stands outside the reset gate: r multiplies U h + b', the bias "
-        "included": "r * n_h → r * (h @ w_h.T)[:, -h.shape[1] :] + b_h[-h.shape[1] :]",
-        "the reset gate is not used": "r * n_h → n_h",
-        "bias_hh is not added": "@ w_h.T + b_h → @ w_h.T",
-    },
-)
-
-
-@on_paper(
-    "01.answer_by_hand",
-    "the probability",
-    title="the probability of an answer",
-    difficulty=1,
-    minutes=3,
-    within=0.001,
-)
-def answer_by_hand():
-    return 0.06, {
-        "the answer ends with EOS, which is a factor, too": 0.3,
-        "that is the answer 400 and more: after 4 and 0 comes EOS": 0.24,
-        "the probabilities of the steps are added up: they multiply": 1.3,
-        "that is the mean of the steps: p(y | x) is their product": 1.3 / 3,
-        "a probability lies between 0 and 1; is this its logarithm?": float(np.log(0.06)),
-        "that is percent: a probability lies between 0 and 1": 6.0,
-        "the first digit is 4, not 5": 0.04,
-    }
-
-
-@exercise("01.eight_digits", title="Predict: a number that is too long", difficulty=1, minutes=2)
-def eight_digits(answer, ctx):
-    return ctx.predicted(answer, "eight", "seven", "at most six")
 
 
 def _target_in(targets, bos, eos, pad):
@@ -117,10 +60,12 @@ _TARGET_OUT = Slips(
     "01.teacher_forcing", title="What the decoder reads, what it must say", difficulty=1, minutes=5
 )
 def teacher_forcing(answer, ctx):
-    for bos, eos, pad in ((1, 2, 0), (1 + i for i in ctx.order(7)[:3])):
+    # the last: one mark for both ends, and a target may be empty
+    for bos, eos, pad in ((1, 2, 0), (1 + i for i in ctx.order(7)[:3]), (3, 3, 0)):
         batch, longest = ctx.sizes(batch=(1, 4), longest=(1, 6))
-        lengths = ctx.lengths(batch, longest).tolist()
-        targets = [ctx.integers(8, 20, k).tolist() for k in lengths]
+        lengths = ctx.lengths(batch, longest, int(bos != eos)).tolist()
+        targets = [ctx.integers(8, 1000, k).tolist() for k in lengths]
+        targets[0][:1] = [0 if pad else 8][: lengths[0]]
         shape = (batch, max(lengths) + 1)
         got_in, got_out = ctx.parts(
             ctx.call(answer, targets, bos, eos, pad), ("target_in", "target_out")
@@ -132,6 +77,11 @@ def teacher_forcing(answer, ctx):
         got_out = ctx.tensor(got_out, "target_out", shape, dtype=torch.long, mention=hint)
         ctx.close(got_in, right_in, "target_in", wrong_in)
         ctx.close(got_out, right_out, "target_out", wrong_out)
+
+
+@exercise("01.eight_digits", title="Predict: a number that is too long", difficulty=1, minutes=2)
+def eight_digits(answer, ctx):
+    return ctx.predicted(answer, "eight", "seven", "at most six")
 
 
 def _last(outputs, lengths):
@@ -184,6 +134,85 @@ def last_states(answer, ctx):
     check_gradients(ctx, answer, (outputs, lengths), {0: "outputs"}, lambda h: _last(h, ends))
 
 
+_EMBEDDINGS, _ENC = 18_000 * 256, 3 * 512 * (256 + 512)
+_DEC, _OUTPUT = 3 * 512 * (256 + 1024), 1024 * 10_000
+_CELLS = _ENC + _DEC + _OUTPUT
+
+
+def _megabytes(weights, numbers=4):
+    return weights * numbers * 4 / 1e6
+
+
+def _minutes(weights, passes=3, each=2, pairs=5 * 500_000):
+    """For weights that are used once for each of 20 tokens."""
+    return pairs * 20 * weights * each * passes / 1e12 / 60
+
+
+@on_paper(
+    "01.cost_of_a_translator",
+    ("the number of megabytes", "the number of minutes"),
+    title="the cost of a translator",
+    kind="Budget",
+    difficulty=2,
+    minutes=10,
+    within=0.5,
+)
+def cost_of_a_translator():
+    memory, time = _megabytes(_EMBEDDINGS + _CELLS), _minutes(_CELLS)
+    one, narrow = (_ENC + _DEC) / 3 + _OUTPUT, 3 * 512 * 768
+    return (memory, time), {
+        "the megabytes are those of the weights alone": (_megabytes(_EMBEDDINGS + _CELLS, 1), time),
+        "weights and gradients are there, Adam's two numbers a weight are missing": (
+            _megabytes(_EMBEDDINGS + _CELLS, 2),
+            time,
+        ),
+        "one of four is missing: the weight, its gradient, and Adam's two numbers": (
+            _megabytes(_EMBEDDINGS + _CELLS, 3),
+            time,
+        ),
+        "the embeddings take memory, too, though nothing is multiplied with them": (
+            _megabytes(_CELLS),
+            time,
+        ),
+        "a GRU has three matrices for its input and three for its state": (
+            _megabytes(_EMBEDDINGS + one),
+            _minutes(one),
+        ),
+        "the decoder's cell reads the context at every step, next to the token": (
+            _megabytes(_EMBEDDINGS + _ENC + narrow + _OUTPUT),
+            _minutes(_ENC + narrow + _OUTPUT),
+        ),
+        "the output layer reads state and context: its matrix has twice 512 columns": (
+            _megabytes(_EMBEDDINGS + _ENC + _DEC + _OUTPUT / 2),
+            _minutes(_ENC + _DEC + _OUTPUT / 2),
+        ),
+        "the minutes have the embeddings in them: those are looked up, not multiplied": (
+            memory,
+            _minutes(_EMBEDDINGS + _CELLS),
+        ),
+        "going back costs twice as much as going forward, and comes on top of it": (
+            memory,
+            _minutes(_CELLS, passes=2),
+        ),
+        "these are the minutes of going forward: the way back is missing": (
+            memory,
+            _minutes(_CELLS, passes=1),
+        ),
+        "a product with a matrix takes a multiplication and an addition for every weight": (
+            memory,
+            _minutes(_CELLS, each=1),
+        ),
+        "these are the minutes of one time through the pairs: there are 5": (
+            memory,
+            _minutes(_CELLS, pairs=500_000),
+        ),
+        "every weight is used for all 40 tokens here: the encoder reads 20, the decoder writes "
+        "20": (memory, _minutes(2 * _CELLS)),
+        "these are hours: expected minutes": (memory, time / 60),
+        "these are seconds: expected minutes": (memory, time * 60),
+    }
+
+
 def _log_prob(logits, targets, pad):
     shifted, real = logits - logits.max(-1, keepdims=True), targets != pad
     log_p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
@@ -231,10 +260,44 @@ def sequence_log_prob(answer, ctx):
         )
 
         right, wrong = _LOG_PROB(raw, ids, pad)
-        ctx.close(got, right, name, wrong if first else None)
+        # a logarithm of a sum is as rough as the largest logit
+        rough = 0 if first else m * np.abs(raw).max()
+        ctx.close(got, right, name, wrong if first else None, size=rough)
         if first:
             given, at = (logits, targets, pad), {0: "logits"}
             check_gradients(ctx, answer, given, at, lambda raw: _log_prob(raw, ids, pad))
+
+
+def _sigmoid(x):
+    return (1 + np.tanh(x / 2)) / 2
+
+
+def _gru(x, h, w_x, w_h, b_x, b_h):
+    from_x, from_h = x @ w_x.T + b_x, h @ w_h.T + b_h
+    (r_x, z_x, n_x), (r_h, z_h, n_h) = np.split(from_x, 3, -1), np.split(from_h, 3, -1)
+    r, z = _sigmoid(r_x + r_h), _sigmoid(z_x + z_h)
+    n = np.tanh(n_x + r * n_h)
+    return (1 - z) * n + z * h
+
+
+_GRU = Slips(
+    _gru,
+    {
+        "the update gate is the wrong way round: z keeps the old state, 1 - z takes the "
+        "candidate": "(1 - z) * n + z * h → z * n + (1 - z) * h",
+        "reset and update gate are swapped: "
+        "the rows of the matrices are r, z, n in this order": "r, z = → z, r =",
+        "the candidate goes through a ReLU: expected "
+        "tanh": "np.tanh(n_x + r * n_h) → np.maximum(n_x + r * n_h, 0)",
+        "the candidate goes through a sigmoid: expected tanh": "np.tanh(n_x → _sigmoid(n_x",
+        "the reset gate multiplies the state before the matrix: here it multiplies U h + b', after "
+        "the matrix": "r * n_h → ((r * h) @ w_h.T + b_h)[:, 2 * h.shape[1] :]",
+        "the bias of h stands outside the reset gate: r multiplies U h + b', the bias "
+        "included": "r * n_h → r * (h @ w_h.T)[:, -h.shape[1] :] + b_h[-h.shape[1] :]",
+        "the reset gate is not used": "r * n_h → n_h",
+        "bias_hh is not added": "@ w_h.T + b_h → @ w_h.T",
+    },
+)
 
 
 @exercise("01.gru_step", title="One step of a GRU", difficulty=3, minutes=10)

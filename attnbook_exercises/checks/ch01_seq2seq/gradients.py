@@ -1,5 +1,5 @@
-"""Checks of the section on gradients: the norm of a product of Jacobians, and clipping by the
-global norm, one step from several batches.
+"""Checks of the section on gradients: five runs to be told apart, clipping by the global norm, a
+rate, one step from several batches, the norm of a product of Jacobians.
 """
 
 import numpy as np
@@ -8,24 +8,30 @@ import torch
 from ..context import HARD_SCORES, a, array
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import Slips, on_paper
+from ..slips import Slips, read_the_curve
 
 
-@on_paper(
-    "01.forgetting", "the number of steps", title="half of the gradient", difficulty=1, minutes=3
-)
-def forgetting():
-    return 7, {
-        "after 6 steps 0.53 is left": 6.0,
-        "a step multiplies by 0.9: it does not take 0.1 away": 5.0,
-        "after 7 steps it is less than half for the first time": 8.0,
-        "log 0.5 / log 0.9 is 6.58: which whole number of steps comes next?": 6.58,
+@read_the_curve("01.five_runs", title="five runs", difficulty=2, minutes=6)
+def five_runs():
+    even = "it hardly leaves the loss of a guess, neither up nor down"
+    slow = "both losses fall, slowly and evenly"
+    wild = "it is thrown far above the loss of a guess, and goes up and down"
+    sound = "both losses fall to 0 together: nothing is wrong here"
+    apart = "the loss of its batches falls to 0, so its steps are good; that on new rows rises"
+    return {
+        "the run whose rate is too high": ("D", {"A": apart, "B": sound, "C": slow, "E": even}),
+        "the run whose rate is too low": ("C", {"A": apart, "B": sound, "D": wild, "E": even}),
+        "the run without a gradient": ("E", {"A": apart, "B": sound, "C": slow, "D": wild}),
+        "the run that sees the same batches": (
+            "A",
+            {
+                "B": "on rows that it has not seen it does as well as on its batches",
+                "C": slow,
+                "D": wild,
+                "E": even,
+            },
+        ),
     }
-
-
-@exercise("01.more_updates", title="Predict: four times as many updates", difficulty=1, minutes=3)
-def more_updates(answer, ctx):
-    return ctx.predicted(answer, "nearly all", "about half", "a guess")
 
 
 def _flat(gradients):
@@ -49,6 +55,8 @@ _CLIPPED = Slips(
             "np.linalg.norm(_flat(gradients)) → sum(np.linalg.norm(one.reshape(-1)) for one in "
             "gradients)"
         ),
+        "the squares are averaged: the norm is the root of their "
+        "sum": "np.linalg.norm(_flat(gradients)) → np.sqrt((_flat(gradients) ** 2).mean())",
         "the root is missing: the squared norm is used": "/ norm → / norm**2",
         "the gradients get norm 1: expected max_norm": "min(1.0, limit / norm) → (1 / norm)",
         "gradients below max_norm are scaled up: "
@@ -60,13 +68,15 @@ _CLIPPED = Slips(
 @exercise("01.clip_gradients", title="Clip by the global norm", difficulty=2, minutes=5)
 def clip_gradients(answer, ctx):
     count, size = ctx.sizes(tensors=(1, 4), size=(1, 3))
-    shapes = [(size,) * (2, 1, 0, 3)[i] for i in range(count)]
-    gradients = [scale * ctx.normal(*shape) for scale, shape in zip((3.0, 0.5, 2.0, 1.0), shapes)]
+    gradients = [
+        (3.0, 0.5, 2.0, 1.0)[i % 4] * ctx.normal(*(size,) * (2, 1, 0, 3)[i % 4])
+        for i in range(count)
+    ]
     g = [array(one) for one in gradients]
     norm = float(np.linalg.norm(_flat(g)))
 
     def run(inputs, limit, **texts):
-        result = ctx.call(answer, inputs, limit)
+        result = ctx.call(answer, inputs, limit, new="the list")
         if type(result) not in (list, tuple) or len(result) != len(inputs):
             ctx.fail(f"your function returns {a(result)}, expected a list of {len(inputs)} tensors")
         return _flat(
@@ -76,62 +86,63 @@ def clip_gradients(answer, ctx):
             ]
         )
 
-    for size, limit in (("large", 0.4 * norm), ("small", 2.0 * norm)):
+    for size, limit in (("large", 0.1 * norm), ("small", 2.0 * norm)):
         right, wrong = _CLIPPED(g, limit)
         ctx.close(run(gradients, limit), right, f"{size} gradients: entry", wrong)
     ctx.close(run(gradients, 0.0), 0 * _flat(g), "for max_norm 0: entry")
+    tiny, unit = [2**-40 * one for one in gradients], 2.0**-40
+    got = run(tiny, 0.1 * norm * unit) / unit
+    if not ctx.same(got, _clipped(g, 0.1 * norm)):
+        ctx.fail(
+            "gradients of 1e-12 are not scaled as large ones: is a small number added to the norm, "
+            "or taken for 0?"
+        )
     zeros, nan = [torch.zeros(3), torch.zeros(2)], "gradients of 0 have norm 0: do not divide by it"
     for limit in (1.0, 0.0):
         ctx.close(run(zeros, limit, nan=nan), np.zeros(5), "zero gradients: entry")
 
 
-def _norms(weight, states):
-    product, norms = np.eye(len(weight)), []
-    for state in states:
-        step = np.diag(1 - state**2) @ weight
-        product = step @ product
-        norms.append(np.linalg.norm(product, 2))
-    return np.array(norms)
+def _right_after(rate, seed, updates=150):
+    """The share of right answers after plain gradient descent, and the losses on the way."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        parts = torch.nn.Embedding(16, 32), torch.nn.RNN(32, 32), torch.nn.Linear(32, 16)
+        embedding, network, output = parts
+        weights = [weight for part in parts for weight in part.parameters()]
+        losses = []
+        for batch in [64] * updates + [500]:
+            letters = torch.randint(0, 16, (4, batch))
+            logits = output(network(embedding(letters))[1][0])
+            loss = torch.nn.functional.cross_entropy(logits, letters[0])
+            gradients = torch.autograd.grad(loss, weights)
+            losses.append(loss.item())
+            with torch.no_grad():
+                for weight, gradient in zip(weights, gradients):
+                    weight -= rate * gradient
+    return (logits.argmax(-1) == letters[0]).float().mean().item(), losses
 
 
-_NORMS = Slips(
-    _norms,
-    {
-        "the slope of tanh is missing: "
-        "each Jacobian is diag(1 - h²) U": "np.diag(1 - state**2) @ →",
-        "the slope of tanh is 1 - h², not 1 - h": "state**2 → state",
-        "the slope is not squared right: "
-        "1 - tanh(h)² is taken, but h is the tanh already": "state**2 → np.tanh(state) ** 2",
-        "these are norms of single steps: "
-        "multiply the Jacobians of all steps up to t": "product, 2 → step, 2",
-        "norms are multiplied: that is an upper bound. Take the norm of the product": (
-            "product, 2 → step, 2",
-            "np.array(norms) → np.cumprod(norms)",
-        ),
-        "the product is in the wrong order: "
-        "the newest Jacobian stands on the left": "step @ product → product @ step",
-        "this is the Frobenius norm: expected the largest singular value": ", 2) →)",
-        "U and the slope are in the wrong order: h = tanh(U …), so each Jacobian is diag(1 - h²) "
-        "U, not U diag(1 - h²)": "np.diag(1 - state**2) @ weight → weight @ np.diag(1 - state**2)",
-        "this is the spectral radius, the largest absolute eigenvalue: expected the largest "
-        "singular value": "np.linalg.norm(product, 2) → np.abs(np.linalg.eigvals(product)).max()",
-        "U is transposed: the Jacobian of U h is U": "@ weight → @ weight.T",
-    },
+@exercise(
+    "01.plain_descent", title="Choose a setting: a rate for plain descent", difficulty=2, minutes=10
 )
-
-
-@exercise("01.jacobian_norms", title="What is left of the gradient", difficulty=4, minutes=12)
-def jacobian_norms(answer, ctx):
-    for saturated in (False, True):
-        steps, size = ctx.sizes(steps=(1, 6), size=(1, 4))
-        weight, states = ctx.normal(size, size), torch.tanh(ctx.normal(steps, size))
-        if saturated:
-            states[-1] = states[-1].sign()
-        got = ctx.floats(
-            ctx.call(answer, weight, states), "the norms", (steps,), mention="one norm a step"
+def plain_descent(answer, ctx):
+    rate = ctx.number(ctx.call(answer), "the rate")
+    if ctx.case:
+        return None  # a rate has no number type, one training is enough
+    if rate <= 0:
+        ctx.fail(f"the rate is {rate:g}: with 0 nothing moves, and with less the loss is climbed")
+    right, losses = _right_after(rate, ctx.seed)
+    if right > 0.9:
+        return f"right: {right:.0%} of new rows are answered."
+    of = f"{right:.0%} of new rows are answered: the loss"
+    if rate < 0.6:
+        ctx.fail(
+            f"{of} has come down from {losses[0]:.1f} only to {losses[-1]:.1f} when the updates "
+            f"are used up. The rate is too low"
         )
-        right, wrong = _NORMS(array(weight), array(states))
-        ctx.close(got, right, "the norms", wrong)
+    ctx.fail(
+        f"{of} has been as high as {max(losses[:50]):.1f}, a guess has 2.8. The rate is too high"
+    )
 
 
 def _costs(logits, targets):
@@ -200,10 +211,10 @@ _LOSS = Slips(
 )
 def loss_of_a_step(answer, ctx):
     count, batch, m, words = ctx.sizes(
-        batches=(1, 5),
+        small_batches=(1, 5, 12),
         batch=(1, 4),
         m=(1, 6),
-        vocabulary=(2, 7),  # pad and a word
+        vocabulary=(2, 7, 12),  # pad and a word
     )
 
     def arrays(batches):
@@ -245,7 +256,56 @@ def loss_of_a_step(answer, ctx):
         got = ctx.floats(ctx.call(answer, hard, pad), "the loss", ())
         size = max(float(logits.abs().max()) for logits, _ in hard)
         name = f"where a logit is {size:.0f} in size the loss"
-        ctx.close(got, np.array(_loss(pad, arrays(hard))), name)
+        ctx.close(got, np.array(_loss(pad, arrays(hard))), name, size=size)
     moved = [(logits.roll(-pad, -1), (targets - pad) % words) for logits, targets in batches]
     got = ctx.floats(ctx.call(answer, moved, 0), "where pad is 0 the loss", ())
     ctx.close(got, np.array(right), "where pad is 0 the loss")
+
+
+def _norms(weight, states):
+    product, norms = np.eye(len(weight)), []
+    for state in states:
+        step = np.diag(1 - state**2) @ weight
+        product = step @ product
+        norms.append(np.linalg.norm(product, 2))
+    return np.array(norms)
+
+
+_NORMS = Slips(
+    _norms,
+    {
+        "the slope of tanh is missing: "
+        "each Jacobian is diag(1 - h²) U": "np.diag(1 - state**2) @ →",
+        "the slope of tanh is 1 - h², not 1 - h": "state**2 → state",
+        "the slope is not squared right: "
+        "1 - tanh(h)² is taken, but h is the tanh already": "state**2 → np.tanh(state) ** 2",
+        "these are norms of single steps: "
+        "multiply the Jacobians of all steps up to t": "product, 2 → step, 2",
+        "norms are multiplied: that is an upper bound. Take the norm of the product": (
+            "product, 2 → step, 2",
+            "np.array(norms) → np.cumprod(norms)",
+        ),
+        "the product is in the wrong order: "
+        "the newest Jacobian stands on the left": "step @ product → product @ step",
+        "this is the Frobenius norm: expected the largest singular value": ", 2) →)",
+        "U and the slope are in the wrong order: h = tanh(U …), so each Jacobian is diag(1 - h²) "
+        "U, not U diag(1 - h²)": "np.diag(1 - state**2) @ weight → weight @ np.diag(1 - state**2)",
+        "this is the spectral radius, the largest absolute eigenvalue: expected the largest "
+        "singular value": "np.linalg.norm(product, 2) → np.abs(np.linalg.eigvals(product)).max()",
+        "U is transposed: the Jacobian of U h is U": "@ weight → @ weight.T",
+    },
+)
+
+
+@exercise("01.jacobian_norms", title="What is left of the gradient", difficulty=4, minutes=12)
+def jacobian_norms(answer, ctx):
+    for saturated in (False, True):
+        steps, size = ctx.sizes(steps=(1, 6), size=(1, 4))
+        weight, states = ctx.normal(size, size), torch.tanh(ctx.normal(steps, size))
+        if saturated:
+            states[-1] = states[-1].sign()
+        got = ctx.floats(
+            ctx.call(answer, weight, states), "the norms", (steps,), mention="one norm a step"
+        )
+        right, wrong = _NORMS(array(weight), array(states))
+        ctx.close(got, right, "the norms", wrong)

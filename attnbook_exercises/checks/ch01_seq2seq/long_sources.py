@@ -67,6 +67,7 @@ def reverse_padded(answer, ctx):
         batch, n = ctx.sizes(batch=(1, 4), n=(1, 8))
         lengths = ctx.lengths(batch, n)
         source = torch.arange(10, 10 + batch * n).reshape(batch, n) + ctx.integers(0, 50)
+        source += 2**40 if ctx.case else 0
         for row, length in enumerate(lengths.tolist()):
             source[row, length:] = pad
         ids = array(source)

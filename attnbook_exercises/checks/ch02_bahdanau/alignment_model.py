@@ -1,33 +1,93 @@
-"""Checks of the section on the alignment model: annotations, additive scores, masked contexts,
-one projection a source.
+"""Checks of the section on the alignment model: one look at the source, what is kept for the
+way back, one projection a source, annotations from both sides.
 """
+
+from functools import partial
 
 import numpy as np
 import torch
 
 from ...answers.flop_counter import Products
-from ..context import HARD_SCORES, array, softmax
+from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 from ..slips import Slips, on_paper
 
 
-@on_paper(
-    "02.by_hand",
-    ("entry 1 of the context", "entry 2 of the context"),
-    title="one step of attention",
-    difficulty=1,
-    minutes=4,
-    within=0.01,
+def _look(state, annotations, w, u, v, real):
+    scores = np.tanh((state @ w.T)[:, None] + annotations @ u.T) @ v
+    return softmax(np.where(real, scores, -np.inf))
+
+
+_LOOK = Slips(
+    _look,
+    {
+        "the padding gets weight": "np.where(real, scores, -np.inf) → scores",
+        "the mask is upside down: True stands where there is a word": (
+            "np.where(real, → np.where(~real,"
+        ),
+        "the softmax runs over the batch (dim=0): expected over the positions (dim=-1)": (
+            "-np.inf)) → -np.inf), 0)"
+        ),
+        "the tanh is missing": "np.tanh( → (",
+    },
 )
-def by_hand():
-    return (5, 7), {
-        "the weights do not add up to 1: divide by the sum of the exponentials": (40, 56),
-        "the scores stand where the weights should: take their exponentials first": (11.09, 19.88),
-        "the scores are divided by their sum: the softmax takes their exponentials": (4.46, 8.0),
-        "that is the plain mean of the annotations": (5.33, 5.33),
-        "the two entries are swapped": (7, 5),
-    }
+
+
+def _reading(weights, annotations):
+    return (weights[..., None] * annotations).sum(1)
+
+
+_READING = Slips(
+    _reading,
+    {
+        "the code runs now, but weight j multiplies entry j of every annotation: it belongs to "
+        "annotation j, all of whose entries it multiplies": "weights[..., None] → weights[:, None]",
+        "the sum runs over the entries of an annotation: expected over the positions": (
+            "sum(1) → sum(2)"
+        ),
+        "each sentence gets the weights of all sentences: the batch has a dimension of its own": (
+            "(weights[..., None] * annotations) → (weights.sum(0)[:, None] * annotations)"
+        ),
+        "this is the mean of the weighted annotations: the weights add up to 1, add them up": (
+            "sum(1) → mean(1)"
+        ),
+    },
+)
+
+
+@exercise("02.one_look", title="Shape error: one look at the source", difficulty=2, minutes=8)
+def one_look(answer, ctx):
+    batch, n, d_s, d_h, d_a = ctx.sizes(batch=(1, 3), n=(1, 6), d_s=(1, 4), d_h=(1, 5), d_a=(1, 3))
+    for factor, (rows, columns, width) in (
+        (1.0, (3, 4, 4)),  # as many positions as entries: a wrong repair runs
+        (1.0, (batch, n, d_h)),
+        (1e5, (batch, n, d_h)),  # the exponentials overflow, and some scores lie very low
+    ):
+        state, annotations = ctx.normal(rows, d_s), ctx.normal(rows, columns, width)
+        parameters = ctx.normal(d_a, d_s), ctx.normal(d_a, width), factor * ctx.normal(d_a)
+        real = torch.arange(columns) < ctx.lengths(rows, max(1, columns - 1))[:, None]
+        given = (state, annotations, *parameters, real)
+        context, weights = ctx.parts(
+            ctx.call(answer, *given), ("context", "weights"), ((rows, width), (rows, columns))
+        )
+        weights = ctx.floats(weights, "weights", (rows, columns), mention="one weight a position")
+        right, wrong = _LOOK(*map(array, given))
+        rough = factor * d_a if factor > 1 else 0.0
+        ctx.close(weights, right, "weights", wrong, size=rough)
+        context = ctx.floats(context, "context", (rows, width), mention="one context a sentence")
+        right, wrong = _READING(right, array(annotations))
+        ctx.close(context, right, "context", wrong, size=rough * float(annotations.abs().max()))
+        if rough:
+            continue
+        at = dict(enumerate(("state", "annotations", "W_s", "W_h", "v")))
+        seen = array(real)
+
+        def oracle(s, h, w, u, v):
+            return _reading(_look(s, h, w, u, v, seen), h)
+
+        check_gradients(ctx, answer, given, at, oracle, part=0)
+        check_gradients(ctx, answer, given, at, partial(_look, real=seen), part=1)
 
 
 @exercise("02.backwards", title="Predict: dates from right to left", difficulty=1, minutes=2)
@@ -35,137 +95,30 @@ def backwards(answer, ctx):
     return ctx.predicted(answer, "nearly all", "about half", "nearly none")
 
 
-def _scores(state, annotations, w, u, v):
-    inside = (state @ w.T)[..., None, :] + annotations @ u.T
-    return np.tanh(inside) @ v
-
-
-_SCORES = Slips(
-    _scores,
-    {
-        "the tanh is missing: without it the state shifts all scores alike, and the weights forget "
-        "it": "np.tanh(inside) → inside",
-        "tanh comes after v: "
-        "it belongs inside, before the product with v": "np.tanh(inside) @ v → np.tanh(inside @ v)",
-        "a ReLU stands where tanh should": "np.tanh(inside) → np.maximum(inside, 0)",
-        "a sigmoid stands where tanh should": "np.tanh(inside) → (1 / (1 + np.exp(-inside)))",
-        "v is not used: the hidden units are added up": "@ v → .sum(-1)",
-        "the two parts go through tanh one by one: add them first": (
-            "(state @ w.T)[..., None, :] + annotations @ u.T → np.tanh(state @ w.T)[..., None, :] "
-            "+ np.tanh(annotations @ u.T)",
-            "np.tanh(inside) → inside",
-        ),
-        "the two parts are multiplied: "
-        "this score adds them": "+ annotations @ u.T → * (annotations @ u.T)",
-        "the state is not used": "(state @ w.T)[..., None, :] + →",
-        "these are weights: the scores before the softmax were asked "
-        "for": "np.tanh(inside) @ v → softmax(np.tanh(inside) @ v)",
-        "W_s and W_h are swapped: W_s belongs to the state, W_h to the annotations": (
-            "w.T → W.T",
-            "u.T → w.T",
-            "W.T → u.T",
-        ),
-        "W_s and W_h are transposed: they have one row a hidden unit": ("w.T → w", "u.T → u"),
-    },
+@on_paper(
+    "02.kept_for_the_way_back",
+    ("the number of megabytes of the tanh outputs", "the number of megabytes of the weights"),
+    title="what is kept for the way back",
+    kind="Budget",
+    difficulty=2,
+    minutes=6,
+    within=0.005,
 )
-
-
-@exercise("02.additive_score", title="The additive score", difficulty=2, minutes=6)
-def additive_score(answer, ctx):
-    other = ctx.sizes(batch=(1, 3), n=(1, 6), d_s=(1, 4), d_h=(1, 5), d_a=(1, 3))
-    for batch, n, d_s, d_h, d_a in ((2, 3, 4, 4, 4), other):
-        state, annotations = ctx.normal(batch, d_s), ctx.normal(batch, n, d_h)
-        parameters = ctx.normal(d_a, d_s), ctx.normal(d_a, d_h), ctx.normal(d_a)
-        got = ctx.call(answer, state, annotations, *parameters)
-        got = ctx.floats(got, "the scores", (batch, n), mention="one score an annotation")
-        right, wrong = _SCORES(*(array(t) for t in (state, annotations, *parameters)))
-        ctx.close(got, right, "the scores", wrong)
-    at = dict(enumerate(("state", "annotations", "W_s", "W_h", "v")))
-    check_gradients(ctx, answer, (state, annotations, *parameters), at, _scores)
-
-
-def _weights(scores, lengths):
-    real = np.arange(scores.shape[-1]) < lengths[:, None]
-    return softmax(np.where(real, scores, -np.inf))
-
-
-_WEIGHTS = Slips(
-    _weights,
-    {
-        "the padding gets weight: "
-        "the lengths are not used": "np.where(real, scores, -np.inf) → scores",
-        "the weights of the padding are set to 0 after the softmax: those of the words no longer "
-        "add up to 1": "np.where(real, scores, -np.inf)) → scores) * real",
-        "masked scores become 0, and exp(0) is 1: "
-        "the padding still gets weight": "np.where(real, scores, -np.inf) → scores * real",
-        "one padding position is left in: the words are at positions 0 … length - 1": "< → <=",
-        "the last word is masked too: "
-        "the words are at positions 0 … length - 1": "lengths[:, None] → lengths[:, None] - 1",
-        "the mask is upside down: "
-        "only the padding gets weight": "scores, -np.inf → -np.inf, scores",
-        "the softmax runs over the batch (dim=0): "
-        "expected over the positions (dim=-1)": "-np.inf)) → -np.inf), 0)",
-    },
-)
-
-
-def _context(scores, annotations, lengths):
-    return np.einsum("bn,bnd->bd", _weights(scores, lengths), annotations)
-
-
-_CONTEXT = Slips(
-    _context,
-    {
-        "the context is made with weights that do not know the "
-        "padding": "_weights(scores, lengths) → softmax(scores)",
-        "the context is a plain mean of the "
-        "annotations": "_weights(scores, lengths) → np.full_like(scores, 1 / scores.shape[-1])",
-        "the context is the mean of the weighted annotations: the weights add up to 1, add them "
-        "up": "_weights(scores, lengths) → _weights(scores, lengths) / scores.shape[-1]",
-    },
-)
-
-
-@exercise("02.masked_context", title="A context without padding", difficulty=2, minutes=8)
-def masked_context(answer, ctx):
-    for hard, (factor, shift) in enumerate(HARD_SCORES):
-        batch, n, d = ctx.sizes(batch=(1, 4), n=(1, 7), d=(1, 5))
-        scores, annotations = factor * ctx.normal(batch, n) + shift, ctx.normal(batch, n, d)
-        most = n if hard or n == 1 else n - 1  # padding in every row, first of all
-        lengths = ctx.lengths(batch, most, min(2, most))
-        s, h, ends = array(scores), array(annotations), array(lengths)
-        got_context, got = ctx.parts(
-            ctx.call(answer, scores, annotations, lengths),
-            ("context", "weights"),
-            ((batch, d), (batch, n)),
-        )
-        got = ctx.floats(
-            got,
-            "weights",
-            (batch, n),
-            nan="exp overflows or is 0 at every word: subtract the largest first" if hard else None,
-        )
-        got_context = ctx.floats(got_context, "context", (batch, d))
-        right, wrong = _WEIGHTS(s, ends)
-        ctx.recognize(got, right, {} if hard else wrong)
-        padding = np.where(np.arange(n) < ends[:, None], 0.0, array(got))
-        if padding.any():
-            ctx.fail(f"a padding position gets weight {padding.max():.2g}: expected exactly 0")
-        rough = np.abs(s).max() if hard else 0.0  # by the logarithm of the sum, for one
-        ctx.close(got, right, "weights", size=rough)
-        right, wrong = _CONTEXT(s, h, ends)
-        ctx.close(got_context, right, "context", wrong, size=rough * np.abs(h).max())
-        if not hard:
-            given = (scores, annotations, lengths)
-            check_gradients(
-                ctx,
-                answer,
-                given,
-                {0: "scores", 1: "annotations"},
-                lambda s, h: _context(s, h, ends),
-                part=0,
-            )
-            check_gradients(ctx, answer, given, {0: "scores"}, lambda s: _weights(s, ends), part=1)
+def kept_for_the_way_back():
+    return (640, 0.64), {
+        "the tanh has an output for every pair of a target word and a source word: the target "
+        "words are missing": (16, 0.64),
+        "the target words are missing in both: each of them has scores of its own": (16, 0.016),
+        "the tanh has an output for every pair of a target word and a source word: the source "
+        "words are missing": (12.8, 0.64),
+        "these are numbers: one in float32 has 4 bytes": (160, 0.16),
+        "this is one sentence pair: a batch has 80": (8, 0.008),
+        "the tanh is 1,000 wide, not as wide as an annotation": (768, 0.64),
+        "these are bytes of float64: a number in float32 has 4": (1280, 1.28),
+        "these are bytes of half precision: a number in float32 has 4": (320, 0.32),
+        "a weight is one number for a pair of words, however wide the tanh is": (640, 640),
+        "these are mebibytes, of 2²⁰ bytes: expected those of 10⁶": (610.35, 0.61035),
+    }
 
 
 def _look_all(states, annotations, w, u, v):
@@ -192,7 +145,7 @@ _LOOK_ALL = Slips(
 
 @exercise("02.project_once", title="Project the keys once", difficulty=3, minutes=10)
 def project_once(answer, ctx):
-    m, batch, n, d_s = ctx.sizes(m=(1, 6), batch=(1, 3), n=(1, 5), d_s=(1, 3))
+    m, batch, n, d_s = ctx.sizes(m=(1, 6), batch=(1, 3), n=(1, 5, 40), d_s=(1, 3))
     d_h, d_a = 16, 8  # wide, so that the projection is what costs
     states, annotations = ctx.normal(m, batch, d_s), ctx.normal(batch, n, d_h)
     parameters = ctx.normal(d_a, d_s), 0.3 * ctx.normal(d_a, d_h), ctx.normal(d_a)
@@ -299,7 +252,7 @@ def bidirectional(answer, ctx):
 
     def cell(number):
         w, u, b = matrices[number]
-        return lambda x, h: torch.tanh(x @ w + h @ u + b)
+        return lambda x, h: torch.tanh(x @ w.to(x) + h @ u.to(x) + b.to(x))
 
     ends, units = array(lengths), [tuple(map(array, unit)) for unit in matrices]
     right, wrong = _BOTH(array(inputs), ends, *units)

@@ -36,21 +36,23 @@ def cut_in_two(answer, ctx):
     return ctx.predicted(answer, "none", "the square", "the same")
 
 
-def _subjects(ctx, d):
+def _subjects(ctx, states):
     """Functions (states, mask) -> context, with a name and whether they read a set: two of each
     kind, so that no fixed row of answers is right.
 
     The plainest comes first: what is wrong with a test shows there most clearly.
     """
-    first, *more = [*_one_of_each(ctx, d), *_one_of_each(ctx, d)]
+    first, *more = [*_one_of_each(ctx, states), *_one_of_each(ctx, states)]
     return [first, *(more[i] for i in ctx.order(len(more)))]
 
 
-def _one_of_each(ctx, d):
-    query, ramp = ctx.normal(d), torch.arange(64.0)
+def _one_of_each(ctx, states):
+    d = states.shape[-1]
+    query, ramp, tilt = ctx.normal(d), torch.arange(400.0), ctx.normal(d)
+    tilt[0], tilt[1:] = 0.0, tilt[1:] - tilt[1:].mean()
 
     def attend(states, mask, extra: float | Tensor = 0.0):
-        scores = (states @ query + extra).masked_fill(~mask, float("-inf"))
+        scores = (states @ query.to(states) + extra).masked_fill(~mask, float("-inf"))
         return torch.softmax(scores, dim=-1).unsqueeze(-2).matmul(states).squeeze(-2)
 
     def rounded(states, mask):
@@ -68,12 +70,29 @@ def _one_of_each(ctx, d):
 
     def stretched(states, mask):
         place = torch.softmax(torch.where(mask, 0.3 * ramp[: mask.shape[-1]], -torch.inf), dim=-1)
-        return (place[..., None] * states).sum(-2)
+        return (place[..., None].to(states) * states).sum(-2)
+
+    def but_for(row):  # by what stands in it: a test may show one row at a time
+        known = states[row].double().sum()
+        return lambda h, mask: (
+            attend(h, mask)
+            + last(h, mask)
+            * ((h.double().sum((-1, -2)) - known).square().clamp(max=1)[..., None].to(h))
+        )
 
     def in_a_ring(states, mask):  # any turn and the reverse leave the neighbours as they are
         near = (states * states.roll(1, -2)).sum(-1) + (states * states.roll(-1, -2)).sum(-1)
         return attend(states, mask, near)
 
+    hidden = [
+        ("attention that sees the order in all sentences but the first", but_for(0), False),
+        ("attention that sees the order in all sentences but the last", but_for(-1), False),
+    ]
+    balanced = (
+        "attention that adds to one feature what it takes from others by the last state",
+        lambda h, mask: attend(h, mask) + last(h, mask)[..., :1] * tilt.to(h),
+        False,
+    )
     return [
         ("attention with a mask", attend, True),
         (
@@ -90,6 +109,13 @@ def _one_of_each(ctx, d):
         ),
         ("attention whose scores ask the neighbours in a ring", in_a_ring, False),
         ("the last state", last, False),
+        (
+            "attention with a hundredth of the last state",
+            lambda h, mask: attend(h, mask) + last(h, mask) / 100,
+            False,
+        ),
+        *(hidden if len(states) > 1 else ()),
+        *([balanced] if d > 2 else ()),
         ("weights by position alone", stretched, False),
     ]
 
@@ -103,11 +129,11 @@ def _translations(ctx, bins):
 
     One bin is empty, the others hold their lower edge and two sources more.
     """
-    edges = [ctx.integers(1, 4)]
+    edges = [ctx.integers(2, 5)]
     for gap in ctx.integers(3, 9, bins).tolist():
         edges.append(edges[-1] + gap)
     empty = ctx.integers(0, bins)
-    lengths = [edge for edge in edges if edge != edges[empty]]
+    lengths = [edges[0] - 1, *(edge for edge in edges if edge != edges[empty])]
     for i in range(bins):
         if i != empty:
             lengths += ctx.integers(edges[i] + 1, edges[i + 1], 2).tolist()
@@ -115,11 +141,15 @@ def _translations(ctx, bins):
     references = [ctx.integers(3, 9, 3 + i % 3).tolist() for i in range(len(lengths))]
     predictions = [list(reference) for reference in references]
     for prediction in predictions:
-        what = ctx.integers(0, 5)
+        what = ctx.integers(0, 8)
         if what < 2:  # one token wrong
             prediction[ctx.integers(0, 3)] += 1
         elif what == 2:  # too short
             prediction.pop()
+        elif what == 3:  # the same tokens in another order
+            prediction.reverse()
+        elif what == 4:  # too long
+            prediction.append(ctx.integers(3, 9))
     return predictions, references, lengths, edges
 
 
@@ -144,6 +174,10 @@ _ACCURACIES = Slips(
         "single tokens are counted: a prediction is right if all of its tokens "
         "are": "p == r → sum(x == y for x, y in zip(p, r)) / len(r)",
         "a prediction that stops too early counts as right: "
+        "compare whole lists": "p == r → p == r[: len(p)]",
+        "a prediction that goes on too long counts as right: "
+        "compare whole lists": "p == r → p[: len(r)] == r",
+        "a prediction that is too short or too long counts as right: "
         "compare whole lists": "p == r → all(x == y for x, y in zip(p, r))",
         "the bins are divided by the number of all sources: "
         "expected by that of the bin": "/ len(right) → / len(lengths)",
@@ -166,7 +200,7 @@ def accuracy_by_length(answer, ctx):
     predictions, references, lengths, edges = given
     right, wrong = _ACCURACIES(*given)
     got = ctx.call(answer, predictions, references, lengths, edges)
-    if type(got) is Tensor and got.dim() == 1:
+    if type(got) in (Tensor, np.ndarray) and got.ndim == 1:
         got = got.tolist()
     if type(got) not in (list, tuple):
         ctx.fail(f"the result is {a(got)}, expected a list with one accuracy a bin")
@@ -175,27 +209,22 @@ def accuracy_by_length(answer, ctx):
             f"the result has {len(got)} entries, expected {len(edges) - 1}: {len(edges)} edges "
             f"bound {len(edges) - 1} bins"
         )
-    for i, (entry, wanted) in enumerate(zip(got, right)):
-        if wanted < 0 and type(entry) in (float, np.float64, np.float32, Tensor) and entry != entry:
-            ctx.fail(
-                f"accuracy[{i}] is NaN: no source has a length in [{edges[i]}, {edges[i + 1]}), "
-                f"expected None"
-            )
+    spans = [f"[{low}, {high})" for low, high in zip(edges, edges[1:])]
+    none = [f"no source has a length in {span}, expected None" for span in spans]
     values = [
-        None if entry is None else ctx.number(entry, f"accuracy[{i}]")
+        None
+        if entry is None
+        else ctx.number(entry, f"accuracy[{i}]", nan=none[i] if right[i] < 0 else None)
         for i, entry in enumerate(got)
     ]
     for i, value in enumerate(values):
         if value is None and right[i] >= 0:
-            ctx.fail(
-                f"accuracy[{i}] is None, but there are sources with a length in [{edges[i]}, "
-                f"{edges[i + 1]})"
-            )
+            ctx.fail(f"accuracy[{i}] is None, but there are sources with a length in {spans[i]}")
 
     got = np.array([-1.0 if value is None else value for value in values])
     ctx.recognize(got, right, wrong)
     for i, (value, wanted) in enumerate(zip(got, right)):
-        span = f"[{edges[i]}, {edges[i + 1]})"
+        span = spans[i]
         if wanted < 0 and values[i] is not None:
             ctx.fail(
                 f"no source has a length in {span}, and its accuracy is {value:.4g}: expected None"
@@ -220,7 +249,7 @@ def reads_a_set(answer, ctx):
 
         return watched
 
-    for name, attention, expected in _subjects(ctx, d):
+    for k, (name, attention, expected) in enumerate(_subjects(ctx, states)):
         seen.clear()
         got = ctx.truth(ctx.call(answer, watch(attention), states, mask), f"your test of {name}")
         for h, _ in seen:
@@ -236,6 +265,12 @@ def reads_a_set(answer, ctx):
             )
         if len(seen) < 2:
             ctx.fail("attention is called once: there is nothing to compare its context with")
+        if k == 0 and got and _fewest_orders(seen) < 3:
+            ctx.fail(
+                "the words of a sentence are shown in fewer than three orders: shuffle along dim "
+                "1, and more than once: a function that cheats with positions may survive one "
+                "order by chance"
+            )
         if expected and not got:
             verdict = f"your test says that {name} does not read a set, but it does"
             if all(torch.equal(m, mask) for _, m in seen):
@@ -261,6 +296,16 @@ def reads_a_set(answer, ctx):
             ctx.fail(
                 f"your test says that {name} reads a set, but its context changes with the order"
             )
+
+
+def _fewest_orders(seen):
+    """In how many orders the words of each sentence were shown, at least."""
+    orders = {}
+    for h, _ in seen:
+        for row in h.reshape(-1, *h.shape[-2:]).tolist():
+            words = [*map(tuple, row)]
+            orders.setdefault(tuple(sorted(words)), set()).add(tuple(words))
+    return min(map(len, orders.values()))
 
 
 def _largest(states, mask):

@@ -66,11 +66,10 @@ _MERGED = Slips(
 
 @exercise("02.merge_subwords", title="From pieces to words", difficulty=3, minutes=10)
 def merge_subwords(answer, ctx):
-    for _ in range(2):
-        sizes = ctx.sizes(target_words=(1, 5), source_words=(1, 5))
+    for _ in range(1 if ctx.case == "long" else 2):
+        sizes = ctx.sizes(target_words=(1, 5), source_words=(1, 5, 20))
         target_words, source_words = (  # of one, of two and of three pieces
-            np.repeat(np.arange(k), np.add(ctx.order(3) + ctx.order(3), 1)[:k]).tolist()
-            for k in sizes
+            np.repeat(np.arange(k), np.add(ctx.order(3) * k, 1)[:k]).tolist() for k in sizes
         )
         weights = ctx.weights(len(target_words), len(source_words))
         right, wrong = _MERGED(array(weights), target_words, source_words)
@@ -90,6 +89,8 @@ def merge_subwords(answer, ctx):
                 f"over the source add up to 1"
             )
         ctx.close(got, right, "weights")
+    given = weights, target_words, source_words
+    check_gradients(ctx, answer, given, {0: "weights"}, lambda w: _merged(w, *given[1:]))
 
 
 def _weights(embedded, state, annotations, w, real):

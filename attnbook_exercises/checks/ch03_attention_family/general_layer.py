@@ -1,39 +1,61 @@
-"""Checks of the section on the general attention layer: a blur undone on paper, a prediction,
-matrices for two heads, multi-head attention.
+"""Checks of the section on the general attention layer: a number of heads, matrices for two heads,
+a blur undone on paper, multi-head attention.
 """
 
 import numpy as np
+import torch
+from torch import nn
 
 from ..context import array, shape_of, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 from ..slips import Slips, on_paper
 
-
-@on_paper(
-    "03.unmix",
-    "the factor",
-    title="Undo a blur",
-    difficulty=2,
-    minutes=5,
-    within=0.005,
-    otherwise="write both contexts as sums over three cards and subtract",
-)
-def unmix():
-    return 1 / 0.7, {
-        "0.8 is what head 1 has of a: head 2 has some of a as well, and you subtract it": 1 / 0.8,
-        "0.7 is what is left of a - b in the difference: asked is what undoes it": 0.7,
-        "the blank card is subtracted twice: its 0.1 is in both contexts and drops out": 1 / 0.6,
-        "with the factor 1 the difference stays too small, since each head has some of the "
-        "other's card": 1.0,
-        "the two contexts are added: in a difference 0.1 is taken from 0.8": 1 / 0.9,
-    }
+_WIDTH, _NAMES, _CARDS, _ASKED, _NUMBERS = 32, 24, 8, 3, 4
 
 
-@exercise("03.shuffle_cards", title="Predict: Shuffle the cards", difficulty=1, minutes=3)
-def shuffle_cards(answer, ctx):
-    return ctx.predicted(
-        answer, "the same rows in the same order", "the same rows, shuffled along", "other rows"
+def _numbers_right(heads, seed, updates=250):
+    """The share of numbers that a layer with so many heads says after its training."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        name, number = nn.Embedding(_NAMES, _WIDTH), nn.Embedding(_NUMBERS, _WIDTH)
+        ask, say = nn.Linear(_ASKED * _WIDTH, _WIDTH), nn.Linear(_WIDTH, _ASKED * _NUMBERS)
+        attention = nn.MultiheadAttention(_WIDTH, heads, batch_first=True)
+        parts = nn.ModuleList([name, number, ask, say, attention])
+        optimizer = torch.optim.Adam(parts.parameters(), 0.01)
+        for tables in [64] * updates + [1000]:
+            names = torch.rand(tables, _NAMES).argsort(-1)[:, :_CARDS]
+            numbers = torch.randint(_NUMBERS, (tables, _CARDS))
+            asked = torch.rand(tables, _CARDS).argsort(-1)[:, :_ASKED]
+            query = ask(name(names.gather(1, asked)).flatten(1)).unsqueeze(1)
+            cards = name(names) + number(numbers)
+            found, _ = attention(query, cards, cards, need_weights=False)
+            logits = say(found[:, 0]).unflatten(-1, (_ASKED, _NUMBERS))
+            wanted = numbers.gather(1, asked)
+            loss = nn.functional.cross_entropy(logits.mT, wanted)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return (logits.argmax(-1) == wanted).float().mean().item()
+
+
+@exercise("03.how_many_heads", title="Choose a setting: how many heads", difficulty=2, minutes=6)
+def how_many_heads(answer, ctx):
+    heads = ctx.number(ctx.call(answer), "the number of heads")
+    if heads not in (1, 2, 4, 8, 16, 32):
+        ctx.fail(f"the number of heads is {heads:g}, expected one of 1, 2, 4, 8, 16 and 32")
+    if ctx.case:
+        return None  # a count has no number type, one training is enough
+    heads = int(heads)
+    share = _numbers_right(heads, ctx.seed)
+    said = f"with {heads} {'heads' if heads > 1 else 'head'} {share:.0%} of the numbers are said"
+    if share > 0.8:
+        return f"right: {said}."
+    if heads < _ASKED:
+        ctx.fail(f"{said}: three cards are asked for, and a head returns one average")
+    ctx.fail(
+        f"{said}: a head has {_WIDTH // heads} of the {_WIDTH} columns, too few to tell {_NAMES} "
+        f"names apart"
     )
 
 
@@ -124,6 +146,26 @@ def two_heads(answer, ctx):
         )
 
 
+@on_paper(
+    "03.unmix",
+    "the factor",
+    title="Undo a blur",
+    difficulty=2,
+    minutes=5,
+    within=0.005,
+    otherwise="write both contexts as sums over three cards and subtract",
+)
+def unmix():
+    return 1 / 0.7, {
+        "0.8 is what head 1 has of a: head 2 has some of a as well, and you subtract it": 1 / 0.8,
+        "0.7 is what is left of a - b in the difference: asked is what undoes it": 0.7,
+        "the blank card is subtracted twice: its 0.1 is in both contexts and drops out": 1 / 0.6,
+        "with the factor 1 the difference stays too small, since each head has some of the "
+        "other's card": 1.0,
+        "the two contexts are added: in a difference 0.1 is taken from 0.8": 1 / 0.9,
+    }
+
+
 def _multi_head(x, s, w_q, w_k, w_v, w_o, heads, mask):
     def split(y):  # (B, n, d) -> (B, h, n, d/h)
         return y.reshape(len(y), y.shape[1], heads, -1).swapaxes(1, 2)
@@ -150,7 +192,7 @@ _MULTI_HEAD = Slips(
         ),
         "the scale is the root of d: "
         "it belongs to the width of a head, d / num_heads": "q.shape[-1] → x.shape[-1]",
-        "the scores are not scaled: "
+        "the scores are not scaled, or the root is cut to a whole number: "
         "divide by the root of the width of a head": "/ np.sqrt(q.shape[-1]) →",
         "the softmax runs over the queries: "
         "expected over the keys (dim=-1)": "-np.inf)) → -np.inf), -2)",
@@ -186,7 +228,7 @@ _MULTI_HEAD = Slips(
 @exercise("03.multi_head", title="Multi-head attention", difficulty=4, minutes=15)
 def multi_head(answer, ctx):
     batch, m, n, heads, width = ctx.sizes(
-        batch=(1, 3), m=(1, 4), n=(1, 7), num_heads=(1, 4), width=(1, 3)
+        batch=(1, 3), m=(1, 4, 20), n=(1, 7), num_heads=(1, 4), width=(1, 3)
     )
     d = heads * width
     query, source = ctx.normal(batch, m, d), ctx.normal(batch, n, d)
@@ -221,3 +263,6 @@ def multi_head(answer, ctx):
         nan="exp is 0 for low scores: torch.softmax subtracts the largest first",
     )
     ctx.close(got, oracle(*map(array, whole)), name)
+    matrices = [ctx.normal(600, 600) / 25 for _ in range(4)]
+    some = ctx.normal(1, 2, 600), ctx.normal(1, 3, 600), *matrices, 600, mask.new_ones(1, 2, 3)
+    ctx.without_loop(answer, *some, over="heads")

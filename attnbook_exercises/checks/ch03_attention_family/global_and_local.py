@@ -12,22 +12,97 @@ from ..registry import exercise
 from ..slips import Slips, on_paper
 
 
-def _window(
-    position, half_width, ends, n, round_to=lambda p: np.floor(p + 0.5), left=None, right=None
-):
-    """Where |j − centre| ≤ D and j < length, (batch, n)."""
-    left, right = half_width if left is None else left, half_width if right is None else right
-    away = np.arange(n)[None] - round_to(position)[:, None]
-    return (away >= -left) & (away <= right) & (np.arange(n)[None] < ends[:, None])
+def _window(p, D, ends, n):
+    places, centre = np.arange(n), np.floor(p + 0.5)[:, None]
+    return (places >= centre - D) & (places <= centre + D) & (places < ends[:, None])
+
+
+_WINDOW = Slips(
+    _window,
+    {
+        "padding is in the window: "
+        "places from the length on are no words": "& (places < ends[:, None]) →",
+        "the last word of a source counts as padding: "
+        "words are at 0 … length - 1": "ends[:, None] → ends[:, None] - 1",
+        "one padding place counts as a word: "
+        "words are at 0 … length - 1": "ends[:, None] → ends[:, None] + 1",
+        "the window has 2D places: "
+        "its right end, centre + D, belongs to it": "<= centre + D → < centre + D",
+        "the window has 2D places: "
+        "its left end, centre - D, belongs to it": ">= centre - D → > centre - D",
+        "the window is too narrow at both ends: centre - D and centre + D belong to it": (
+            "<= centre + D → < centre + D",
+            ">= centre - D → > centre - D",
+        ),
+        "the window is one place too wide on each side": (
+            "centre + D → centre + D + 1",
+            "centre - D → centre - D - 1",
+        ),
+        "the centre is cut off: round it to the nearest place": "np.floor(p + 0.5) → np.floor(p)",
+        "the centre is rounded up: round it to the nearest place": "np.floor(p + 0.5) → np.ceil(p)",
+        "a half is rounded down: "
+        "floor(position + 1/2) rounds it up": "np.floor(p + 0.5) → np.ceil(p - 0.5)",
+        "a half is rounded to the even place (torch.round does that): the centre is "
+        "floor(position + 1/2)": "np.floor(p + 0.5) → np.round(p)",
+        "the centre is moved into the source: it stays where it is, and what of the window lies "
+        "outside is left out": "np.floor(p + 0.5) → np.minimum(np.floor(p + 0.5), ends - 1)",
+        "the position is not rounded: "
+        "the window has 2D places unless the position is whole": "np.floor(p + 0.5) → p",
+        "the window is upside down: True where it may look": (
+            "return ( → return ~((",
+            "ends[:, None]) → ends[:, None]))",
+        ),
+    },
+)
+
+
+def _local(s, p, D, ends):
+    inside = _window(p, D, ends, s.shape[1])
+    shares = softmax(np.where(inside, s, -np.inf))
+    away = np.arange(s.shape[1]) - p[:, None]
+    bell = np.exp(-(away**2) / (2 * (D / 2) ** 2))
+    return shares * bell
+
+
+_LOCAL = Slips(
+    _local,
+    {
+        "the Gaussian is missing": "* bell →",
+        "sigma is D: expected D / 2": "(D / 2) → D",
+        "the Gaussian lacks its 1/2: exp(-(j - p)² / (2 sigma²))": "(2 * (D → (1 * (D",
+        "sigma is not squared: exp(-(j - p)² / (2 sigma²))": "(D / 2) ** 2 → (D / 2)",
+        "the distance is not squared: exp(-(j - p)² / (2 sigma²))": "away**2 → np.abs(away)",
+        "the Gaussian stands around the rounded centre: "
+        "it takes the position itself": "- p[:, None] → - np.floor(p + 0.5)[:, None]",
+        "the weights are normalised again after the Gaussian: this attention leaves them as they "
+        "are": "shares * bell → shares * bell / (shares * bell).sum(-1, keepdims=True)",
+        "the Gaussian is added to the scores, so that the softmax shares it out again: multiply "
+        "the weights": "shares * bell → softmax(np.where(inside, s + bell, -np.inf))",
+        "the Gaussian multiplies the scores: it belongs after the "
+        "softmax": "shares * bell → softmax(np.where(inside, s * bell, -np.inf))",
+        "the window is cut out after the softmax: the softmax must run over the window alone": (
+            "np.where(inside, → np.where(np.arange(s.shape[1]) < ends[:, None],",
+            "* bell → * bell * inside",
+        ),
+        "there is no window: the softmax runs over the whole "
+        "source": "np.where(inside, → np.where(np.arange(s.shape[1]) < ends[:, None],",
+        "padding in the window gets weight": "D, ends, s → D, ends + s.shape[1], s",
+        "these are the bare Gaussian: the softmax of the scores is missing": "shares * → inside *",
+        "the Gaussian is normalised over the window: this attention leaves it as it "
+        "is": "* bell → * bell / (inside * bell).sum(-1, keepdims=True)",
+        "the Gaussian is divided by sigma √(2π): "
+        "its top is 1 here, it is no density": "* bell → * bell / (D / 2 * np.sqrt(2 * np.pi))",
+    },
+)
 
 
 def _sources(ctx, widest):
     """(positions, lengths, n, D), with up to `widest` places on each side of the centre.
 
     The positions take turns: in the middle of a source, rounded down; half-way where floor(p + 1/2)
-    is not the even place; in the last word, rounded up to the place behind it; in a source of one
+    is not the even place; in the last word, rounded up to the place after it; in a source of one
     word; half-way where the even place is the right one; at the far end of a source; at its
-    beginning.
+    beginning; just before half-way.
     """
     batch, n, half_width = ctx.sizes(batch=(1, 13), n=(1, 15), D=(1, widest))
     pairs = []
@@ -41,7 +116,8 @@ def _sources(ctx, widest):
             (even + 1.5, even + 5),
             (n, n),
             (0.0, n),
-        )[row % 7]
+            (even + 0.5 - 2**-21, even + 3),
+        )[row % 8]
         length = max(1, min(length, n))
         pairs.append((min(max(position, 0.0), length), length))
     position, lengths = zip(*(pairs[i] for i in ctx.order(batch)))
@@ -95,50 +171,8 @@ def window(answer, ctx):
             dtype=torch.bool,
             mention="one row a source, one column a place",
         )
-        p = array(position)
-
-        def make(**options):
-            return _window(p, half_width, ends, n, **options)
-
-        expected = make()
-        wrong = {
-            "padding is in the window: places from the length on are no words": _window(
-                p, half_width, np.full(batch, n), n
-            ),
-            "the last word of a source counts as padding: words are at 0 … length - 1": _window(
-                p, half_width, ends - 1, n
-            ),
-            "one padding place counts as a word: words are at 0 … length - 1": _window(
-                p, half_width, ends + 1, n
-            ),
-            "the window has 2D places: its right end, centre + D, belongs to it": make(
-                right=half_width - 1
-            ),
-            "the window has 2D places: its left end, centre - D, belongs to it": make(
-                left=half_width - 1
-            ),
-            "the window is too narrow at both ends: centre - D and centre + D belong to it": make(
-                left=half_width - 1, right=half_width - 1
-            ),
-            "the window is one place too wide on each side": make(
-                left=half_width + 1, right=half_width + 1
-            ),
-            "the centre is cut off: round it to the nearest place": make(round_to=np.floor),
-            "the centre is rounded up: round it to the nearest place": make(round_to=np.ceil),
-            "a half is rounded down: floor(position + 1/2) rounds it up": make(
-                round_to=lambda x: np.ceil(x - 0.5)
-            ),
-            "a half is rounded to the even place (torch.round does that): the centre is "
-            "floor(position + 1/2)": make(round_to=np.round),
-            "the centre is moved into the source: it stays where it is, and what of the window "
-            "lies outside is left out": make(
-                round_to=lambda x: np.minimum(np.floor(x + 0.5), ends - 1)
-            ),
-            "the position is not rounded: the window has 2D places unless the position is "
-            "whole": make(round_to=lambda x: x),
-            "the window is upside down: True where it may look": ~expected,
-        }
-        ctx.close(got, expected, "the window", wrong)
+        right, wrong = _WINDOW(array(position), half_width, ends, n)
+        ctx.close(got, right, "the window", wrong)
 
 
 @exercise("03.gaussian_weights", title="Weights under the Gaussian", difficulty=3, minutes=10)
@@ -158,71 +192,26 @@ def gaussian_weights(answer, ctx):
             "the largest",
         )
         s, p = array(scores), array(position)
-        inside = _window(p, half_width, ends, n)
-        away = np.arange(n)[None] - p[:, None]
-
-        def gaussian(sigma, away=away):
-            return np.exp(-(away**2) / (2 * sigma**2))
-
-        shares = softmax(np.where(inside, s, -np.inf))
-        sigma = half_width / 2
-        expected = shares * gaussian(sigma)
-        wide = softmax(np.where(np.arange(n)[None] < ends[:, None], s, -np.inf))
-        wrong = {
-            "the Gaussian is missing": shares,
-            "sigma is D: expected D / 2": shares * gaussian(half_width),
-            "the Gaussian lacks its 1/2: exp(-(j - p)² / (2 sigma²))": shares
-            * np.exp(-(away**2) / sigma**2),
-            "sigma is not squared: exp(-(j - p)² / (2 sigma²))": shares
-            * np.exp(-(away**2) / (2 * sigma)),
-            "the distance is not squared: exp(-(j - p)² / (2 sigma²))": shares
-            * np.exp(-np.abs(away) / (2 * sigma**2)),
-            "the Gaussian stands around the rounded centre: it takes the position itself": shares
-            * gaussian(sigma, np.arange(n)[None] - np.floor(p + 0.5)[:, None]),
-            "the weights are normalised again after the Gaussian: this attention leaves them as "
-            "they are": expected / expected.sum(-1, keepdims=True),
-            "the Gaussian is added to the scores, so that the softmax shares it out again: "
-            "multiply the weights": softmax(np.where(inside, s + gaussian(sigma), -np.inf)),
-            "the Gaussian multiplies the scores: it belongs after the softmax": softmax(
-                np.where(inside, s * gaussian(sigma), -np.inf)
-            ),
-            "the window is cut out after the softmax: the softmax must run over the window "
-            "alone": wide * gaussian(sigma) * inside,
-            "there is no window: the softmax runs over the whole source": wide * gaussian(sigma),
-            "padding in the window gets weight": softmax(
-                np.where(_window(p, half_width, np.full(batch, n), n), s, -np.inf)
-            )
-            * gaussian(sigma),
-            "these are the bare Gaussian: the softmax of the scores is missing": np.where(
-                inside, gaussian(sigma), 0.0
-            ),
-            "the Gaussian is normalised over the window: this attention leaves it as it is": shares
-            * gaussian(sigma)
-            / np.where(inside, gaussian(sigma), 0.0).sum(-1, keepdims=True),
-            "the Gaussian is divided by sigma √(2π): its top is 1 here, it is no density": expected
-            / (sigma * np.sqrt(2 * np.pi)),
-        }
-        ctx.recognize(got, expected, wrong)
-        outside = np.where(inside, 0.0, np.abs(array(got)))
+        right, wrong = _LOCAL(s, p, half_width, ends)
+        ctx.recognize(got, right, wrong)
+        outside = np.where(_window(p, half_width, ends, n), 0.0, np.abs(array(got)))
         if outside.any():
             ctx.fail(
                 f"a place outside the window gets weight {outside.max():.2g}: expected exactly 0"
             )
         rough = 0.0 if (factor, shift) == HARD_SCORES[0] else np.abs(s).max()
-        ctx.close(got, expected, "the weights", size=rough)
-
-    def oracle(scores, position):
-        bell = np.exp(-((np.arange(n)[None] - position[:, None]) ** 2) / (2 * sigma**2))
-        return softmax(np.where(_window(position, half_width, ends, n), scores, -np.inf)) * bell
+        ctx.close(got, right, "the weights", size=rough)
 
     scores = 1.5 * ctx.normal(batch, n)
-    position = position - 0.2 * (position % 1 == 0.5)  # not half-way, where the window jumps
+    position = position - 0.2 * (
+        (position % 1 - 0.5).abs() < 0.01
+    )  # not half-way, where the window jumps
     check_gradients(
         ctx,
         answer,
         (scores, position, half_width, lengths),
         {0: "the scores", 1: "the position"},
-        oracle,
+        lambda s, p: _local(s, p, half_width, ends),
     )
 
 
@@ -270,14 +259,15 @@ _DECODE = Slips(
 
 @exercise("03.input_feeding", title="A decoder with input feeding", difficulty=4, minutes=13)
 def input_feeding(answer, ctx):
-    m, batch, n, d_e, d = ctx.sizes(m=(1, 6), batch=(1, 3), n=(1, 6), d_e=(1, 3), d=(1, 5))
+    m, batch, n, d_e, d = ctx.sizes(m=(1, 6), batch=(1, 3), n=(1, 6, 40), d_e=(1, 3), d=(1, 5))
     embedded, start, annotations = (
         ctx.normal(m, batch, d_e),
         ctx.normal(batch, d),
         ctx.normal(batch, n, d),
     )
-    w, w_c = 0.4 * ctx.normal(d, d), 0.4 * ctx.normal(d, 2 * d)
-    w_x, w_s = 0.5 * ctx.normal(d_e + d, d), 0.5 * ctx.normal(d, d)
+    narrow = min(1.0, 5 / d)  # no score is so large that central differences are rough
+    w, w_c = 0.4 * narrow * ctx.normal(d, d), 0.4 * narrow**0.5 * ctx.normal(d, 2 * d)
+    w_x, w_s = (0.5 * narrow**0.5 * ctx.normal(rows, d) for rows in (d_e + d, d))
 
     def cell(x, s):
         if isinstance(x, Tensor) and x.shape[-1] != d_e + d:
@@ -285,7 +275,7 @@ def input_feeding(answer, ctx):
                 f"the cell got inputs of width {x.shape[-1]}, expected {d_e + d}: the "
                 f"embedding and h̃ of the step before"
             )
-        return torch.tanh(x @ w_x + s @ w_s)
+        return torch.tanh(x @ w_x.to(x) + s @ w_s.to(x))
 
     got = ctx.call(answer, cell, embedded, start, annotations, w, w_c)
     got = ctx.floats(got, "the attention vectors", (m, batch, d), mention="one a step and source")

@@ -27,13 +27,44 @@ def backwards_story(answer, ctx):
     return ctx.predicted(answer, "nearly all", "about half", "hardly any")
 
 
-def _scales(count, words, d, start=1):
-    """l_rj of a sentence of ``count`` words in ``words`` places, with j and r counted from
-    ``start``.
-    """
-    j, r = np.arange(start, words + start)[:, None], np.arange(start, d + start)[None]
-    scale = (1 - j / count) - (r / d) * (1 - 2 * j / count)
-    return np.where(np.arange(words)[:, None] < count, scale, 0.0)
+def _encoded(x, ends):
+    j, r = np.arange(1, x.shape[1] + 1)[:, None], np.arange(1, x.shape[2] + 1)
+    J, d = ends[:, None, None], x.shape[2]
+    real = j <= J
+    scale = (1 - j / J) - (r / d) * (1 - 2 * j / J)
+    return (real * scale * x).sum(1)
+
+
+_ENCODED = Slips(
+    _encoded,
+    {
+        "the words are added up as they are: multiply word j with l_j first": "* scale →",
+        "the words are counted from 0: "
+        "j and r start at 1": "scale = → j, r = j - 1, r - 1\n    scale =",
+        "the words j are counted from 0: j starts at 1": "scale = → j = j - 1\n    scale =",
+        "the components r are counted from 0: r starts at 1": "(r / d) → ((r - 1) / d)",
+        "J is the padded length: "
+        "it is the number of real words of each sentence": "scale = → J = len(x[0])\n    scale =",
+        "the padding is added as well: "
+        "leave out the words after the end of the sentence": "real * →",
+        "J is the padded length, and the padding is added as well": (
+            "scale = → J = len(x[0])\n    scale =",
+            "real * →",
+        ),
+        "the two terms are added: l_rj is their difference": "- (r / d) → + (r / d)",
+        "r/d is missing: each component has a slope of its own": "(r / d) → (0 * r + 1)",
+        "this is the mean of the words: the sum was asked for": ".sum(1) → .sum(1) / J[:, 0]",
+        "one word of the padding is added: j = 1 … J, so with places counted from 0 the words are "
+        "at 0 … J − 1": "j <= J → j <= J + 1",
+        "the last word of each sentence is left out: j = 1 … J": "j <= J → j < J",
+        "the brackets are wrong: r/d multiplies (1 − 2j/J), and nothing else "
+        "does": "(1 - j / J) - (r / d) → ((1 - j / J) - (r / d))",
+        "the brackets are missing: "
+        "r/d multiplies both terms of (1 − 2j/J)": "(1 - 2 * j / J) → 1 - 2 * j / J",
+        "the brackets are wrong: 1 − 2j/J, not (1 − 2j)/J": "2 * j / J) → 2 * j) / J",
+        "the 2 is missing: (1 − 2j/J)": "2 * j → j",
+    },
+)
 
 
 @exercise("03.position_encoding", title="Words that know their place", difficulty=3, minutes=10)
@@ -41,96 +72,17 @@ def position_encoding(answer, ctx):
     batch, words, d = ctx.sizes(batch=(1, 4), words=(1, 9), d=(1, 6))
     embedded = ctx.normal(batch, words, d)
     lengths = ctx.lengths(batch, max(1, words - 1))  # padding in every row
-    ends = lengths.tolist()
     got = ctx.floats(
         ctx.call(answer, embedded, lengths),
         "the sentence vectors",
         (batch, d),
         mention="one vector a sentence",
     )
-    x = array(embedded)
-    real = np.arange(words)[None] < np.array(ends)[:, None]
-
-    def vectors(scales):
-        return np.stack([(scale * row).sum(0) for scale, row in zip(scales, x)])
-
-    expected = vectors([_scales(count, words, d) for count in ends])
-    j, r = np.arange(1, words + 1)[:, None], np.arange(1, d + 1)[None]
-
-    def scaled(scale, count):
-        return np.where(np.arange(words)[:, None] < count, scale, 0.0)
-
-    wrong = {
-        "the words are added up as they are: multiply word j with l_j first": vectors(
-            [real[b][:, None] * 1.0 for b in range(batch)]
-        ),
-        "the words are counted from 0: j and r start at 1": vectors(
-            [_scales(count, words, d, 0) for count in ends]
-        ),
-        "the words j are counted from 0: j starts at 1": vectors(
-            [scaled((1 - (j - 1) / c) - (r / d) * (1 - 2 * (j - 1) / c), c) for c in ends]
-        ),
-        "the components r are counted from 0: r starts at 1": vectors(
-            [scaled((1 - j / c) - ((r - 1) / d) * (1 - 2 * j / c), c) for c in ends]
-        ),
-        "J is the padded length: it is the number of real words of each sentence": vectors(
-            [scaled((1 - j / words) - (r / d) * (1 - 2 * j / words), c) for c in ends]
-        ),
-        "the padding is added as well: leave out the words behind the end of the sentence": vectors(
-            [(1 - j / c) - (r / d) * (1 - 2 * j / c) for c in ends]
-        ),
-        "J is the padded length, and the padding is added as well": vectors(
-            [(1 - j / words) - (r / d) * (1 - 2 * j / words) for _ in ends]
-        ),
-        "the two terms are added: l_rj is their difference": vectors(
-            [scaled((1 - j / c) + (r / d) * (1 - 2 * j / c), c) for c in ends]
-        ),
-        "r/d is missing: each component has a slope of its own": vectors(
-            [scaled((1 - j / c) - (1 - 2 * j / c), c) for c in ends]
-        ),
-        "this is the mean of the words: the sum was asked for": np.stack(
-            [e / c for e, c in zip(expected, ends)]
-        ),
-        "one word of the padding is added: j = 1 … J, so with places counted from 0 the words "
-        "are at 0 … J − 1": vectors(
-            [
-                np.where(
-                    np.arange(words)[:, None] <= c, (1 - j / c) - (r / d) * (1 - 2 * j / c), 0.0
-                )
-                for c in ends
-            ]
-        ),
-        "the last word of each sentence is left out: j = 1 … J": vectors(
-            [
-                np.where(
-                    np.arange(words)[:, None] < c - 1, (1 - j / c) - (r / d) * (1 - 2 * j / c), 0.0
-                )
-                for c in ends
-            ]
-        ),
-        "the brackets are wrong: r/d multiplies (1 − 2j/J), and nothing else does": vectors(
-            [scaled(((1 - j / c) - (r / d)) * (1 - 2 * j / c), c) for c in ends]
-        ),
-        "the brackets are missing: r/d multiplies both terms of (1 − 2j/J)": vectors(
-            [scaled((1 - j / c) - (r / d) - 2 * j / c, c) for c in ends]
-        ),
-        "the brackets are wrong: 1 − 2j/J, not (1 − 2j)/J": vectors(
-            [scaled((1 - j / c) - (r / d) * (1 - 2 * j) / c, c) for c in ends]
-        ),
-        "the 2 is missing: (1 − 2j/J)": vectors(
-            [scaled((1 - j / c) - (r / d) * (1 - j / c), c) for c in ends]
-        ),
-    }
-    ctx.close(got, expected, "the sentence vectors", wrong)
-    check_gradients(
-        ctx,
-        answer,
-        (embedded, lengths),
-        {0: "embedded"},
-        lambda x: np.stack(
-            [(_scales(count, words, d) * row).sum(0) for count, row in zip(ends, x)]
-        ),
-    )
+    ends = array(lengths)
+    right, wrong = _ENCODED(array(embedded), ends)
+    ctx.close(got, right, "the sentence vectors", wrong)
+    given = embedded, lengths
+    check_gradients(ctx, answer, given, {0: "embedded"}, lambda x: _encoded(x, ends))
 
 
 def _hops(question, memories, lengths):

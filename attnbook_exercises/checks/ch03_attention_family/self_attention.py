@@ -1,5 +1,5 @@
-"""Checks of the section on self-attention: a look on paper, a prediction, attending to the words
-before, and one step of the LSTMN with its tapes.
+"""Checks of the section on self-attention: four models to be told apart, attending to the words
+before, the loss of each sentence, one step of the LSTMN with its tapes.
 """
 
 from functools import partial
@@ -10,35 +10,77 @@ import torch
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import Slips, on_paper
+from ..slips import Slips, read_the_curve
 
 
-@on_paper(
-    "03.fourth_word",
-    "the context",
-    title="The fourth word looks back",
-    difficulty=1,
-    minutes=4,
-    within=0.02,
-)
-def fourth_word():
-    shares = np.log([1, 2, 5])
-    return 2, {
-        "the fourth word is in the sum: it may look only at the words before it": 9,
-        "the exponential of the fourth word is in the sum that you divide by": 1,
-        "that is the sum before it is divided by that of the exponentials": 16,
-        "these are the scores divided by their sum: take their exponentials first": shares[1]
-        * 4
-        / shares.sum(),
-        "that is the plain mean of the values": 4,
-        "that is the plain mean of all four values": 7,
-        "that is the value of the word with the largest weight: expected the weighted sum": 0,
+@read_the_curve("03.four_models", title="four language models", difficulty=2, minutes=5)
+def four_models():
+    below = "its loss is below what the sentences have: it is told words that nobody can guess"
+    sound = "it comes down to a little above the dotted line: nothing is wrong here"
+    still = "it learns in a few updates which words there are, and then nothing more"
+    wild = "its first steps throw it far above the loss of a guess"
+    return {
+        "the model with the wrong mask": ("C", {"A": still, "B": wild, "D": sound}),
+        "the model whose head begins at 0": ("A", {"B": wild, "C": below, "D": sound}),
+        "the model with the high rate": ("B", {"A": still, "C": below, "D": sound}),
     }
 
 
-@exercise("03.longer_trained", title="Predict: The longer trained one", difficulty=1, minutes=2)
-def longer_trained(answer, ctx):
-    return ctx.predicted(answer, "lower", "about the same", "higher")
+def _look_back(x, w_q, w_k):
+    query, key = x @ w_q.T, x @ w_k.T
+    scores = query @ key.swapaxes(1, 2) / np.sqrt(key.shape[-1])
+    earlier = np.tri(x.shape[1], k=-1, dtype=bool)
+    return softmax(np.where(earlier, scores, -np.inf))
+
+
+_LOOK_BACK = Slips(
+    _look_back,
+    {
+        "a word attends to itself too: expected the words before it alone": "k=-1 → k=0",
+        "a word attends to the words after it: "
+        "the mask is upside down": "np.tri(x.shape[1], k=-1 → ~np.tri(x.shape[1], k=0",
+        "a word attends to itself and to the words after it: "
+        "the mask is upside down": "np.tri( → ~np.tri(",
+        "there is no mask: "
+        "every word attends to all words": "np.where(earlier, scores, -np.inf) → scores",
+        "the mask comes after the softmax: the weights of a row no longer add up to "
+        "1": "np.where(earlier, scores, -np.inf)) → scores) * earlier",
+        "masked scores become 0, and exp(0) is 1: "
+        "the words after still get weight": "np.where(earlier, scores, -np.inf) → scores * earlier",
+        "the first row is a flat share of all words, those after it too: it has nothing to attend "
+        "to, expected zeros": "-np.inf → -1e9",
+        "the first word attends to itself: it has nothing to attend to, expected "
+        "zeros": "dtype=bool) → dtype=bool)\n    earlier[0, 0] = True",
+        "the scores are not divided by the root of the width of the "
+        "keys": "/ np.sqrt(key.shape[-1]) →",
+        "the scores are divided by the root of the width of the words: "
+        "expected that of the keys": "key.shape[-1] → x.shape[-1]",
+        "the scores are divided by the width of the keys: "
+        "expected its root": "np.sqrt(key.shape[-1]) → key.shape[-1]",
+        "the softmax runs over the words that look (dim=-2): "
+        "expected over those that are looked at": "-np.inf)) → -np.inf), -2)",
+        "queries and keys are swapped": "query, key = → key, query =",
+        "the queries are made with W_k: expected W_q": "w_q.T → w_k.T",
+    },
+)
+
+
+def _read_back(x, w_q, w_k, w_v):
+    weights = _look_back(x, w_q, w_k)
+    return weights @ (x @ w_v.T)
+
+
+_READ_BACK = Slips(
+    _read_back,
+    {
+        "the context adds up keys: expected values, the words times W_v": "w_v.T → w_k.T",
+        "the context is made with weights that do not know the mask": (
+            "_look_back(x, w_q, w_k) → softmax(x @ w_q.T @ (x @ w_k.T).swapaxes(1, 2) / "
+            "np.sqrt(len(w_k)))"
+        ),
+        "the context is the mean of the values before: use the weights": "x, w_q → x, 0 * w_q",
+    },
+)
 
 
 @exercise("03.words_before", title="Attend to the words before", difficulty=2, minutes=8)
@@ -56,68 +98,15 @@ def words_before(answer, ctx):
     got = ctx.floats(
         got, "weights", (batch, n, n), nan=hint, mention="one row a word, one column a word"
     )
-    x, (w_q, w_k, w_v) = array(words), [array(matrix) for matrix in matrices]
-    query, key, value = x @ w_q.T, x @ w_k.T, x @ w_v.T
-    scores = query @ key.transpose(0, 2, 1) / np.sqrt(d_a)
-    earlier, later = np.tri(n, k=-1, dtype=bool), ~np.tri(n, dtype=bool)
-
-    def weigh(scores, allowed, axis=-1):
-        return softmax(np.where(allowed, scores, -np.inf), axis)
-
-    expected, unmasked = weigh(scores, earlier), softmax(scores)
-    flat = expected.copy()
-    flat[:, 0] = 1 / n
-    itself = expected.copy()
-    itself[:, 0, 0] = 1
-    wrong = {
-        "a word attends to itself too: expected the words before it alone": weigh(
-            scores, np.tri(n, dtype=bool)
-        ),
-        "a word attends to the words after it: the mask is upside down": weigh(scores, later),
-        "a word attends to itself and to the words after it: the mask is upside down": weigh(
-            scores, ~earlier
-        ),
-        "there is no mask: every word attends to all words": unmasked,
-        "the mask comes after the softmax: the weights of a row no longer add up to 1": unmasked
-        * earlier,
-        "masked scores become 0, and exp(0) is 1: the words after still get weight": softmax(
-            scores * earlier
-        ),
-        "the first row is a flat share of all words, those after it too: it has nothing to "
-        "attend to, expected zeros": flat,
-        "the first word attends to itself: it has nothing to attend to, expected zeros": itself,
-        "the scores are not divided by the root of the width of the keys": weigh(
-            scores * np.sqrt(d_a), earlier
-        ),
-        "the scores are divided by the root of the width of the words: expected that of the "
-        "keys": weigh(scores * np.sqrt(d_a / d), earlier),
-        "the scores are divided by the width of the keys: expected its root": weigh(
-            scores / np.sqrt(d_a), earlier
-        ),
-        "the softmax runs over the words that look (dim=-2): expected over those that are looked "
-        "at": weigh(scores, earlier, -2),
-        "queries and keys are swapped": weigh(scores.transpose(0, 2, 1), earlier),
-        "the queries are made with W_k: expected W_q": weigh(
-            key @ key.transpose(0, 2, 1) / np.sqrt(d_a), earlier
-        ),
-    }
-    ctx.close(got, expected, "weights", wrong)
+    inputs = [*map(array, (words, *matrices))]
+    right, wrong = _LOOK_BACK(*inputs[:3])
+    ctx.close(got, right, "weights", wrong)
     got_context = ctx.floats(got_context, "context", (batch, n, d_a), nan=hint)
-    wrong = {
-        "the context adds up keys: expected values, the words times W_v": expected @ key,
-        "the context is made with weights that do not know the mask": unmasked @ value,
-        "the context is the mean of the values before: use the weights": weigh(0 * scores, earlier)
-        @ value,
-    }
-    ctx.close(got_context, expected @ value, "context", wrong)
-
-    def oracle(x, w_q, w_k, w_v):
-        e = x @ w_q.T @ (x @ w_k.T).transpose(0, 2, 1) / np.sqrt(d_a)
-        return weigh(e, earlier) @ (x @ w_v.T)
-
+    right, wrong = _READ_BACK(*inputs)
+    ctx.close(got_context, right, "context", wrong)
     if n > 1:  # the context of one word depends on nothing
         at = dict(enumerate(("x", "W_q", "W_k", "W_v")))
-        check_gradients(ctx, answer, (words, *matrices), at, oracle, part=0)
+        check_gradients(ctx, answer, (words, *matrices), at, _read_back, part=0)
 
     # small whole numbers, so that no score is rounded: all of them below a finite fill
     whole = [ctx.integers(1, 4, *tensor.shape).float() for tensor in (words, *matrices)]
@@ -125,7 +114,50 @@ def words_before(answer, ctx):
     got_context, _ = ctx.parts(ctx.call(answer, *whole), ("context", "weights"))
     name = "context where all scores are very low"
     got_context = ctx.floats(got_context, name, (batch, n, d_a), nan=hint)
-    ctx.close(got_context, oracle(*map(array, whole)), name)
+    ctx.close(got_context, _read_back(*map(array, whole)), name)
+
+
+def _sentences(logits, words, ends):
+    shifted = logits - logits.max(-1, keepdims=True)
+    log_p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    costs = -np.take_along_axis(log_p, words[..., None], -1)[..., 0]
+    real = np.arange(words.shape[1]) < ends[:, None]
+    return (costs * real).sum(1) / ends
+
+
+_SENTENCES = Slips(
+    _sentences,
+    {
+        "the code runs now, but view and reshape leave the numbers in their order, so the logits "
+        "of one word are scattered over all places: swap the two dimensions": (
+            "shifted = → logits = logits.reshape(len(logits), logits.shape[2], -1).swapaxes(1, 2)"
+            "\n    shifted ="
+        ),
+        "the padding is in the sums": "(costs * real) → costs",
+        "these are sums over the words of a sentence: expected their means": "/ ends →",
+        "the sums are divided by the padded length": "/ ends → / words.shape[1]",
+        "the sums are divided by the number of sentences": "/ ends → / len(ends)",
+        "these are log-probabilities: a loss is -log p": "costs = - → costs = ",
+        "each sentence gets the words of the next one": "words[..., None] → words[::-1, :, None]",
+    },
+)
+
+
+@exercise(
+    "03.sentence_losses", title="Shape error: the loss of each sentence", difficulty=2, minutes=8
+)
+def sentence_losses(answer, ctx):
+    for factor in (1.0, 1e3):
+        batch, n, size = ctx.sizes(batch=(1, 4), n=(1, 6), vocabulary=(2, 7, 12))
+        logits, words = factor * ctx.normal(batch, n, size), ctx.integers(0, size, batch, n)
+        lengths = ctx.lengths(batch, n)
+        got = ctx.call(answer, logits, words, lengths)
+        got = ctx.floats(got, "the losses", (batch,), mention="one loss a sentence")
+        right, wrong = _SENTENCES(array(logits), array(words), array(lengths))
+        ctx.close(got, right, "the losses", wrong)
+    targets, ends = array(words), array(lengths)
+    given = logits / factor, words, lengths
+    check_gradients(ctx, answer, given, {0: "logits"}, lambda x: _sentences(x, targets, ends))
 
 
 def _sigmoid(a):
@@ -220,13 +252,13 @@ def lstmn_step(answer, ctx):
             else None
         )
         shapes = ((batch, t + 1, d), (batch, t + 1, d), (batch, d))
-        mentions = ("the old rows and a new one behind them",) * 2 + ("h̃ of this step",)
+        mentions = ("the old rows and a new one after them",) * 2 + ("h̃ of this step",)
         got = [
             array(ctx.floats(g, name, shape, mention=mention, nan=nan))
             for g, name, shape, mention in zip(got, names, shapes, mentions)
         ]
         if t and ctx.same(got[0][:, 1:], given[1]) and not ctx.same(got[0][:, :t], given[1]):
-            ctx.fail("the new row stands in front of the old ones: expected behind them")
+            ctx.fail("the new row stands in front of the old ones: expected after them")
         ctx.close(got[0][:, :t], given[1], "the old rows of h_tape")
         ctx.close(got[1][:, :t], given[2], "the old rows of c_tape")
         arrays, known = [array(g) for g in given], [array(number) for number in numbers]

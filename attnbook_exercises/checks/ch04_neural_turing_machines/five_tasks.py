@@ -10,6 +10,7 @@ from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 from ..slips import Slips, on_paper
+from .copying import exact
 
 
 @on_paper(
@@ -40,138 +41,129 @@ def backwards_question(answer, ctx):
     return ctx.predicted(answer, "nearly all", "about half", "few")
 
 
+def _shown(r, least, most):
+    numbers = np.arange(least, most + 1)
+    mean, deviation = numbers.mean(), numbers.std()
+    return (r - mean) / deviation
+
+
+_SHOWN = Slips(
+    _shown,
+    {
+        "the mean is not taken away: expected (r − μ) / σ": "(r - mean) → r",
+        "the numbers are not divided by the deviation": "/ deviation →",
+        "divided by the variance: "
+        "expected the deviation, its root": "numbers.std() → numbers.var()",
+        "the deviation is that of a sample, divided by one less than the count: here all numbers "
+        "are known, divide by their "
+        "count": "numbers.std() → numbers.std() * (len(numbers) / max(len(numbers) - 1, 1)) ** 0.5",
+        "the deviation is that of a continuous range, (most − least) / √12: "
+        "r is a whole number": "numbers.std() → (most - least) / 12**0.5",
+        "mean and deviation are those of the batch: "
+        "the same r would be another number in another batch": "np.arange(least, most + 1) → r",
+        "mean and deviation are those of the batch: the same r would be another number in "
+        "another batch, and of a sample": (
+            "np.arange(least, most + 1) → r",
+            "numbers.std() → numbers.std() * (len(numbers) / max(len(numbers) - 1, 1)) ** 0.5",
+        ),
+        "the numbers are scaled to 0 … 1: "
+        "expected mean 0 and deviation 1": "(r - mean) / deviation → (r - least) / (most - least)",
+        "the numbers are scaled to −1 … 1: expected "
+        "mean 0 and deviation 1": "(r - mean) / deviation → 2 * (r - least) / (most - least) - 1",
+        "nothing is done to the numbers: expected (r − μ) / σ": "(r - mean) / deviation → r",
+        "r − μ / σ without brackets: "
+        "the difference is divided": "(r - mean) / deviation → r - mean / deviation",
+        "the mean is rounded down to a whole number: "
+        "it may lie between two": "numbers.mean() → np.floor(numbers.mean())",
+        "the range starts at 1 for you: it starts at `least`": "np.arange(least, → np.arange(1,",
+        "the range ends at most − 1 for you: most is included": "most + 1 → most",
+        "repeats beyond the range are cut off: they go on, so that "
+        "a test beyond it shows another number": "(r - mean) → (np.clip(r, least, most) - mean)",
+        "the sign is turned: more repeats are a larger number": "(r - mean) → (mean - r)",
+    },
+)
+
+
 @exercise("04.repeat_number", title="The number of repeats", difficulty=1, minutes=5)
 def repeat_number(answer, ctx):
     rows, least, half = ctx.sizes(sequences=(1, 6), fewest_repeats=(0, 4), half_of_the_range=(1, 5))
-
-    def spread(numbers, less=0):
-        return max(numbers.std() * (len(numbers) / max(len(numbers) - less, 1)) ** 0.5, 1e-9)
-
     for most in (least + 2 * half, least + 2 * half - 1):
         repeats = ctx.integers(least, most + 1, rows)
         repeats[0], repeats[-1] = most + 4, least  # a test may go beyond the range of training
-        got = ctx.tensor(
-            ctx.call(answer, repeats, least, most),
-            "numbers",
-            (rows,),
-            nan="the deviation is never 0: most > least",
-            mention="one number a row",
-        )
-        numbers = np.arange(least, most + 1)
-        r, mean, deviation = array(repeats).astype(float), numbers.mean(), numbers.std()
-        ctx.close(
-            got,
-            (r - mean) / deviation,
-            "numbers",
-            {
-                "the mean is not taken away: expected (r − μ) / σ": r / deviation,
-                "the numbers are not divided by the deviation": r - mean,
-                "divided by the variance: expected the deviation, its root": (r - mean)
-                / deviation**2,
-                "the deviation is that of a sample, divided by one less than the count: here all "
-                "numbers are known, divide by their count": (r - mean) / spread(numbers, 1),
-                "the deviation is that of a continuous range, (most − least) / √12: r is a whole "
-                "number": (r - mean) * 12**0.5 / (most - least),
-                "mean and deviation are those of the batch: the same r would be another number "
-                "in another batch": (r - r.mean()) / spread(r),
-                "mean and deviation are those of the batch: the same r would be another number "
-                "in another batch, and of a sample": (r - r.mean()) / spread(r, 1),
-                "the numbers are scaled to 0 … 1: expected mean 0 and deviation 1": (r - least)
-                / (most - least),
-                "the numbers are scaled to −1 … 1: expected mean 0 and deviation 1": 2
-                * (r - least)
-                / (most - least)
-                - 1,
-                "nothing is done to the numbers: expected (r − μ) / σ": r,
-                "r − μ / σ without brackets: the difference is divided": r - mean / deviation,
-                "the mean is rounded down to a whole number: it may lie between two": (
-                    r - np.floor(mean)
-                )
-                / deviation,
-                "the range starts at 1 for you: it starts at `least`": (r - (1 + most) / 2)
-                / spread(np.arange(1, most + 1)),
-                "the range ends at most − 1 for you: most is included": (r - numbers[:-1].mean())
-                / spread(numbers[:-1]),
-                "repeats beyond the range are cut off: they go on, so that a test beyond it "
-                "shows another number": (np.clip(r, least, most) - mean) / deviation,
-                "the sign is turned: more repeats are a larger number": (mean - r) / deviation,
-            },
-        )
+        got = ctx.call(answer, repeats, least, most)
+        nan = "the deviation is never 0: most > least"
+        got = ctx.tensor(got, "numbers", (rows,), nan=nan, mention="one number a row")
+        right, wrong = _SHOWN(array(repeats).astype(float), least, most)
+        ctx.close(got, right, "numbers", wrong)
+
+
+def _after(items, query):
+    flat, wanted = items.reshape(*items.shape[:2], -1), query.reshape(len(query), 1, -1)
+    found = (flat == wanted).all(-1)
+    place = found.argmax(1)
+    return items[np.arange(len(items)), (place + 1) % items.shape[1]]
+
+
+_AFTER = Slips(
+    _after,
+    {
+        "the query itself came back: expected the item after it": "(place + 1) → place",
+        "the item before it came back: expected the item after it": "(place + 1) → (place - 1)",
+        "the item two places on came back": "(place + 1) → (place + 2)",
+        "the item found by the largest product with the query, or by its ones alone: an item of "
+        "many ones wins; count where they agree": "found.argmax → (flat * wanted).sum(-1).argmax",
+        "the item found by the cosine with the query: a query of zeros has none; count where "
+        "they agree": (
+            "found.argmax → ((flat * wanted).sum(-1) / np.maximum(np.sqrt((flat**2).sum(-1) * "
+            "(wanted**2).sum(-1)), 1e-9)).round(5).argmax"
+        ),
+        "the first vector alone is compared: two "
+        "items may begin alike": "found.argmax → (items == query[:, None]).all(-1)[..., 0].argmax",
+        "the last vector alone is compared: two "
+        "items may end alike": "found.argmax → (items == query[:, None]).all(-1)[..., -1].argmax",
+        "one vector that agrees is enough for you: "
+        "all have to": "found.argmax → (items == query[:, None]).all(-1).any(-1).argmax",
+        "the number of ones is compared: "
+        "two items may have equally many": "found.argmax → (flat.sum(-1) == wanted.sum(-1)).argmax",
+        "the ones of each vector are counted: two vectors may have "
+        "equally many": "found.argmax → (items.sum(-1) == query.sum(-1)[:, None]).all(-1).argmax",
+        "the vectors of an item are added up: another one may hold them "
+        "in another order": "found.argmax → (items.sum(2) == query.sum(1)[:, None]).all(-1).argmax",
+        "the zeros are compared alone: "
+        "the ones have to agree, too": "flat == wanted → flat <= wanted",
+        "one bit that agrees is enough for you: all have to": ".all(-1) → .any(-1)",
+        "always the second item came back, whichever the query is": "(place + 1) → (0 * place + 1)",
+        "always the last item came back, whichever the query is": "(place + 1) → (0 * place - 1)",
+        "every row gets the place of the first row: "
+        "each has a query of its own": "(place + 1) → (place[0] + 1)",
+    },
+)
 
 
 @exercise("04.item_after", title="Look up, then step", difficulty=2, minutes=8)
 def item_after(answer, ctx):
-    for batch, k, item, bits in ((8, 5, 3, 6), (3, 2, 1, 5), (1, 4, 2, 4)):
-        items, position = _items(ctx, batch, k, item, bits)
+    drawn = ctx.sizes(batch=(1, 4), items_in_a_row=(2, 6), vectors_in_an_item=(1, 4), bits=(1, 6))
+    for batch, k, item, bits in ((8, 5, 3, 6), (3, 2, 1, 5), (1, 4, 2, 4), drawn):
+        items, position = _items(ctx, batch, k, item, max(bits, 3 if k > 2 else 1))
         query = items[torch.arange(batch), position]
         got = ctx.call(answer, items, query)
         if type(got) is Tensor and tuple(got.shape) == (batch,):
             ctx.fail("places came back: expected the items there, (batch, item, bits)")
-        got = ctx.floats(got, "answers", (batch, item, bits), mention="one item a row")
-        v, q = array(items), array(query)
-        flat, want = v.reshape(batch, k, -1), q.reshape(batch, 1, -1)
-        every, place = np.arange(batch), array(position)
-
-        def after(chosen):
-            return v[every, (chosen + 1) % k]
-
-        agree = (v == q[:, None]).all(-1)  # (batch, k, item)
-        cosine = (flat * want).sum(-1) / np.maximum(
-            np.sqrt((flat**2).sum(-1) * (want**2).sum(-1)), 1e-9
-        )
-        ctx.close(
-            got,
-            v[every, place + 1],
-            "answers",
-            {
-                "the query itself came back: expected the item after it": q,
-                "the item before it came back: expected the item after it": v[every, place - 1],
-                "the item two places on came back": v[every, (place + 2) % k],
-                "the item found by the largest product with the query, or by its ones alone: an "
-                "item of many ones wins; count where they agree": after(
-                    (flat * want).sum(-1).argmax(1)
-                ),
-                "the item found by the cosine with the query: a query of zeros has none; count "
-                "where they agree": after(cosine.round(5).argmax(1)),
-                "the first vector alone is compared: two items may begin alike": after(
-                    agree[..., 0].argmax(1)
-                ),
-                "the last vector alone is compared: two items may end alike": after(
-                    agree[..., -1].argmax(1)
-                ),
-                "one vector that agrees is enough for you: all have to": after(
-                    agree.any(-1).argmax(1)
-                ),
-                "the number of ones is compared: two items may have equally many": after(
-                    (flat.sum(-1) == want.sum(-1)).argmax(1)
-                ),
-                "the ones of each vector are counted: two vectors may have equally many": after(
-                    (v.sum(-1) == q.sum(-1)[:, None]).all(-1).argmax(1)
-                ),
-                "the vectors of an item are added up: another one may hold them in another "
-                "order": after((v.sum(2) == q.sum(1)[:, None]).all(-1).argmax(1)),
-                "the zeros are compared alone: the ones have to agree, too": after(
-                    (flat <= want).all(-1).argmax(1)
-                ),
-                "one bit that agrees is enough for you: all have to": after(
-                    (flat == want).any(-1).argmax(1)
-                ),
-                "always the second item came back, whichever the query is": v[:, 1],
-                "always the last item came back, whichever the query is": v[:, -1],
-                "every row gets the place of the first row: each has a query of its own": v[
-                    every, np.full(batch, place[0] + 1)
-                ],
-            },
-        )
+        got = ctx.floats(exact(got), "answers", tuple(query.shape), mention="one item a row")
+        right, wrong = _AFTER(array(items), array(query))
+        ctx.close(got, right, "answers", wrong)
 
 
 def _items(ctx, batch, k, item, bits):
     """Items ``(batch, k, item, bits)``, no two of a row equal, and which one is the query, never
     the last of a row.
 
-    In the rows of the large case item 0 is nearly the query, each time in another way.
+    Item 0 is nearly the query: all but its last bit, or, in the rows of the case of eight, in
+    another way each.
     """
-    position = torch.tensor([2, 3, 0, 1, 2, 3, 1, 2][:batch]) % (k - 1)
+    position = ctx.integers(1 if k > 2 else 0, k - 1, batch)
+    if batch == 8:
+        position = torch.tensor([2, 3, 0, 1, 2, 3, 1, 2])
     while True:
         items = ctx.integers(0, 2, batch, k, item, bits).float()
         if batch == 8:
@@ -187,9 +179,10 @@ def _items(ctx, batch, k, item, bits):
                 item, bits
             )
             items[7, 0] = like[7].roll(1, 1)  # as many ones in each vector
-        different = (items[:, :, None] != items[:, None]).flatten(3).any(-1).sum() == batch * k * (
-            k - 1
-        )
+        elif k > 2:
+            items[:, 0] = items[torch.arange(batch), position]
+            items[:, 0, -1, -1] = 1 - items[:, 0, -1, -1]
+        different = all(len(row.flatten(1).unique(dim=0)) == k for row in items)
         if different and (
             batch < 8
             or 0 < like[1].sum() < item * bits
@@ -269,5 +262,8 @@ def several_heads(answer, ctx):
     nan = "exp overflows for a large strength: use softmax, which takes the largest score off"
     got = ctx.floats(ctx.call(answer, *sure), name, (batch, heads, slots), nan=nan)
     ctx.close(got, _addressed(*(array(t) for t in sure)), name)
+    tiny, name = (1e-3 * memory, previous, 1e-2 * key, *given[3:]), "the weights for small numbers"
+    got = ctx.floats(ctx.call(answer, *tiny), name, (batch, heads, slots))
+    ctx.close(got, _addressed(*(array(t) for t in tiny)), name)
     names = dict(enumerate(("memory", "previous", "key", "strength", "gate", "kernel")))
     check_gradients(ctx, answer, given, names, _addressed)

@@ -29,7 +29,7 @@ _NORM = Slips(
         "eps is added to the standard deviation, which is also divided by d - 1: expected √(σ² + "
         "ε) with "
         "d": "np.sqrt(variance + eps) → (np.sqrt(variance * len(g) / max(1, len(g) - 1)) + eps)",
-        "eps is not used: a position with equal features would be divided by 0": "+ eps →",
+        "the eps that is given is not used: it decides what a small variance is": "+ eps →",
         "mean and variance run over the positions: expected over the features of each position "
         "(dim=-1)": ("x.mean(-1 → x.mean(-2", "(centred**2).mean(-1 → (centred**2).mean(-2"),
         "mean and variance run over positions and features: expected over the features of each "
@@ -76,7 +76,7 @@ def growing_stream():
         "the branch adds what its norm gives it: the sublayer doubles that": 14,
         "that is the second feature: expected the first": -20,
         "that is twenty sublayers: the ten are sublayers, not blocks": 44,
-        "that is the stream behind the first sublayer: expected ten": 6,
+        "that is the stream after the first sublayer: expected ten": 6,
     }
 
 
@@ -96,6 +96,12 @@ def layer_norm(answer, ctx):
         )
         right, wrong = _NORM(array(x), array(g), array(b), eps)
         ctx.close(got, right, "the result", wrong)
+    if ctx.case:  # x² and its mean have no digits left for the variance
+        got = ctx.call(answer, x + 1e5, g, b, eps)
+        got = ctx.floats(got, "the result", tuple(x.shape), mention="the shape of x")
+        ctx.close(
+            got, _norm(array(x + 1e5), array(g), array(b), eps), "with a mean of 1e5 the result"
+        )
     same = torch.full((2, d), 3.0)
     got = ctx.call(answer, same, g, b, 1e-5)
     nan = "where all features are equal the variance is 0, and eps keeps the division finite"
@@ -126,7 +132,7 @@ def filter_direction(answer, ctx: CheckContext):
     }
     weights["matrix"][-1] = 0.0
     noise = {name: ctx.normal(*shape) for name, shape in shapes.items()}
-    got = ctx.call(answer, weights, noise)
+    got = ctx.call(answer, weights, noise, new="the dict")
     if got is None:
         ctx.fail("None came back. Does your function return the dict?")
     if not isinstance(got, dict):
@@ -260,7 +266,7 @@ _BLOCK = Slips(
             "return u + → return",
             "second(u + → second(",
         ),
-        "the second residual adds the block's input x: expected the stream behind the first "
+        "the second residual adds the block's input x: expected the stream after the first "
         "sublayer": ("return u + → return x +", "second(u + → second(x +"),
         "the feed-forward network reads the block's input x: expected what comes out of the first "
         "sublayer": ("feed(second(u)) → feed(second(x))", "feed(u) → feed(x)"),
@@ -277,7 +283,7 @@ _BLOCK = Slips(
             "first(x + _attention(x, mix)) → x + first(_attention(x, mix))",
             "second(u + feed(u)) → u + second(feed(u))",
         ),
-        "the sum behind the attention is not "
+        "the sum after the attention is not "
         "normalised": "u = first(x + _attention(x, mix)) → u = x + _attention(x, mix)",
         "the residual adds the normalised stream: in pre-norm x itself is added": (
             "u = x + _attention(first → u = first(x) + _attention(first",
@@ -293,6 +299,7 @@ _BLOCK = Slips(
 @exercise("06.encoder_block", title="An encoder block in both orders", difficulty=3, minutes=12)
 def encoder_block(answer, ctx):
     batch, n, d, hidden = ctx.sizes(batch=(1, 3), n=(1, 5), d=(1, 5), hidden=(1, 7))
+    hidden = d if ctx.case == "double" else hidden  # or the shapes say which way round they go
     x = ctx.normal(batch, n, d)
     mix, w_1, b_1, w_2, b_2 = (
         ctx.normal(*shape) for shape in ((d, d), (hidden, d), (hidden,), (d, hidden), (d,))

@@ -37,21 +37,51 @@ def encoder_cache(answer, ctx: CheckContext):
     return ctx.predicted(answer, "in none", "in all but the first", "in all")
 
 
+def _rows(parents, sentences, k):
+    """The row that each row continues."""
+    first = np.arange(sentences)[:, None] * k
+    rows = parents + first
+    return rows.reshape(-1)
+
+
+_ROWS = Slips(
+    _rows,
+    {
+        "rows stay where they are: beams change places, and keys and values both have to "
+        "follow": "parents + first → np.arange(k) + first",
+        "all rows come from the first sentence: a parent counts within its sentence, so add k "
+        "times the number of the sentence": "parents + first → parents + 0 * first",
+        "the rows are read as j · B + b: row b · k + j belongs to beam j of sentence "
+        "b": "parents + first → parents * sentences + first // k",
+        "the offset of a sentence is its number: expected k times its number, it has k "
+        "rows": "+ first → + first // k",
+        "the offset of a sentence is B times its number: expected k times its number, it has k "
+        "rows": "+ first → + first // k * sentences",
+        "row p goes to where its child is looked for: parents says where a row comes from, "
+        "cache[rows], not where it goes": (
+            "return rows.reshape(-1) → back = np.arange(rows.size)\n    back[rows.reshape(-1)] = "
+            "np.arange(rows.size)\n    return back"
+        ),
+        "every sentence follows the parents of the first one": "parents + → parents[:1] +",
+        "all beams continue the best one: each has a parent of its "
+        "own": "return rows → return np.repeat(rows[:, :1], k, 1)",
+    },
+)
+
+
 @exercise("06.reorder_caches", title="Caches follow their beams", difficulty=2, minutes=8)
 def reorder_caches(answer, ctx: CheckContext):
     for lone in (False, False, True):
         sentences, k = (1, 1) if lone else ctx.sizes(B=(1, 4), k=(1, 6))
         blocks, h, t = ctx.sizes(blocks=(1, 3), h=(1, 3), t=(1, 5))
-        width = ctx.integers(1, 4)
-        caches = [
-            (ctx.normal(sentences * k, h, t, width), ctx.normal(sentences * k, h, t, width))
-            for _ in range(blocks)
-        ]
+        width, blocks = ctx.integers(1, 4), 12 if lone else blocks
+        shape = (sentences * k, h, t, width)
+        caches = [(ctx.normal(*shape), ctx.normal(*shape)) for _ in range(blocks)]
         parents = ctx.integers(0, k, sentences, k)
         # an order with neither fixed points nor repetitions, and one with a parent of no child
         parents[0] = torch.arange(k).roll(-1)
         parents[-1, :2] = k - 1
-        got = ctx.call(answer, caches, parents)
+        got = ctx.call(answer, caches, parents, new="the list")
         if type(got) not in (list, tuple):
             ctx.fail(
                 f"the result: {'None' if got is None else a(got)} came back, expected a list "
@@ -62,73 +92,28 @@ def reorder_caches(answer, ctx: CheckContext):
                 f"the result has {len(got)} entries, expected one pair (keys, values) for each "
                 f"of the {blocks} blocks"
             )
-        every = _rows(array(parents), sentences, k)
+        rows, mistaken = _ROWS(array(parents), sentences, k)
+        mention = "one row for each beam of each sentence"
         for block, (pair, given) in enumerate(zip(got, caches)):
-            pair = ctx.parts(pair, ("keys", "values"))
-            shape = tuple(given[0].shape)
+            names = [f"{name} of block {block}" for name in ("keys", "values")]
             mine = [
-                ctx.floats(
-                    part,
-                    f"{name} of block {block}",
-                    shape,
-                    mention="one row for each beam of each sentence",
-                )
-                for part, name in zip(pair, ("keys", "values"))
+                ctx.floats(part, name, shape, mention=mention)
+                for part, name in zip(ctx.parts(pair, ("keys", "values")), names)
             ]
-            keys, values = (array(tensor) for tensor in given)
-            if ctx.same(mine[0], values[every["right"]]) and ctx.same(
-                mine[1], keys[every["right"]]
-            ):
+            given = [array(tensor) for tensor in given]
+            if all(map(ctx.same, mine, (tensor[rows] for tensor in given[::-1]))):
                 ctx.fail("keys and values are exchanged: a pair is (keys, values)")
-            for part, name, tensor in zip(mine, ("keys", "values"), (keys, values)):
+            for of, (part, name, tensor) in enumerate(zip(mine, names, given)):
                 wrong = {
-                    message: tensor[rows]
-                    for message, rows in every.items()
-                    if message != "right" and rows.max() < len(tensor)
+                    message: tensor[others]
+                    for message, others in mistaken.items()
+                    if others.max() < len(tensor) and not lone
                 }
-                if block:
+                if block and not lone:
                     wrong["the same as in the first block: each block has a cache of its own"] = (
-                        array(caches[0][name == "values"])[every["right"]]
+                        array(caches[0][of])[rows]
                     )
-                ctx.close(
-                    part,
-                    tensor[every["right"]],
-                    f"{name} of block {block}",
-                    {
-                        f"{name} of block {block}: {message}": other
-                        for message, other in wrong.items()
-                    },
-                )
-
-
-def _rows(parents, sentences, k):
-    """The row that each row continues, rightly and after known mistakes."""
-    first = np.arange(sentences)[:, None] * k
-    right = (parents + first).reshape(-1)
-    back = np.arange(sentences * k)
-    back[right] = np.arange(sentences * k)  # where a row went, instead of where it came from
-    return {
-        "right": right,
-        "they stay where they are: beams change places, and their caches have to follow": np.arange(
-            sentences * k
-        ),
-        "all rows come from the first sentence: a parent counts within its sentence, so add k "
-        "times the number of the sentence": parents.reshape(-1),
-        "the rows are read as j · B + b: row b · k + j belongs to beam j of sentence b": (
-            parents * sentences + first // k
-        ).reshape(-1),
-        "the offset of a sentence is its number: expected k times its number, it has k rows": (
-            parents + first // k
-        ).reshape(-1),
-        "the offset of a sentence is B times its number: expected k times its number, it has k "
-        "rows": (parents + first // k * sentences).reshape(-1),
-        "row p goes to where its child is looked for: parents says where a row comes from, "
-        "cache[rows], not where it goes": back,
-        "every sentence follows the parents of the first one": (parents[:1] + first).reshape(-1),
-        "all beams continue the best one: each has a parent of its own": np.repeat(
-            right.reshape(sentences, k)[:, 0], k
-        ),
-    }
+                ctx.close(part, tensor[rows], name, wrong)
 
 
 def _attend_cached(x, keys, values, w_q, w_k, w_v, h):
@@ -180,7 +165,8 @@ def cached_attention(answer, ctx):
     names = ("context", "keys", "values")
     for low in (False, True):
         batch, h, width = ctx.sizes(batch=(1, 3), h=(1, 4), width=(1, 4))
-        t, m = ctx.sizes(t=(0, 5), m=(1, 5))
+        # long in turn: of both the oracle takes seconds
+        t, m = ctx.sizes(t=(0, 5, 9 if low else 257), m=(1, 5, 257 if low else 9))
         d = h * width
         x, old = ctx.normal(batch, m, d), [ctx.normal(batch, h, t, width) for _ in range(2)]
         matrices = [ctx.normal(d, d) / d**0.5 for _ in range(3)]
@@ -195,7 +181,7 @@ def cached_attention(answer, ctx):
         if t and [shape_of(part) for part in got[1:]] == [(batch, h, m, width)] * 2:
             ctx.fail(
                 "keys and values hold the new rows alone: expected the longer cache, the old "
-                "rows and the new ones behind them"
+                "rows and the new ones after them"
             )
         full = (batch, h, t + m, width)
         nan = (
@@ -212,7 +198,7 @@ def cached_attention(answer, ctx):
                 mention="one row for each new token, the heads side by side",
             ),
             *(
-                ctx.floats(part, name, full, mention="the old rows and the new ones behind them")
+                ctx.floats(part, name, full, mention="the old rows and the new ones after them")
                 for part, name in zip(got[1:], names[1:])
             ),
         ]
@@ -224,7 +210,7 @@ def cached_attention(answer, ctx):
             mine = array(part)
             if t and ctx.same(mine[:, :, m:], before) and not ctx.same(mine[:, :, :t], before):
                 ctx.fail(
-                    f"the new rows of {name} stand in front of the old ones: expected behind them"
+                    f"the new rows of {name} stand in front of the old ones: expected after them"
                 )
             ctx.close(mine[:, :, :t], before, f"the old rows of {name}")
             ctx.close(

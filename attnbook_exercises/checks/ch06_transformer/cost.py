@@ -1,14 +1,89 @@
-"""Checks of the section on what attention costs: a length on paper, a prediction, operations
-counted, attention to mixtures.
+"""Checks of the section on what attention costs: a prediction, products in a cheaper order, a
+length on paper, attention to mixtures.
 """
 
 import numpy as np
 import torch
 
-from ..context import CheckContext, a, array, softmax
+from ...answers.flop_counter import Products
+from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 from ..slips import Slips, on_paper
+
+
+@exercise("06.mixtures_as_keys", title="Predict: as many mixtures as keys", difficulty=1, minutes=2)
+def mixtures_as_keys(answer, ctx):
+    return ctx.predicted(
+        answer, "as many as full attention", "somewhere in between", "no more than with 16"
+    )
+
+
+def _mixed(x, w_q, w_k, w_v, e, f):
+    keys, values = e @ (x @ w_k), f @ (x @ w_v)
+    scores = x @ w_q @ keys.T / np.sqrt(w_q.shape[1])
+    return softmax(scores) @ values
+
+
+_MIXED = Slips(
+    _mixed,
+    {
+        "the scores are not scaled: divide by the root of d_h": "/ np.sqrt(w_q.shape[1]) →",
+        "the scale is the root of d: it belongs to the width of the keys, d_h": (
+            "w_q.shape[1] → w_q.shape[0]"
+        ),
+        "the scale is the root of k: it belongs to the width of the keys, d_h": (
+            "w_q.shape[1] → len(e)"
+        ),
+        "E and F are exchanged: E mixes the keys, F the values": (
+            "e @ → F @",
+            "f @ → e @",
+            "F @ → f @",
+        ),
+        "the values are mixed by E: F is theirs": "f @ → e @",
+        "the keys are made with W_q": "e @ (x @ w_k) → e @ (x @ w_q)",
+        "the values are made with W_k": "x @ w_v → x @ w_k",
+        "the softmax runs over the words: expected over the mixtures": "(scores) → (scores, 0)",
+        "this is full attention: no mixture is made": (
+            "e @ (x @ w_k), f @ (x @ w_v) → x @ w_k, x @ w_v"
+        ),
+    },
+)
+
+
+@exercise("06.mix_first", title="Make it fast: Three products in a row", difficulty=3, minutes=10)
+def mix_first(answer, ctx):
+    def drawn(n, d, d_head, k, size=1.0):
+        weights = [size * ctx.normal(d, d_head) / d**0.5 for _ in range(3)]
+        mixing = [size * ctx.normal(k, n) / n**0.5 for _ in range(2)]
+        return ctx.normal(n, d), *weights, *mixing
+
+    def compared(given, name):
+        got = ctx.call(answer, *given)
+        got = ctx.floats(got, name, (given[0].shape[0], given[1].shape[1]))
+        right, wrong = _MIXED(*map(array, given))
+        ctx.close(got, right, name, wrong)
+
+    given = drawn(*ctx.sizes(n=(1, 7), d=(1, 6), d_head=(1, 5), k=(1, 4)))
+    compared(given, "the result")
+    compared(drawn(6, 5, 4, 3, 12.0), "the result for large scores")
+    names = dict(enumerate(("x", "W_q", "W_k", "W_v", "E", "F")))
+    check_gradients(ctx, answer, given, names, _mixed)
+    if ctx.case:
+        return  # one count is enough
+    n, d, k = 512, 64, 16
+    long = drawn(n, d, d, k)
+    with Products() as counter:
+        ctx.call(answer, *long)
+    compared(long, "the result for 512 words")
+    took = f"the result is right, but it takes {counter.count / 1e6:.1f} million operations"
+    if counter.count > 8 * n * k * d + 5 * n * d * d:
+        ctx.fail(f"{took}, as many as printed: mix the words before you project them")
+    if counter.count > 5e6:
+        ctx.fail(
+            f"{took}, expected 5 at most: keys, values and scores are all products of three "
+            f"matrices, and one of them still projects n rows"
+        )
 
 
 @on_paper(
@@ -27,68 +102,6 @@ def mostly_pairs():
         "there the pairs are one quarter, not three": 2 * 768 / 3,
         "that is n in units of d": 6,
     }
-
-
-@exercise("06.mixtures_as_keys", title="Predict: as many mixtures as keys", difficulty=1, minutes=2)
-def mixtures_as_keys(answer, ctx):
-    return ctx.predicted(
-        answer, "as many as full attention", "somewhere in between", "no more than with 16"
-    )
-
-
-@exercise("06.attention_operations", title="Count before you run", difficulty=2, minutes=5)
-def attention_operations(answer, ctx: CheckContext):
-    for m, n, d in (
-        (ctx.integers(3, 6), ctx.integers(10, 30), ctx.integers(6, 10)),
-        (7, 2, 512),
-        (1, 4000, 64),
-    ):
-        got = ctx.call(answer, m, n, d)
-        if got is None:
-            ctx.fail("the operations: None came back. Does your function return them?")
-        if isinstance(got, (bool, np.bool_)) or not isinstance(
-            got, (int, float, np.integer, np.floating)
-        ):
-            ctx.fail(f"the operations: {a(got)} came back, expected an int")
-        if isinstance(got, (float, np.floating)) and not float(got).is_integer():
-            ctx.fail(f"the operations are {got}, which is no whole number")
-        got, pairs, of_m, of_n = int(got), 4 * m * n * d, 4 * m * d * d, 4 * n * d * d
-        right = pairs + of_m + of_n
-        wrong = {
-            "every operation counts once: a product of a×b and b×c has abc multiplications and "
-            "as many additions": right // 2,
-            "the four projections are missing": pairs,
-            "the products with keys and values are missing": of_m + of_n,
-            "W_q or W_o is missing: both are applied to m rows": right - of_m // 2,
-            "all four projections are counted with m rows: keys and values are made of the n "
-            "vectors of the source": pairs + 2 * of_m,
-            "all four projections are counted with n rows: queries and outputs are m rows": pairs
-            + 2 * of_n,
-            "W_o is applied to m rows, one a query, not to the source": pairs
-            + of_m // 2
-            + of_n
-            + of_n // 2,
-            "the scores or the weighted sum of the values are missing: each is a product of its "
-            "own": right - pairs // 2,
-            "queries are compared with queries: the m queries meet the n keys of the source": 4
-            * m
-            * m
-            * d
-            + of_m
-            + of_n,
-            "this is self-attention of the source: m queries meet the n keys, and W_q and W_o "
-            "are applied to m rows": 4 * n * n * d + 2 * of_n,
-            "all four projections are counted for both texts: queries and outputs are m rows, "
-            "keys and values n": pairs + 2 * of_m + 2 * of_n,
-            "the keys are compared with one another: the m queries meet the n keys": 4 * n * n * d
-            + of_m
-            + of_n,
-        }
-        # of their differences, which are far smaller than the numbers
-        ctx.recognize(got - right, 0, {message: other - right for message, other in wrong.items()})
-        if got == right:
-            continue
-        ctx.fail(f"for m = {m}, n = {n}, d = {d}: {got} operations came back, expected {right}")
 
 
 def _linformer(query, key, value, e, f, words):

@@ -53,11 +53,8 @@ _SIZE = Slips(
 
 @exercise("06.model_size", title="Parameters from sizes", difficulty=2, minutes=10)
 def model_size(answer, ctx):
-    for vocabulary, d, d_ff, layers in (
-        (ctx.integers(60, 90), 12, 34, 3),
-        (37_000, 512, 2048, 6),
-        (100, 7, 20, 1),
-    ):
+    drawn = ctx.sizes(vocabulary=(1, 90), d=(1, 12), filters=(1, 34), layers=(1, 4))
+    for vocabulary, d, d_ff, layers in (drawn, (37_000, 512, 2048, 6), (100, 7, 20, 1)):
         got = ctx.number(ctx.call(answer, vocabulary, d, d_ff, layers), "the result")
         right, wrong = _SIZE(vocabulary, d, d_ff, layers)
         # of their differences, which are far smaller than the numbers
@@ -141,7 +138,7 @@ _TRANSFORMER = Slips(
             "P[:m] → P[1 : m + 1]",
             "P[: words.shape[1]] → P[1 : words.shape[1] + 1]",
         ),
-        "the positions of the target go on behind those of the source: they start "
+        "the positions of the target go on after those of the source: they start "
         "anew": "P[:m] → P[min(words.shape[1], len(P) - m) :][:m]",
         "the decoder reads the target itself: row t sees the token that it has to predict; put BOS "
         "in front and leave out the last": "np.insert(target, 0, 1, axis=1)[:, :m] → target",
@@ -180,7 +177,7 @@ def whole_model(answer, ctx):
         _stream(ctx, x, "encoder(x, mask): x", (batch, n, d))
         _mask(ctx, mask, "encoder(x, mask): mask", np.broadcast_to(words[:, None], (batch, n, n)))
         calls.append("encoder")
-        return x + _mean(torch.tanh(x @ mix[0]), mask.expand(batch, n, n))
+        return x + _mean(torch.tanh(x @ mix[0].to(x)), mask.expand(batch, n, n))
 
     def decoder(y, memory, mask, source_mask):
         if type(y) is Tensor and tuple(y.shape) == (batch, m + 1, d):
@@ -198,8 +195,9 @@ def whole_model(answer, ctx):
             np.broadcast_to(words[:, None], (batch, m, n)),
         )
         calls.append("decoder")
-        y = y + _mean(torch.tanh(y @ mix[1]), mask.expand(batch, m, m))
-        return torch.tanh(y @ mix[2] + _mean(memory @ mix[3], source_mask.expand(batch, m, n)))
+        y = y + _mean(torch.tanh(y @ mix[1].to(y)), mask.expand(batch, m, m))
+        source = _mean(memory @ mix[3].to(y), source_mask.expand(batch, m, n))
+        return torch.tanh(y @ mix[2].to(y) + source)
 
     given = (E, P, encoder, decoder, source, lengths, target)
     got = ctx.call(answer, *given)
@@ -225,7 +223,7 @@ def whole_model(answer, ctx):
     rest = array(source), array(target), [*map(array, mix)], words
     right, wrong = _TRANSFORMER(*numbers, *rest)
     ctx.close(got, right, "the result", wrong)
-    check_gradients(ctx, answer, given, {0: "E"}, lambda now: _transformer(now, numbers[1], *rest))
+    check_gradients(ctx, answer, given, {0: "E", 1: "P"}, lambda E, P: _transformer(E, P, *rest))
 
     large, what = E.clone(), "the result for logits of some hundreds"
     large[-1] *= 500  # of a word that no text has

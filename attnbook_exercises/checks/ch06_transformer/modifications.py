@@ -2,7 +2,6 @@
 assumption, three bugs.
 """
 
-from functools import partial
 from itertools import combinations
 from math import erf
 
@@ -30,62 +29,54 @@ def shifted_norm(answer, ctx):
     return ctx.predicted(answer, "both", "layer norm only", "RMSNorm only", "neither")
 
 
+def _layer(x, gate, value, output):
+    s, v = x @ gate, x @ value
+    return (s * _sigmoid(s) * v) @ output
+
+
+_LAYER = Slips(
+    _layer,
+    {
+        "gate and value are exchanged: swish belongs to x gate": "s, v = x → v, s = x",
+        "this is GLU: its gate goes through a sigmoid, "
+        "that of SwiGLU through swish(s) = s · sigmoid(s)": "s * _sigmoid(s) → _sigmoid(s)",
+        "this is ReGLU: "
+        "the gate of SwiGLU goes through swish, not relu": "s * _sigmoid(s) → np.maximum(s, 0)",
+        "this is GeGLU: "
+        "the gate of SwiGLU goes through swish, not GELU": "s * _sigmoid(s) → _gelu(s)",
+        "this is LiGLU: "
+        "the gate of SwiGLU goes through swish before the product": "s * _sigmoid(s) → s",
+        "the gate "
+        "goes through tanh, expected swish(s) = s · sigmoid(s)": "s * _sigmoid(s) → np.tanh(s)",
+        "the gate goes through a softmax, "
+        "expected swish(s) = s · sigmoid(s), each number by itself": "s * _sigmoid(s) → softmax(s)",
+        "gate and value are added: a gate multiplies": "* v) → + v)",
+        "there is no gate: "
+        "x value is to be multiplied by swish(x gate)": "s * _sigmoid(s) → _sigmoid(v)",
+        "the value is missing: swish(x gate) is to be multiplied by x value": "* v) →)",
+        "swish is taken of the product: "
+        "it belongs to the gate alone": "s * _sigmoid(s) → s * _sigmoid(s * v)",
+        "both go through swish: the value stays as it is": "* v) → * v * _sigmoid(v))",
+    },
+)
+
+
 @exercise("06.swiglu", title="A gate in the feed-forward layer", difficulty=1, minutes=5)
 def swiglu(answer, ctx):
     batch, n, d, hidden = ctx.sizes(batch=(1, 3), n=(1, 5), d=(1, 5), hidden=(1, 6))
-    x, gate, value, output = (
-        ctx.normal(batch, n, d),
-        ctx.normal(d, hidden),
-        ctx.normal(d, hidden),
-        ctx.normal(hidden, d),
-    )
-    given = x, gate, value, output
-    got = ctx.floats(
-        ctx.call(answer, *given),
-        "the result",
-        (batch, n, d),
-        mention="one row a position, as wide as x",
-    )
-    arrays = [array(t) for t in given]
-
-    def layer(x, g, v, o, through=lambda s: s * _sigmoid(s), join=np.multiply):
-        return join(through(x @ g), x @ v) @ o
-
-    x_, g, v, o = arrays
-    result = partial(layer, *arrays)
-    wrong = {
-        "gate and value are exchanged: swish belongs to x gate": layer(x_, v, g, o),
-        "this is GLU: its gate goes through a sigmoid, that of SwiGLU through swish(s) = s · "
-        "sigmoid(s)": result(through=_sigmoid),
-        "this is ReGLU: the gate of SwiGLU goes through swish, not relu": result(
-            through=lambda s: np.maximum(s, 0)
-        ),
-        "this is GeGLU: the gate of SwiGLU goes through swish, not GELU": result(through=_gelu),
-        "this is LiGLU: the gate of SwiGLU goes through swish before the product": result(
-            through=lambda s: s
-        ),
-        "the gate goes through tanh, expected swish(s) = s · sigmoid(s)": result(through=np.tanh),
-        "the gate goes through a softmax, expected swish(s) = s · sigmoid(s), each number by "
-        "itself": result(through=softmax),
-        "gate and value are added: a gate multiplies": result(join=np.add),
-        "there is no gate: x value is to be multiplied by swish(x gate)": result(
-            join=lambda a, b: b * _sigmoid(b)
-        ),
-        "the value is missing: swish(x gate) is to be multiplied by x value": result(
-            join=lambda a, b: a
-        ),
-        "swish is taken of the product: it belongs to the gate alone": result(
-            through=lambda s: s, join=lambda a, b: a * b * _sigmoid(a * b)
-        ),
-        "both go through swish: the value stays as it is": result(
-            join=lambda a, b: a * b * _sigmoid(b)
-        ),
-    }
-    ctx.close(got, layer(*arrays), "the result", wrong)
-    check_gradients(ctx, answer, given, {0: "x", 1: "gate", 2: "value", 3: "output"}, layer)
-    large, what = (x, 300 * gate, value / 300, output), "the result for large products with gate"
-    got = ctx.floats(ctx.call(answer, *large), what, (batch, n, d))
-    ctx.close(got, layer(*(array(t) for t in large)), what)
+    x, output = ctx.normal(batch, n, d), ctx.normal(hidden, d)
+    gate, value = ctx.normal(d, hidden), ctx.normal(d, hidden)
+    names = {0: "x", 1: "gate", 2: "value", 3: "output"}
+    for given, what in (
+        ((x, gate, value, output), "the result"),
+        ((x, 300 * gate, value / 300, output), "the result for large products with gate"),
+    ):
+        got = ctx.call(answer, *given)
+        mention = "one row a position, as wide as x"
+        got = ctx.floats(got, what, (batch, n, d), mention=mention)
+        right, wrong = _LAYER(*map(array, given))
+        ctx.close(got, right, what, wrong)
+        check_gradients(ctx, answer, given, names, _layer)
 
 
 @on_paper(
@@ -121,8 +112,11 @@ def chance_of_better(answer, ctx):
         ([3.25, 3.5, 3.0, 3.125], [3.375, 3.25, 3.75]),
         ([2.0, 2.0], [2.0, 2.0, 2.0]),
         (rounded[1], rounded[0][:2]),
+        tuple([round(float(v), 1) for v in ctx.normal(5) + 3] for _ in range(2)),
         ([3.0], [3.5, 3.25, 3.75, 4.0]),
     ]
+    many = [float(v) for v in ctx.normal(ctx.sizes(losses=(1, 6, 12))) + 3]
+    cases += [([many[0] + 1e-10], many), (many, many[-1:])]
     for count, others in ((3, 4), (4, 2)):  # some differences within 1e-9 and some beyond it
 
         def tiny(count=count, total=count + others):
@@ -306,6 +300,66 @@ def heads_side_by_side(answer, ctx):
     ctx.close(got, _heads(array(x), array(w_in), array(w_o), h), what)
 
 
+def _smoothed(z, y, pad, eps):
+    real = y != pad
+    top = z.max(-1, keepdims=True)
+    cost = np.log(np.exp(z - top).sum(-1, keepdims=True)) + top - z
+    hit = np.take_along_axis(cost, y[..., None], -1)[..., 0]
+    spread = cost.mean(-1)
+    total = (1 - eps) * (hit * real).sum() + eps * (spread * real).sum()
+    return total / np.maximum(real.sum(), 1)
+
+
+_SMOOTHED = Slips(
+    _smoothed,
+    {
+        "the padding counts in the spread part: it is masked in the other part alone. "
+        "Both parts are 0 where the target is padding": "spread * real → spread",
+        "the padding counts in the part of the target: both parts are 0 where the target "
+        "is padding": "hit * real → hit",
+        "the padding counts as words that have to be said, and in what you divide "
+        "by": "y != pad → y == y",
+        "the loss of the padding is added up: what you divide by is right": (
+            "hit * real → hit",
+            "spread * real → spread",
+        ),
+        "the padding counts in what you divide by: expected the number of target "
+        "words": "np.maximum(real.sum(), 1) → real.size",
+        "the padding counts in the spread part and in what you divide by": (
+            "spread * real → spread",
+            "np.maximum(real.sum(), 1) → real.size",
+        ),
+        "the spread part is left out": "+ eps * (spread * real).sum() →",
+        "there is no smoothing": "total = → eps = 0\n    total =",
+        "the share ε is spread over the other V − 1 words: expected over all V "
+        "alike": "cost.mean(-1) → (cost.sum(-1) - hit) / (z.shape[-1] - 1)",
+        "the share ε is spread over all words but the padding: expected over all V "
+        "alike": "cost.mean(-1) → np.delete(cost, pad, -1).mean(-1)",
+        "the share ε is spread over V − 2 words, neither the target nor the padding: "
+        "expected over all V alike": (
+            "cost.mean(-1) → (np.delete(cost, pad, -1).sum(-1) - hit) / max(1, z.shape[-1] - 2)"
+        ),
+        "the target has 1 − ε alone: expected its share ε / V of the rest on "
+        "top": "cost.mean(-1) → cost.mean(-1) - hit / z.shape[-1]",
+        "words with id 0 are left out: expected those equal to pad": "y != pad → y != 0",
+        "the logits go through a softmax before the loss takes its "
+        "own": "top = z.max → z = softmax(z)\n    top = z.max",
+        "the spread part is a sum over the vocabulary: "
+        "expected its mean": "cost.mean(-1) → cost.sum(-1)",
+        "ε and 1 − ε are exchanged": "total = → eps = 1 - eps\n    total =",
+        "the loss is the sum over the words: "
+        "expected their mean": "return total / np.maximum(real.sum(), 1) → return total",
+        "the loss is divided by the number of sentences: "
+        "expected the number of words": "np.maximum(real.sum(), 1) → len(y)",
+        "the sentences' means are averaged: a word of a short sentence weighs more": (
+            "return total / np.maximum(real.sum(), 1) → each = ((1 - eps) * hit + eps * spread) * "
+            "real\n    return (each.sum(-1) / real.sum(-1)).mean()"
+        ),
+        "the sign is turned: a loss is above 0": "return → return -",
+    },
+)
+
+
 @exercise("06.smooth_and_padded", title="Find the bug: smooth and padded", difficulty=3, minutes=8)
 def smooth_and_padded(answer, ctx):
     for epsilon in (0.4, 0.1):
@@ -314,98 +368,24 @@ def smooth_and_padded(answer, ctx):
         targets = ctx.integers(0, size - 1, batch, m)
         targets = targets + (targets >= pad).long()  # any word but the padding
         targets[torch.arange(m) >= ctx.lengths(batch, m)[:, None]] = pad
-        logits = 4 * ctx.normal(batch, m, size)
-        y = array(targets)
-        real = y != pad
-
-        def costs(z):
-            top = z.max(-1, keepdims=True)
-            return np.log(np.exp(z - top).sum(-1, keepdims=True)) + top - z
-
-        def loss(z, *, hit=real, spread=real, count=real, eps=epsilon, width="all"):
-            cost = costs(z)
-            right = np.take_along_axis(cost, y[..., None], -1)[..., 0]
-            rest = {
-                "all": cost.mean(-1),
-                "sum": cost.sum(-1),
-                "others": (cost.sum(-1) - right) / (size - 1),
-                "words": np.delete(cost, pad, -1).mean(-1),
-                "rest": (np.delete(cost, pad, -1).sum(-1) - right) / max(1, size - 2),
-                "short": cost.mean(-1) - right / size,
-                "none": 0 * right,
-            }[width]
-            total = (1 - eps) * (right * hit).sum() + eps * (rest * spread).sum()
-            return total / np.maximum(count.sum(), 1)
-
-        got = ctx.floats(
-            ctx.call(answer, logits, targets, pad, epsilon), "the loss", (), mention="one number"
-        )
-        z, every = array(logits), np.ones_like(real)
-        wrong = {
-            "the padding counts in the spread part: it is masked in the other part alone. "
-            "Both parts are 0 where the target is padding": loss(z, spread=every),
-            "the padding counts in the part of the target: both parts are 0 where the target "
-            "is padding": loss(z, hit=every),
-            "the padding counts as words that have to be said, and in what you divide by": loss(
-                z, hit=every, spread=every, count=every
-            ),
-            "the loss of the padding is added up: what you divide by is right": loss(
-                z, hit=every, spread=every
-            ),
-            "the padding counts in what you divide by: expected the number of target words": loss(
-                z, count=every
-            ),
-            "the padding counts in the spread part and in what you divide by": loss(
-                z, spread=every, count=every
-            ),
-            "the spread part is left out": loss(z, width="none"),
-            "there is no smoothing": loss(z, eps=0.0),
-            "the share ε is spread over the other V − 1 words: expected over all V alike": loss(
-                z, width="others"
-            ),
-            "the share ε is spread over all words but the padding: expected over all V alike": loss(
-                z, width="words"
-            ),
-            "the share ε is spread over V − 2 words, neither the target nor the padding: "
-            "expected over all V alike": loss(z, width="rest"),
-            "the target has 1 − ε alone: expected its share ε / V of the rest on top": loss(
-                z, width="short"
-            ),
-            "words with id 0 are left out: expected those equal to pad": loss(
-                z, hit=y != 0, spread=y != 0, count=y != 0
-            ),
-            "the logits go through a softmax before the loss takes its own": loss(softmax(z)),
-            "the spread part is a sum over the vocabulary: expected its mean": loss(z, width="sum"),
-            "ε and 1 − ε are exchanged": loss(z, eps=1 - epsilon),
-            "the loss is the sum over the words: expected their mean": loss(z) * real.sum(),
-            "the loss is divided by the number of sentences: expected the number of words": loss(z)
-            * real.sum()
-            / len(y),
-            "the sentences' means are averaged: a word of a short sentence weighs more": np.mean(
-                [
-                    (
-                        (
-                            (1 - epsilon) * np.take_along_axis(cost, row[:, None], -1)[:, 0]
-                            + epsilon * cost.mean(-1)
-                        )
-                        * there
-                    ).sum()
-                    / there.sum()
-                    for cost, row, there in zip(costs(z), y, real)
-                ]
-            ),
-            "the sign is turned: a loss is above 0": -loss(z),
-        }
+        logits, what = 4 * ctx.normal(batch, m, size), "the loss"
+        rest = targets, pad, epsilon
+        words = array(targets), pad, epsilon
+        got = ctx.floats(ctx.call(answer, logits, *rest), what, (), mention="one number")
+        right, wrong = _SMOOTHED(array(logits), *words)
         # with one sentence or one place several mistakes coincide
-        ctx.close(got, np.array(loss(z)), "the loss", {} if 1 in (batch, m) else wrong)
-        check_gradients(ctx, answer, (logits, targets, pad, epsilon), {0: "logits"}, loss)
+        ctx.close(got, right, what, {} if 1 in (batch, m) else wrong)
+        check_gradients(
+            ctx, answer, (logits, *rest), {0: "logits"}, lambda z, w=words: _smoothed(z, *w)
+        )
         for factor, shift in HARD_SCORES[1:]:
             given, what = (
                 factor * logits + shift,
                 "the loss of logits that are large or far below 0",
             )
-            got = ctx.floats(ctx.call(answer, given, targets, pad, epsilon), what, ())
-            ctx.close(got, np.array(loss(array(given))), what, size=float(given.abs().max()))
+            got = ctx.floats(ctx.call(answer, given, *rest), what, ())
+            right, _ = _SMOOTHED(array(given), *words)
+            ctx.close(got, right, what, size=float(given.abs().max()))
 
 
 def _extended(words, keys, values, places, w_q, w_k, w_v):
@@ -422,18 +402,18 @@ def _extended(words, keys, values, places, w_q, w_k, w_v):
 _EXTENDED = Slips(
     _extended,
     {
-        "the new words are counted from place 0, as if there were no cache: behind t old words "
+        "the new words are counted from place 0, as if there were no cache: after t old words "
         "they stand at the places t, …, t + m − 1": "[t + np.arange(m)] → [np.arange(m)]",
-        "the new words stand one place too far: the first one behind t old words is at place "
+        "the new words stand one place too far: the first one after t old words is at place "
         "t": "[t + np.arange(m)] → [t + 1 + np.arange(m)]",
-        "the new words stand one place too near: the first one behind t old words is at place "
+        "the new words stand one place too near: the first one after t old words is at place "
         "t": "[t + np.arange(m)] → [max(t - 1, 0) + np.arange(m)]",
         "all new words stand at place t: they follow one another": "[t + np.arange(m)] → [t]",
         "all new words stand at the last place, t + m − 1: "
         "they follow one another": "[t + np.arange(m)] → [t + m - 1]",
         "the new words get the last of all places: "
-        "the first one behind t old words is at place t": "[t + np.arange(m)] → [-m:]",
-        "the words get no places at all": "+ places[t + np.arange(m)] →",
+        "the first one after t old words is at place t": "[t + np.arange(m)] → [-m:]",
+        "behind a cache the new words get no places": "+ places[t + np.arange(m)] →",
         "the places are added to queries and keys alone: "
         "values are made of x, too": "x @ w_v → words @ w_v",
         "the places are added to keys and values alone: "
@@ -464,7 +444,9 @@ _EXTENDED = Slips(
 @exercise("06.places_behind_a_cache", title="Find the bug: word by word", difficulty=3, minutes=10)
 def places_behind_a_cache(answer, ctx):
     for low in (False, True):
-        batch, d, t, m = ctx.sizes(batch=(1, 3), d=(1, 6), t=(0, 5), m=(1, 4))
+        # long in turn: of both the oracle takes seconds
+        long, short = (257, 9) if low else (9, 257)
+        batch, d, t, m = ctx.sizes(batch=(1, 3), d=(1, 6), t=(0, 5, short), m=(1, 4, long))
         longest = t + m + ctx.integers(1, 6)
         shapes = (batch, m, d), (batch, t, d), (batch, t, d), (longest, d), (d, d), (d, d), (d, d)
         given = tuple(
@@ -484,7 +466,7 @@ def places_behind_a_cache(answer, ctx):
                 part,
                 name,
                 (batch, rows, d),
-                mention=f"with {m} new words behind {t}",
+                mention=f"with {m} new words after {t}",
                 nan="all exponentials are 0: subtract the largest first"
                 if low
                 else "every new word sees itself",
@@ -499,7 +481,7 @@ def places_behind_a_cache(answer, ctx):
                 continue
             wrong = {message: results[k] for message, results in slips.items()}
             if k:
-                wrong[f"the new {name} stand before the old ones: expected behind them"] = np.roll(
+                wrong[f"the new {name} stand before the old ones: expected after them"] = np.roll(
                     expected[k], m, 1
                 )
             ctx.close(part, expected[k], name, wrong)

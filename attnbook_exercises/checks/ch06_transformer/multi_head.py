@@ -1,87 +1,14 @@
-"""Checks of the section on multi-head attention: what a layer of heads weighs, two looks by hand,
-a prediction, and heads that are taken out of a layer.
+"""Checks of the section on multi-head attention: two looks by hand, padding for every head, a
+prediction, and heads that are taken out of a layer.
 """
 
 import numpy as np
+import torch
 
 from ..context import array, softmax
+from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
-
-
-@exercise("06.head_parameters", title="Count the parameters", difficulty=1, minutes=5)
-def head_parameters(answer, ctx):
-    drawn = (10 * ctx.integers(3, 9), ctx.integers(2, 6), ctx.integers(5, 20), ctx.integers(21, 40))
-    # the first tells most mistakes apart
-    sizes = ((101, 5, 7, 16), drawn, (12, 1, 5, 3), (64, 4, 16, 16))
-    for d, h, key, value in sizes:
-        for bias in (False, True):
-            got = ctx.number(ctx.call(answer, d, h, key, value, bias), "the number of parameters")
-            sides, into, out = 2 * d * h * key, d * h * value, h * value * d
-            biases = h * (2 * key + value) + d
-            expected = sides + into + out + bias * biases
-            remark = (
-                f"(d_model {d}, {h} heads of width {key} and {value}, "
-                f"{'with' if bias else 'without'} biases)"
-            )
-            wrong = {
-                "W_v or W_o is missing: values come from the inputs, and the joined heads go "
-                "through one more matrix": sides + into + bias * (biases - d),
-                "W_v or W_o is missing, its bias is there: values come from the inputs, and the "
-                "joined heads go through one more matrix": sides + into + bias * biases,
-                "there is one matrix for queries and keys: each side has its own": d * h * key
-                + into
-                + out
-                + bias * biases,
-                "every head has the full width: its matrices are narrow, d_head columns each": 4
-                * d
-                * d
-                * h
-                + bias * 4 * d * h,
-                "the widths of the heads are not used: they need not add up to d_model": 4 * d * d
-                + bias * 4 * d,
-                "only one head is counted": (2 * d * key + d * value + value * d)
-                + bias * (2 * key + value + d),
-                "the values are as wide as the keys: expected d_head_value columns": 4 * d * h * key
-                + bias * (3 * h * key + d),
-                "W_o takes heads as wide as the keys: it takes the joined contexts, as wide as "
-                "the values": sides + into + h * key * d + bias * biases,
-                "W_o is square: it has one row for each entry of the joined contexts": sides
-                + into
-                + d * d
-                + bias * biases,
-                "every head has a W_o of its own as large as that of all": sides
-                + into
-                + h * out
-                + bias * biases,
-            }
-            # of their differences, which are far smaller than the numbers
-            off = {message: other - expected for message, other in wrong.items()}
-            ctx.recognize(got - expected, 0, off)
-            if got == expected:
-                continue
-            if got == expected + biases and not bias:
-                ctx.fail(f"there are biases where none were asked for {remark}")
-            if bias and got == expected - biases:
-                ctx.fail(f"the biases are missing {remark}")
-            if bias and got == expected - d:
-                ctx.fail(f"the bias of W_o is missing: it has one as well {remark}")
-            if bias and got == expected - biases + 4 * d:
-                ctx.fail(
-                    f"each bias has d_model numbers: a bias is as long as the result of its "
-                    f"projection {remark}"
-                )
-            if bias and got == expected - biases + 4:
-                ctx.fail(
-                    f"each bias is counted as one number: it is as long as the result of its "
-                    f"projection {remark}"
-                )
-            if bias and got == expected - d + h * value:
-                ctx.fail(
-                    f"the bias of W_o is added to the output: d_model numbers, not one for each "
-                    f"entry of the joined heads {remark}"
-                )
-            ctx.fail(f"the number is {got:g}, expected {expected} {remark}")
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -107,6 +34,70 @@ def two_looks_by_hand():
         "the scores are taken for weights: the softmax is missing": 2 * float(np.log(4)),
         "the weights do not sum to 1: divide the exponentials 4 and 1 by their sum": 2 * 4 - 1,
     }
+
+
+def _attended(y, x, lengths, w_q, w_k, w_v, w_o, h):
+    def heads(rows, w):
+        return np.stack(np.split(rows @ w, h, -1), 1)
+
+    q, k, v = heads(y, w_q), heads(x, w_k), heads(x, w_v)
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    real = np.arange(x.shape[1]) < lengths[:, None]
+    weights = softmax(np.where(real[:, None, None], scores, -np.inf))
+    return np.concatenate([*np.moveaxis(weights @ v, 1, 0)], -1) @ w_o
+
+
+_ATTENDED = Slips(
+    _attended,
+    {
+        "it runs, but heads have the masks of other texts: with as many heads as texts, "
+        "broadcasting gives that of text b to head b of every "
+        "text": "real[:, None, None] → real[None, :, None]",
+        "it runs, but the mask of text b hides keys from query b of every text": (
+            "real[:, None, None] → np.resize(real, (y.shape[1], x.shape[1]))"
+        ),
+        "the mask hides nothing: padding has weights": "real[:, None, None], scores → True, scores",
+        "all texts have the mask of the first": "real[:, None, None] → real[:1, None, None]",
+        "the mask is the wrong way round: it hides the real tokens": "< lengths → >= lengths",
+        "the mask comes after the softmax: the weights of a row no longer sum to 1": (
+            "softmax(np.where(real[:, None, None], scores, -np.inf)) → softmax(scores) * "
+            "real[:, None, None]"
+        ),
+        "masked scores become 0, and exp(0) is 1: padding still has weights": "-np.inf → 0.0",
+        "the heads are not put side by side: transpose before you flatten": (
+            "np.concatenate([*np.moveaxis(weights @ v, 1, 0)], -1) → (weights @ v).reshape(y.shape)"
+        ),
+    },
+)
+
+
+@exercise("06.padded_heads", title="Shape error: Padding for every head", difficulty=2, minutes=8)
+def padded_heads(answer, ctx):
+    batch, m, n, heads, d_head = ctx.sizes(
+        batch=(1, 4), m=(1, 5), n=(1, 7), heads=(1, 5), d_head=(1, 3)
+    )
+    for h in (batch, heads):  # as many heads as texts first, as in the printed example
+        d = h * d_head
+        y, x, lengths = ctx.normal(batch, m, d), ctx.normal(batch, n, d), ctx.lengths(batch, n)
+        weights = [ctx.normal(d, d) / d**0.5 for _ in range(4)]
+        given = y, x, lengths, *weights, h
+        got = ctx.floats(ctx.call(answer, *given), "the result", (batch, m, d))
+        right, wrong = _ATTENDED(*map(array, given[:-1]), h)
+        ctx.close(got, right, "the result", wrong)
+    # scores far below any finite fill, or so high that their exponentials overflow
+    signs, steep = torch.ones(batch, 1, 1), 200 * torch.eye(d)
+    signs[::2] = -1
+    hard = signs * y.abs(), x.abs(), lengths, steep, steep, *weights[2:], h
+    got = ctx.floats(ctx.call(answer, *hard), "the result for large scores", (batch, m, d))
+    ctx.close(got, _ATTENDED(*map(array, hard[:-1]), h)[0], "the result for large scores")
+    names = {0: "Y", 1: "X", 3: "W_Q", 4: "W_K", 5: "W_V", 6: "W_O"}
+    check_gradients(
+        ctx,
+        answer,
+        given,
+        names,
+        lambda y, x, w_q, w_k, w_v, w_o: _attended(y, x, array(lengths), w_q, w_k, w_v, w_o, h),
+    )
 
 
 @exercise("06.one_noun_twice", title="Predict: One noun twice", difficulty=2, minutes=5)

@@ -1,5 +1,5 @@
-"""Checks of the section on positions: a product of two clocks, a text that begins elsewhere,
-sinusoids of any places, relative scores without a vector for each pair, distances in a tree.
+"""Checks of the section on positions: sinusoids of any places, the reach of relative positions, a
+text that begins elsewhere, relative scores without a vector for each pair, distances in a tree.
 """
 
 import numpy as np
@@ -9,44 +9,40 @@ from ...answers.flop_counter import largest
 from ..context import array
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import Slips, on_paper
+from ..slips import Slips
 
 
-def _waves(
-    places,
-    d,
-    base=10_000.0,
-    power=lambda k, d: 2 * k / d,
-    first=np.sin,
-    second=np.cos,
-    angle=lambda p, w: p * w,
-):
-    frequencies = base ** -np.array([power(k, d) for k in range(d // 2)])
-    angles = angle(places[:, None], frequencies)
-    return np.stack((first(angles), second(angles)), -1).reshape(len(places), d)
+def _waves(places, d):
+    k = np.arange(d // 2)
+    angles = places[:, None] * 10_000.0 ** (-2 * k / d)
+    return np.stack((np.sin(angles), np.cos(angles)), -1).reshape(len(places), d)
 
 
-@on_paper(
-    "06.clock_product", "the product", title="two clocks", difficulty=1, minutes=3, within=0.005
+_WAVES = Slips(
+    _waves,
+    {
+        "the sines stand in the first half of the columns, the cosines in the second: "
+        "expected them in turn": "-1).reshape → 1).reshape",
+        "sines and cosines have changed places: a sine "
+        "stands in column 0": "np.sin(angles), np.cos(angles) → np.cos(angles), np.sin(angles)",
+        "the frequencies are counted from k = 1: "
+        "the fastest hand has ω_0 = 1": "-2 * k → -2 * (k + 1)",
+        "the exponent is k/d: expected 2k/d, where k counts the pairs": "-2 * k → -k",
+        "the exponent is 4k/d: the columns are counted twice; "
+        "2k is the column already": "-2 * k → -4 * k",
+        "all columns are sines: expected a cosine in each odd one": "np.cos → np.sin",
+        "the places are rounded to whole numbers: "
+        "they need not be whole": "places[:, None] → np.trunc(places)[:, None]",
+        "the rows are those of places 0, 1, 2, …: "
+        "expected those that were given": "places[:, None] → np.arange(len(places))[:, None]",
+        "the base is 1000: expected 10000": "10_000.0 → 1000.0",
+        "the exponent of column c is c/d for odd c too: a pair shares its frequency": (
+            "return np.stack((np.sin(angles), np.cos(angles)), -1).reshape(len(places), d) → c = "
+            "np.arange(d)\n    angles = places[:, None] * 1e4 ** (-c / d)\n    return np.where(c % "
+            "2 == 0, np.sin(angles), np.cos(angles))"
+        ),
+    },
 )
-def clock_product():
-    return -0.5, {
-        "the positions are added: the product asks for their distance": -2,
-        "that is the fast hand alone: add the cosine of the other": -1,
-        "that is the slow hand alone: add the cosine of the other": 0.5,
-        "that is the sum of sines: the product of two positions is a sum of cosines": 3**0.5 / 2,
-        "that is a cosine between the vectors: do not divide by their lengths": -0.25,
-        "half a turn has the cosine -1: the hands point to opposite sides": 1.5,
-        "the distance from 2 to 4 is 2 steps and not 3": 0,
-        "only the sines are multiplied: each hand has a cosine, too": 0.75,
-        "only the cosines are multiplied: each hand has a sine, too": -1.25,
-        "that is the product of a vector with itself: the positions differ": 2,
-    }
-
-
-@exercise("06.moved_text", title="Predict: a text that begins elsewhere", difficulty=1, minutes=2)
-def moved_text(answer, ctx):
-    return ctx.predicted(answer, "as many", "clearly fewer", "one in ten")
 
 
 @exercise("06.sinusoid_rows", title="Sinusoids of any places", difficulty=2, minutes=6)
@@ -59,41 +55,73 @@ def sinusoid_rows(answer, ctx):
         got = ctx.call(answer, places, d)
         got = ctx.floats(got, "the rows", (n, d), mention="one row a place, d columns")
         p = array(places)
-        expected = _waves(p, d)
-        wrong = {
-            "the sines stand in the first half of the columns, the cosines in the second: "
-            "expected them in turn": np.concatenate((expected[:, 0::2], expected[:, 1::2]), 1),
-            "sines and cosines have changed places: a sine stands in column 0": _waves(
-                p, d, first=np.cos, second=np.sin
-            ),
-            "the frequencies are counted from k = 1: the fastest hand has ω_0 = 1": _waves(
-                p, d, power=lambda k, d: 2 * (k + 1) / d
-            ),
-            "the exponent is k/d: expected 2k/d, where k counts the pairs": _waves(
-                p, d, power=lambda k, d: k / d
-            ),
-            "the exponent is 4k/d: the columns are counted twice; 2k is the column already": _waves(
-                p, d, power=lambda k, d: 4 * k / d
-            ),
-            "all columns are sines: expected a cosine in each odd one": _waves(p, d, second=np.sin),
-            "the places are rounded to whole numbers: they need not be whole": _waves(
-                np.trunc(p), d
-            ),
-            "the rows are those of places 0, 1, 2, …: expected those that were given": _waves(
-                np.arange(1.0 * n), d
-            ),
-            "the base is 1000: expected 10000": _waves(p, d, base=1000.0),
-            "the exponent of column c is c/d for odd c too: a pair shares its frequency": np.where(
-                np.arange(d) % 2 == 0,
-                np.sin(p[:, None] * 1e4 ** (-np.arange(d) / d)),
-                np.cos(p[:, None] * 1e4 ** (-np.arange(d) / d)),
-            ),
-        }
+        right, wrong = _WAVES(p, d)
         # angles so large that float32 keeps two digits of them
-        divided = _waves(p, d, angle=lambda p, w: p / w)
-        if not ctx.same(got, expected) and np.allclose(array(got), divided, atol=0.1):
+        angles = (p[:, None] * 1e4 ** (2 * np.arange(pairs) / d))[..., None]
+        divided = np.concatenate((np.sin(angles), np.cos(angles)), -1).reshape(n, d)
+        if not ctx.same(got, right) and np.allclose(array(got), divided, atol=0.1):
             ctx.fail("the place is divided by ω: expected multiplied, ω = 10000^(−2k/d) is small")
-        ctx.close(got, expected, "the rows", wrong)
+        ctx.close(got, right, "the rows", wrong)
+    ctx.without_loop(answer, 10 * ctx.normal(600).abs(), 4, over="places")
+
+
+def _reached(furthest, back=5, steps=200, letters=6, n=20, d=16, batch=32):
+    """The loss of a head with relative positions that has learned to look so many places back, on
+    new texts. It is the same in every run of the check.
+    """
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape):
+        return torch.randn(shape, generator=generator)
+
+    half = d**-0.5
+    weights = [normal(letters, d), normal(d), half * normal(d, d), half * normal(d, d)]
+    weights += [normal(2 * furthest + 1, d) / 2, half * normal(d, letters)]
+    weights = [weight.requires_grad_() for weight in weights]
+    optimizer, place = torch.optim.Adam(weights, 0.03), torch.arange(n)
+    row = (place - place[:, None]).clamp(-furthest, furthest) + furthest
+
+    def loss(texts):
+        tokens = torch.randint(letters, (texts, n), generator=generator)
+        embedding, bias, w_k, w_v, table, out = weights
+        x = embedding[tokens]
+        by_distance = ((x + bias) @ table.T).gather(-1, row.expand(texts, n, n))
+        scores = ((x + bias) @ (x @ w_k).mT + by_distance) * half
+        logits = scores.softmax(-1) @ (x @ w_v) @ out
+        return torch.nn.functional.cross_entropy(
+            logits[:, back:].flatten(0, 1), tokens[:, :-back].flatten()
+        )
+
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss(batch).backward()
+        optimizer.step()
+    return loss(300).item()
+
+
+@exercise("06.far_enough", title="Choose a setting: Five places back", difficulty=2, minutes=6)
+def far_enough(answer, ctx):
+    got = ctx.number(ctx.call(answer), "K")
+    if got != int(got) or not 0 <= got <= 100:
+        ctx.fail(f"K is {got:g}, expected a whole number from 0 to 100")
+    if ctx.case:
+        return "right."  # one training run is enough
+    furthest = int(got)
+    loss = _reached(furthest)
+    ended = f"with K = {furthest} the loss ends at {loss:.2f} nats"
+    if loss > 0.3:
+        ctx.fail(
+            f"{ended}: the distances from −{furthest} on share one vector, so that the head cannot "
+            f"tell −5 from those beyond it"
+        )
+    if furthest > 6:
+        ctx.fail(f"{ended}, but the table has {2 * furthest + 1} vectors: a smaller K does as well")
+    return f"right: {ended}."
+
+
+@exercise("06.moved_text", title="Predict: a text that begins elsewhere", difficulty=1, minutes=2)
+def moved_text(answer, ctx):
+    return ctx.predicted(answer, "as many", "clearly fewer", "one in ten")
 
 
 def _relative(q, k, table):
@@ -111,7 +139,7 @@ _RELATIVE = Slips(
         "the distance is i − j: "
         "expected j − i, key minus query": "np.clip(distance, → np.clip(-distance,",
         "the distance has lost its sign: "
-        "before and behind have vectors of their own": "np.clip(distance, → np.clip(abs(distance),",
+        "before and after have vectors of their own": "np.clip(distance, → np.clip(abs(distance),",
         "the vectors meet the keys: "
         "expected the queries, q_i·(k_j + a)": '"bid,ijd->bij", q → "bjd,ijd->bij", k',
         "the scores are not divided by the root of d": "/ np.sqrt(d) →",
@@ -147,6 +175,7 @@ def relative_scores(answer, ctx):
     above = True  # whether every size is above its least
     for most, furthest in ((10, 4), (5, 12)):
         batch, n, d, clip = ctx.sizes(batch=(1, 3), n=(1, most), d=(1, 6), K=(0, furthest))
+        clip += 30 * (n > 99)
         above = above and min(batch, n, d, clip + 1) > 1
         q, k, table = (
             ctx.normal(batch, n, d),
@@ -162,7 +191,7 @@ def relative_scores(answer, ctx):
         right, wrong = _RELATIVE(*(array(value) for value in (q, k, table)))
         ctx.close(got, right, "the scores", wrong)
         check_gradients(ctx, answer, (q, k, table), {0: "q", 1: "k", 2: "table"}, _relative)
-    if not above:
+    if not above or ctx.case:
         return  # one run with a long text is enough
     n, d, clip = 24, 32, 3
     watch = largest()

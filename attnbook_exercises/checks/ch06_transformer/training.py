@@ -1,5 +1,5 @@
-"""Checks of the section on training: the lead that smoothing wants, the mean of two strangers, the
-mean of checkpoints, batches by tokens.
+"""Checks of the section on training: the mean of checkpoints, the mean of two strangers, what the
+base model took, batches by tokens.
 """
 
 import numpy as np
@@ -11,41 +11,10 @@ from ..registry import exercise
 from ..slips import on_paper
 
 
-@on_paper(
-    "06.wanted_lead",
-    "the lead",
-    title="the lead that smoothing wants",
-    difficulty=1,
-    minutes=4,
-    within=0.006,
-)
-def wanted_lead():
-    return np.log(7), {
-        "the right word has a share of ε / V as well: it gets 1 − ε and that": np.log(6),
-        "ε is spread over all words, the right one among them, not over the wrong ones "
-        "alone": np.log(4.5),
-        "that is the ratio of the two probabilities: a difference of logits is its logarithm": 7,
-        "that is the difference of the two probabilities: a difference of logits is the logarithm "
-        "of their ratio": 0.6,
-        "that is the logarithm to base 10: the exponentials of a softmax have base e": np.log10(7),
-        "that is the logarithm to base 2: the exponentials of a softmax have base e": np.log2(7),
-        "that is the lead of the wrong words: the right one's logit is the larger": -np.log(7),
-        "that is the least loss: expected the lead that leads there": -0.7 * np.log(0.7)
-        - 0.3 * np.log(0.1),
-        "that is the odds of the right word against all others together: expected its lead on "
-        "each": np.log(7 / 3),
-    }
-
-
-@exercise("06.two_strangers", title="Predict: the mean of two strangers", difficulty=1, minutes=3)
-def two_strangers(answer, ctx: CheckContext):
-    return ctx.predicted(answer, "about as many", "half as many", "hardly any")
-
-
 @exercise("06.average_weights", title="The mean of some checkpoints", difficulty=2, minutes=6)
 def average_weights(answer, ctx: CheckContext):
-    for number in (3, 1, 5):
-        d = ctx.integers(2, 5)
+    for number in (ctx.sizes(checkpoints=(1, 6)), 3, 1):
+        d = ctx.sizes(entries=(1, 5))
         # two of them are more than float16 holds
         large = torch.rand(d, generator=ctx.generator) * 9_000 + 51_000
         states = [
@@ -55,8 +24,9 @@ def average_weights(answer, ctx: CheckContext):
                 "scale": ctx.normal(1)[0],
                 "half": (large + 100 * ctx.normal(d)).half(),
                 "wide": ctx.normal(2).double(),
-                "steps": torch.tensor(int(100 * (i + 1)) + ctx.integers(0, 50)),
+                "steps": torch.tensor(10**12 + 100 * i + ctx.integers(0, 50)),
                 "seen": ctx.integers(0, 9, 4),
+                "small": ctx.integers(0, 9, 4).int() + 10 * i,
             }
             for i in range(number)
         ]
@@ -77,6 +47,53 @@ def average_weights(answer, ctx: CheckContext):
             )
         for name in states[0]:
             _compare_tensor(ctx, name, got[name], [state[name] for state in states])
+
+
+@exercise("06.two_strangers", title="Predict: the mean of two strangers", difficulty=1, minutes=3)
+def two_strangers(answer, ctx: CheckContext):
+    return ctx.predicted(answer, "about as many", "half as many", "hardly any")
+
+
+@on_paper(
+    "06.paper_bill",
+    ("the bytes of the parameters", "the bytes of the logits", "the hours"),
+    title="The base model in 2017",
+    difficulty=2,
+    minutes=8,
+    kind="Budget",
+    within=np.array([6e6, 3e6, 0.02]),
+)
+def paper_bill():
+    def bill(copies=4, number=4, tokens=25_000.0, per_gpu=8, uses=6, met=25_000, gpus=8, hour=3600):
+        operations = 100_000 * uses * 65e6 * met
+        return (
+            65e6 * copies * number,
+            tokens / per_gpu * 37_000 * number,
+            operations / (gpus * 9.5e12) / hour,
+        )
+
+    kept, logits, hours = bill()
+    return bill(), {
+        "a gradient, or one of Adam's two numbers, is left out": bill(copies=3),
+        "Adam's numbers are left out: two for each parameter": bill(copies=2),
+        "the parameters alone are counted: each has a gradient, and two numbers of Adam": bill(1),
+        "each GPU holds the whole model: what the parameters take is not divided by eight": (
+            kept / 8,
+            logits,
+            hours,
+        ),
+        "these are numbers and not bytes: four bytes each": bill(number=1),
+        "a GPU makes the logits of its own eighth of the batch": bill(per_gpu=1),
+        "logits are made for target tokens alone": bill(tokens=50_000),
+        "this is the forward pass alone: the backward pass takes twice as much again": bill(uses=2),
+        "the backward pass alone takes twice as much as the forward pass: six operations in "
+        "all": bill(uses=4),
+        "each parameter is met by half of the tokens, those of the source or those of the "
+        "target": bill(met=50_000),
+        "eight GPUs work at the same time": bill(gpus=1),
+        "these are minutes: expected hours": bill(hour=60),
+        "these are seconds: expected hours": bill(hour=1),
+    }
 
 
 def _compare_tensor(ctx, name, value, given):
@@ -162,11 +179,11 @@ def _without_padding(batch, lengths):
 
 @exercise("06.token_batches", title="Batches by tokens", difficulty=3, minutes=10)
 def token_batches(answer, ctx):
-    for least in (24, 34):
+    drawn = ctx.sizes(sentences=(1, 19))
+    for number, least, unit in ((ctx.integers(14, 20), 24, 1), (drawn, 34, 1000)):
         while True:
-            number = ctx.integers(14, 20)
-            lengths = [ctx.integers(2, 14) for _ in range(number)]
-            budget = ctx.integers(least, least + 10)
+            lengths = [unit * ctx.integers(2, 14) for _ in range(number)]
+            budget = unit * ctx.integers(least, least + 10)
             order = sorted(range(number), key=lambda i: lengths[i])
             right = _cut(order, lengths, budget, _padded)
             known = {
@@ -197,11 +214,8 @@ def token_batches(answer, ctx):
                 ),
             }
             exactly = any(_padded(batch, lengths) == budget for batch in right)
-            if (
-                exactly
-                and len(right) > 3
-                and len({str(batches) for batches in (right, *known.values())}) == len(known) + 1
-            ):
+            apart = len({str(batches) for batches in (right, *known.values())}) == len(known) + 1
+            if number < 14 or exactly and len(right) > 3 and apart:
                 break
         _compare(ctx, ctx.call(answer, lengths, budget), right, lengths, budget, known)
 
@@ -243,6 +257,8 @@ def token_batches(answer, ctx):
             "a sentence longer than the budget is left out: expected a batch of its own": [],
         },
     )
+    whole = [list(range(drawn))]  # all of them in one batch
+    _compare(ctx, ctx.call(answer, [3] * drawn, 3 * drawn), whole, [3] * drawn, 3 * drawn, {})
     empty = {"an empty list of sentences makes an empty batch: expected none": [[]]}
     _compare(ctx, ctx.call(answer, [], 20), [], [], 20, empty)
 

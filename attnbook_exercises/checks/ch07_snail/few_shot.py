@@ -1,8 +1,6 @@
-"""Checks of the section on classes from one example: a label from one look, turned letters, an
-interval over episodes, and the sequences that a network reads.
+"""Checks of the section on classes from one example: a label from one look, turned letters, the
+sequences that a network reads, and prototypes of classes.
 """
-
-from functools import partial
 
 import numpy as np
 import torch
@@ -10,7 +8,7 @@ import torch
 from ..context import array, shape_of
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -42,70 +40,54 @@ def turned(answer, ctx):
     return ctx.predicted(answer, "neither", "the first", "the second", "both")
 
 
-@exercise("07.interval", title="How sure is a mean", difficulty=1, minutes=5)
-def interval(answer, ctx):
-    n = ctx.sizes(n=(2, 90))  # one episode has no spread
-    drawn = ctx.integers(0, 6, n) / 5
-    drawn[:2] = torch.tensor([0.2, 1.0])  # never all equal
-    for shares in (drawn, torch.full((n,), 0.6)):
-        got = ctx.parts(ctx.call(answer, shares), ("mean", "half"))
-        got = [ctx.number(g, name) for g, name in zip(got, ("mean", "half"))]
-        x = array(shares)
-        mean, s = x.mean(), x.std(ddof=1)
-        half, note = 1.96 * s / np.sqrt(n), f"({n} episodes)"
-        if ctx.same(got[0], half) and ctx.same(got[1], mean):
-            ctx.fail(f"your function returns (half, mean): expected the mean first {note}")
-        if ctx.same(got[0], mean - half) and ctx.same(got[1], mean + half):
-            ctx.fail(
-                f"those are the two ends of the interval: expected the mean and half the width "
-                f"{note}"
-            )
-        ctx.recognize(
-            got[0],
-            mean,
-            {
-                f"the mean is in percent: expected a share {note}": 100 * mean,
-                f"that is the median, expected the mean {note}": np.median(x),
-                f"that is the sum, expected the mean {note}": x.sum(),
-            },
-        )
-        ctx.close(got[0], mean, f"the mean {note}")
-        answers = 5 * n
-        wrong = {
-            f"that is how far single episodes spread: the mean of n spreads √n times less "
-            f"{note}": 1.96 * s,
-            f"that is the standard deviation: expected 1.96 · s / √n {note}": s,
-            f"that is the standard error: a 95 % interval is 1.96 of it {note}": s / np.sqrt(n),
-            f"divided by n: expected by its root {note}": 1.96 * s / n,
-            f"s is that of the n numbers themselves (division by n): expected by n − 1 {note}": 1.96
-            * x.std()
-            / np.sqrt(n),
-            f"divided by √(n − 1), with an s that is divided by n − 1 already {note}": 1.96
-            * s
-            / np.sqrt(n - 1),
-            f"that is the whole width of the interval: expected half of it {note}": 2 * half,
-            f"the variance is used where its root belongs {note}": 1.96 * s**2 / np.sqrt(n),
-            f"the variance is used, divided by n: take the root of both {note}": 1.96 * s**2 / n,
-            f"the answers are taken for single yes-or-no trials, n of them: the numbers are "
-            f"shares of an episode {note}": 1.96 * np.sqrt(mean * (1 - mean) / n),
-            f"all answers are taken for independent, but those of one episode share its classes "
-            f"{note}": 1.96 * np.sqrt(mean * (1 - mean) / answers),
-            f"1.645 instead of 1.96: that is the interval of 90 % {note}": 1.645 * s / np.sqrt(n),
-            f"2 instead of 1.96 {note}": 2 * s / np.sqrt(n),
-            f"half is in percent: expected a share {note}": 100 * half,
-        }
-        ctx.recognize(got[1], half, wrong)
-        if ctx.same(got[1], mean - half) or ctx.same(got[1], mean + half):
-            ctx.fail(
-                f"that is an end of the interval: expected how far it lies from the mean {note}"
-            )
-        ctx.close(got[1], half, f"half {note}")
+def _read(support, labels, query, ways):
+    """The input of one query each: (B, Q, S + 1, d + ways)."""
+    batch, queries, d = query.shape
+    known = np.eye(ways)[labels]
+    of_query = np.zeros((batch, 1, ways))
+    examples = np.concatenate((support, known), 2)[:, None].repeat(queries, 1)
+    asked = np.concatenate((query, of_query.repeat(queries, 1)), 2)[:, :, None]
+    return np.concatenate((examples, asked), 2)
 
 
-@exercise("07.sequences", title="What the network reads", difficulty=3, minutes=10)
+_READ = Slips(
+    _read,
+    {
+        "the query carries the label 0: one_hot(0) is a label. "
+        "Expected zeros": "np.zeros((batch, 1, ways)) → np.eye(ways)[np.zeros((batch, 1), int)]",
+        "the query carries 1/N for each class: "
+        "expected zeros": "np.zeros((batch, 1, ways)) → np.ones((batch, 1, ways)) / ways",
+        "the query carries a 1 for each class: expected zeros": "np.zeros → np.ones",
+        "the query carries the label of the last "
+        "example": "np.zeros((batch, 1, ways)) → known[:, -1:]",
+        "the labels stand in front of the vectors: expected after them": (
+            "(support, known) → (known, support)",
+            "(query, of_query.repeat(queries, 1)) → (of_query.repeat(queries, 1), query)",
+        ),
+        "the query comes first: then it sees none of the examples. "
+        "Expected last": "(examples, asked) → (asked, examples)",
+        "episodes are mixed up: the examples of one stand before a query of another (repeat lays "
+        "out in another order than view reads)": (
+            "[:, None].repeat(queries, 1) →",
+            "return → examples = np.tile(examples, (queries, 1, 1))\n    return",
+            "(examples, asked) → (examples.reshape(batch, queries, *examples.shape[1:]), asked)",
+        ),
+        "the labels are those of the first episode for "
+        "all": "np.eye(ways)[labels] → np.eye(ways)[np.broadcast_to(labels[:1], labels.shape)]",
+        "the examples carry no labels": "np.eye(ways)[labels] → 0 * np.eye(ways)[labels]",
+        "the labels are counted from the lowest one: "
+        "class 0 need not occur": "[labels] → [labels - labels.min()]",
+        "all queries are the first one": "(query, of → (query[:, :1].repeat(queries, 1), of",
+    },
+)
+
+
+@exercise(
+    "07.sequences", title="Shape error: episodes without the last class", difficulty=2, minutes=10
+)
 def sequences(answer, ctx):
     batch, examples, queries, d, ways = ctx.sizes(
-        batch=(1, 3), examples=(1, 8), queries=(1, 4), d=(1, 4), ways=(1, 6)
+        batch=(1, 3), examples=(1, 8), queries=(1, 4, 5), d=(1, 4), classes_in_all=(1, 6)
     )
     # labels without the last class, and such without class 0
     for low, shown in ((0, ways), (0, max(1, ways - 1)), (min(1, ways - 1), ways)):
@@ -119,7 +101,7 @@ def sequences(answer, ctx):
         if shown < ways or low > 0:
             note += f", no example of class {0 if low else ways - 1}"
         raw = ctx.call(answer, *given)
-        expected_shape, shape = (batch, queries, examples + 1, d + ways), shape_of(raw)
+        shape = (batch, queries, examples + 1, d + ways)
         hints = {
             (
                 batch,
@@ -127,84 +109,88 @@ def sequences(answer, ctx):
                 d + ways,
             ): "the queries stand in one sequence: each would see those before it. One sequence "
             "a query",
-            (batch, queries, examples + 1, d): "the labels are missing",
-            (
-                batch,
-                queries,
-                examples + 1,
-                d + 1,
-            ): "the label is one number: expected a one-hot vector, since classes have no order",
+            (*shape[:3], d): "the labels are missing",
+            (*shape[:3], d + 1): "the label is one number: expected a one-hot vector, since "
+            "classes have no order",
             (batch, queries, examples, d + ways): "the query is missing, or an example",
-            (queries, batch, examples + 1, d + ways): "batch and queries change places",
-            (batch, examples + 1, d + ways): "there is no dimension for the queries",
+            (queries, batch, *shape[2:]): "batch and queries change places",
+            (batch, *shape[2:]): "there is no dimension for the queries",
         }
         if batch > 1:
-            hints[batch * queries, examples + 1, d + ways] = (
-                "batch and queries are one dimension: expected two"
-            )
+            hints[batch * queries, *shape[2:]] = "batch and queries are one dimension: expected two"
         if shown < ways:
-            hints[batch, queries, examples + 1, d + shown] = (
+            hints[*shape[:3], d + shown] = (
                 "one_hot makes as many columns as the largest label needs: tell it how many "
                 "classes there are"
             )
-        got = array(
-            ctx.floats(raw, f"the sequences ({note})", expected_shape, mention=hints.get(shape))
-        )
-        arrays = (array(support), array(query))
-        hot = np.eye(ways)[labels.numpy()]
+        name = f"the sequences ({note})"
+        got = ctx.floats(raw, name, shape, mention=hints.get(shape_of(raw)))
+        right, wrong = _READ(*map(array, given[:3]), ways)
+        ctx.close(got, right, name, wrong)
+    check_gradients(
+        ctx,
+        answer,
+        given,
+        {0: "support", 2: "query"},
+        lambda support, query: _read(support, array(labels), query, ways),
+    )
 
-        def build(
-            support,
-            query,
-            *,
-            of_query: float | np.ndarray = 0.0,
-            front=False,
-            first=False,
-            hot=hot,
-            mixed=False,
-        ):
-            examples_in = np.broadcast_to(support[:, None], (batch, queries, examples, d))
-            known = np.broadcast_to(hot[:, None], (batch, queries, examples, ways))
-            if mixed:
-                order = np.tile(np.arange(batch), queries).reshape(batch, queries)
-                examples_in, known = support[order], hot[order]
-            question = np.broadcast_to(np.asarray(of_query), (batch, queries, 1, ways))
-            rows = [
-                np.concatenate((examples_in, query[:, :, None]), 2),
-                np.concatenate((known, question), 2),
-            ]
-            sequences_of = np.concatenate(rows[::-1] if front else rows, -1)
-            return (
-                np.concatenate((sequences_of[:, :, -1:], sequences_of[:, :, :-1]), 2)
-                if first
-                else sequences_of
-            )
 
-        zero = np.eye(ways)[0]
-        result = partial(build, *arrays)
-        wrong = {
-            "the query carries the label 0: one_hot(0) is a label. Expected zeros": result(
-                of_query=zero
-            ),
-            "the query carries 1/N for each class: expected zeros": result(of_query=1 / ways),
-            "the query carries a 1 for each class: expected zeros": result(of_query=1.0),
-            "the query carries the label of the last example": result(of_query=hot[:, None, -1:]),
-            "the labels stand in front of the vectors: expected behind them": result(front=True),
-            "the query comes first: then it sees none of the examples. Expected last": result(
-                first=True
-            ),
-            "episodes are mixed up: the examples of one stand before a query of another (repeat "
-            "lays out in another order than view reads)": result(mixed=True),
-            "the labels are those of the first episode for all": result(
-                hot=np.broadcast_to(hot[:1], hot.shape)
-            ),
-            "the examples carry no labels": result(hot=0 * hot),
-            "the labels are counted from the lowest one: class 0 need not occur": result(
-                hot=np.eye(ways)[(labels - labels.min()).numpy()]
-            ),
-            "all queries are the first one": build(
-                arrays[0], np.broadcast_to(arrays[1][:, :1], arrays[1].shape)
-            ),
-        }
-        ctx.close(got, build(*arrays), f"the sequences ({note})", wrong)
-    check_gradients(ctx, answer, given, {0: "support", 2: "query"}, build)
+def _log_p(support, labels, query, ways):
+    member = np.eye(ways)[labels].T
+    means = member @ support / member.sum(1, keepdims=True)
+    distance = ((query[:, None] - means) ** 2).sum(-1)
+    scores = -distance
+    scores = scores - scores.max(-1, keepdims=True)
+    return scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+
+
+_LOG_P = Slips(
+    _log_p,
+    {
+        "the examples of a class are added up: expected their mean": "/ member.sum(1, "
+        "keepdims=True) →",
+        "each sum is divided by the mean number of examples: expected by that of its own "
+        "class": "member.sum(1, keepdims=True) → (len(labels) / ways)",
+        "each class has the first of its examples as its prototype: expected their mean": "means "
+        "= member @ support / member.sum(1, keepdims=True) → means = support[member.argmax(1)]",
+        "the distances are not squared": "-distance → -np.sqrt(distance)",
+        "the farthest prototype wins: the minus is missing": "-distance → distance",
+        "the squares are averaged over the features: expected their sum": "sum(-1)\n    scores = "
+        "-distance → mean(-1)\n    scores = -distance",
+        "the scores are inner products: expected minus the squared distance": "-distance → query "
+        "@ means.T",
+        "the softmax runs over the queries: expected over the classes": (
+            "scores.max(-1, → scores.max(0,",
+            "np.exp(scores).sum(-1, → np.exp(scores).sum(0,",
+        ),
+        "these are probabilities: expected their logarithms": "return scores - np.log(np.exp("
+        "scores).sum(-1, keepdims=True)) → return np.exp(scores) / np.exp(scores).sum(-1, "
+        "keepdims=True)",
+        "these are the scores: a log-softmax is missing": "-distance → -distance\n    return "
+        "scores",
+    },
+)
+
+
+@exercise("07.prototypes", title="From the formula: prototypes", difficulty=2, minutes=7)
+def prototypes(answer, ctx):
+    queries, d, ways, more = ctx.sizes(
+        queries=(1, 5), d=(1, 5), classes=(1, 5), more_examples=(0, 8)
+    )
+    drawn = torch.cat([torch.arange(ways), ctx.integers(0, ways, more)])
+    labels = drawn[ctx.order(len(drawn))]
+    for scale in (30.0, 1.0):
+        given = scale * ctx.normal(len(labels), d), labels, scale * ctx.normal(queries, d), ways
+        name = f"with {ways} classes and {len(labels)} examples: the log-probabilities"
+        nan = "the probability of a far class rounds to 0: log_softmax is finite"
+        got = ctx.floats(ctx.call(answer, *given), name, (queries, ways), nan=nan)
+        right, wrong = _LOG_P(*map(array, given[:3]), ways)
+        ctx.close(got, right, name, wrong, size=float(np.abs(right).max()))
+    check_gradients(
+        ctx,
+        answer,
+        given,
+        {0: "support", 2: "query"},
+        lambda support, query: _log_p(support, array(labels), query, ways),
+    )

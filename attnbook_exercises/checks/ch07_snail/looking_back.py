@@ -1,5 +1,5 @@
-"""Checks of the section on looking back: how wide the vectors grow, dilations that begin with 2,
-how many convolutions, what they reach, and a dense block.
+"""Checks of the section on looking back: how many convolutions, how wide the vectors grow, the
+curves of four runs, what convolutions reach, and a dense block.
 """
 
 import math
@@ -9,7 +9,52 @@ import numpy as np
 from ..context import array, shape_of
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import Slips, on_paper
+from ..slips import Slips, on_paper, read_the_curve
+
+
+def _dilations(length):
+    reach = 1
+    layers = math.ceil(math.log2(length))
+    return [reach * 2**i for i in range(layers)]
+
+
+_DILATIONS = Slips(
+    _dilations,
+    {
+        "the list of the paper, which begins with 2: "
+        "no odd number of steps back is ever read": "reach = 1 → reach = 2",
+        "that many layers come from the natural logarithm: "
+        "each layer doubles the reach, so it is log2": "math.log2 → math.log",
+        "one layer too few: the logarithm is rounded down, and the first position is out of "
+        "reach": "ceil → floor",
+        "one layer too many": "range(layers) → range(layers + 1)",
+        "all dilations are 1: they double from layer to layer": "2**i → 1",
+        "these are the dilations turned round: the smallest comes first": "range(layers) → "
+        "reversed(range(layers))",
+        "the dilations grow by 1: they double": "2**i → (i + 1)",
+        "these are the exponents: the dilation is 2 to their power": "2**i → i",
+        "the dilations are squares: they double": "2**i → i * i",
+        "a layer for every position: "
+        "the reach doubles with each layer": "range(layers) → range(length - 1)",
+    },
+)
+
+
+@exercise("07.dilations", title="How many convolutions", difficulty=1, minutes=8)
+def dilations(answer, ctx):
+    drawn = ctx.integers(1000, 5000), 2 ** ctx.integers(8, 13)  # and one more than such a power
+    for length in (17, 26, 9, 8, 2, 3, 101, ctx.sizes(positions=(1, 60)), *drawn, drawn[1] + 1, 1):
+        got = ctx.ids(ctx.call(answer, length), f"the dilations for {length} positions")
+        if length == 1 and got:
+            ctx.fail(
+                f"one position has nothing to look back to, so there is no layer: expected an "
+                f"empty list, got {got}"
+            )
+        expected, wrong = _DILATIONS(length) if length < 6000 else (_dilations(length), {})
+        ctx.recognize(got, expected, wrong)
+        if got != expected:
+            below = "a dilation is below 1" if any(d < 1 for d in got) else "wrong dilations"
+            ctx.fail(f"{below} (for {length} positions: {got}, expected {expected})")
 
 
 @on_paper("07.width", "the width", title="How wide the vectors grow", difficulty=1, minutes=5)
@@ -37,88 +82,76 @@ def width():
     }
 
 
-@exercise(
-    "07.begins_with_two", title="Predict: Dilations that begin with 2", difficulty=1, minutes=5
+@read_the_curve("07.four_mistakes", title="four runs, four mistakes", difficulty=2, minutes=6)
+def four_mistakes():
+    """A has the small rate, B the large one, C the dilations, D the leak."""
+    small = "its loss has hardly left that of a guess: its steps are too small"
+    large = "its loss goes far above that of a guess first: its steps are too large"
+    slow = "it learns slowly, and what it learns is of use for fresh questions"
+    leak = "its loss falls to 0, and it answers no fresh question: it reads its answers"
+    return {
+        "the letter of the leak": ("D", {"A": small, "B": large, "C": slow}),
+        "the letter of the large rate": ("B", {"A": small, "C": slow, "D": leak}),
+        "the letter of the dilations": ("C", {"A": small, "B": large, "D": leak}),
+    }
+
+
+def _steps(dilations):
+    steps = {0}
+    for d in dilations:
+        steps = {*steps, *(step + d for step in steps)}
+    return sorted(steps)
+
+
+_STEPS = Slips(
+    _steps,
+    {
+        "the own position is missing: "
+        "each layer also reads where it stands": "sorted(steps) → sorted(steps - {0})",
+        "each layer is looked at alone: "
+        "what one layer reads has itself read something": "step + d for → 0 * step + d for",
+        "each layer is looked at alone, and the own position is missing": "sorted(steps) → "
+        "sorted(set(dilations))",
+        "that is how far it reaches, not what it reads": "sorted(steps) → [*range(max(steps) + 1)]",
+        "only the farthest": "sorted(steps) → [max(steps)]",
+        "a step that two ways lead to is listed twice": (
+            "{0} → [0]",
+            "{*steps, *(step + d for step in steps)} → [*steps, *(step + d for step in steps)]",
+        ),
+        "the steps are not in ascending order, or one is listed twice": (
+            "{0} → [0]",
+            "{*steps, *(step + d for step in steps)} → [*steps, *(step + d for step in steps)]",
+            "sorted(steps) → steps",
+        ),
+        "each layer adds its dilation, and none stays where it "
+        "is": "sorted(steps) → [sum(dilations[:k]) for k in range(len(dilations) + 1)]",
+        "steps back are counted upwards from 0: "
+        "no minus": "sorted(steps) → sorted(-step for step in steps)",
+        "it goes back from the own position to the farthest: "
+        "ascending order was asked for": "sorted(steps) → sorted(steps)[::-1]",
+    },
 )
-def begins_with_two(answer, ctx):
-    return ctx.predicted(answer, "less than a third", "about half", "nearly all")
-
-
-@exercise("07.dilations", title="How many convolutions", difficulty=1, minutes=8)
-def dilations(answer, ctx):
-    for length in (17, 26, 9, 8, 2, 3, 101, ctx.integers(1000, 5000), 1):
-        got = ctx.ids(ctx.call(answer, length), f"the dilations for {length} positions")
-        expected = [2**i for i in range((length - 1).bit_length())]
-        remark = f"(for {length} positions: {got}, expected {expected})"
-        if length == 1 and got:
-            ctx.fail(
-                f"one position has nothing to look back to, so there is no layer: expected an "
-                f"empty list, got {got}"
-            )
-        count, natural, exact = len(expected), math.ceil(math.log(length)), math.log2(length)
-        wrong = {
-            "the list of the paper, which begins with 2: no odd number of steps back is ever "
-            "read": [2 * d for d in expected],
-            "that many layers come from the natural logarithm: each layer doubles the reach, so "
-            "it is log2": [2**i for i in range(natural)],
-            "one layer too few: the logarithm is rounded down, and the first position is out of "
-            "reach": [2**i for i in range(math.floor(exact))],
-            "one layer too many": [2**i for i in range(count + 1)],
-            "all dilations are 1: they double from layer to layer": [1] * count,
-            "these are the dilations turned round: the smallest comes first": expected[::-1],
-            "the dilations grow by 1: they double": list(range(1, count + 1)),
-            "these are the exponents: the dilation is 2 to their power": list(range(count)),
-            "the dilations are squares: they double": [i * i for i in range(1, count + 1)],
-            "a layer for every position: the reach doubles with each layer": [
-                2**i for i in range(length - 1)
-            ],
-        }
-        ctx.recognize(got, expected, wrong)
-        if got == expected:
-            continue
-        if any(d < 1 for d in got):
-            ctx.fail(f"a dilation is below 1 {remark}")
-        ctx.fail(f"wrong dilations {remark}")
 
 
 @exercise("07.steps_back", title="What is within reach", difficulty=2, minutes=12)
 def steps_back(answer, ctx):
-    drawn = ctx.integers(1, 20, ctx.integers(3, 7)).tolist()
-    for given in ([1, 2, 4], [2, 4, 8], [3], [1, 1, 2], [1, 2, 1, 2], [4, 2, 1], drawn, []):
+    layers = ctx.sizes(dilations=(0, 7, 12))
+    drawn = ctx.integers(1, 20, layers).tolist() if layers else []
+    far = [2**k for k in ctx.order(8)], [ctx.integers(200, 300), 300, 7]
+    known = [1, 2, 4], [2, 4, 8], [3], [1, 1, 2], [1, 2, 1, 2], [4, 2, 1]
+    for given in (*known, drawn, *far, []):
         got = ctx.ids(ctx.call(answer, list(given)), f"the steps back for the dilations {given}")
-        expected = {0}
-        for d in given:
-            expected |= {step + d for step in expected}
-        expected = sorted(expected)
-        remark = f"(for the dilations {given}: {got}, expected {expected})"
+        expected, wrong = _STEPS(given) if len(given) < 9 else (_steps(given), {})
         if not given and got != expected:
             ctx.fail(f"without a layer an output is its own input: expected [0], got {got}")
-        every = [0]
-        for d in given:
-            every = every + [step + d for step in every]
-        wrong = {
-            "the own position is missing: each layer also reads where it stands": expected[1:],
-            "each layer is looked at alone: what one layer reads has itself read something": sorted(
-                {0, *given}
-            ),
-            "each layer is looked at alone, and the own position is missing": sorted(set(given)),
-            "that is how far it reaches, not what it reads": list(range(sum(given) + 1)),
-            "only the farthest": [sum(given)],
-            "a step that two ways lead to is listed twice": sorted(every),
-            "the steps are not in ascending order, or one is listed twice": every,
-            "each layer adds its dilation, and none stays where it is": list(
-                np.cumsum([0, *given])
-            ),
-            "steps back are counted upwards from 0: no minus": [-step for step in expected[::-1]],
-            "it goes back from the own position to the farthest: ascending order was asked "
-            "for": expected[::-1],
-        }
         ctx.recognize(got, expected, wrong)
-        if got == expected:
-            continue
-        if sorted(set(got)) == expected:
-            ctx.fail(f"the right steps, but not each once and in ascending order {remark}")
-        ctx.fail(f"wrong steps {remark}")
+        if got != expected:
+            same = sorted(set(got)) == expected
+            what = "the right steps, but not each once and in ascending order"
+            ctx.fail(
+                f"{what if same else 'wrong steps'} "
+                f"(for the dilations {given}: {got}, expected {expected})"
+            )
 
 
 def _sigmoid(a):
@@ -147,7 +180,7 @@ _DENSE = Slips(
         "before the sequence the first position is repeated: expected "
         "zeros": "_back(x, dilation) → x[:, np.maximum(np.arange(x.shape[1]) - dilation, 0)]",
         "the dilation is not used: it reads the position before": "dilation → 1",
-        "it reads R − 1 steps back": "dilation → dilation - 1",
+        "it reads less than R steps back": "dilation → dilation - 1",
         "it reads R + 1 steps back": "dilation → dilation + 1",
         "W_far and W_near change places": "@ far + x @ near → @ near + x @ far",
         "the bias is missing": "+ bias →",
@@ -166,7 +199,7 @@ _DENSE = Slips(
         "expected a sigmoid, which lies between 0 and 1": "_sigmoid(g) → np.tanh(g)",
         "tanh(f) and σ(g) are added: expected their product": "* _sigmoid → + _sigmoid",
         "what was found stands in front of the input: "
-        "expected behind it": "[x, np.tanh(f) * _sigmoid(g)] → [np.tanh(f) * _sigmoid(g), x]",
+        "expected after it": "[x, np.tanh(f) * _sigmoid(g)] → [np.tanh(f) * _sigmoid(g), x]",
     },
 )
 
@@ -179,7 +212,7 @@ def dense_block(answer, ctx):
     # whole numbers: no f or g is rounded, all are 0 or so large that their exponentials overflow
     hard = [(2 * tensor).round() for tensor in (x, far, near, bias)]
     hard[0], hard[3] = 1e3 * hard[0], 1e3 * hard[3]
-    drawn = ctx.integers(2, max(3, n // 2 + 1))
+    drawn = n if ctx.far else ctx.integers(2, max(3, n // 2 + 1))
     for dilation, given in (
         *((steps, (x, far, near, bias)) for steps in (drawn, 1, n, n + drawn)),
         (1, hard),

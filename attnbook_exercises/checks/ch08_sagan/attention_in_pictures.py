@@ -1,14 +1,13 @@
 """Checks of the section on attention in pictures: one output by hand, a wider picture, the reach of
-a stack, the cost of the layer, where one place looks.
+a stack, where one place looks, the cost of the layer.
 """
 
 from contextlib import nullcontext
-from functools import partial
 
 import numpy as np
 
 from ...answers.flop_counter import Products, largest
-from ..context import array, overflows, softmax
+from ..context import array, overflows, shape_of, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
 from ..slips import Slips, on_paper
@@ -43,9 +42,57 @@ def wider(answer, ctx):
     return ctx.predicted(answer, "nearly all", "about half", "a guess")
 
 
+def _reach(layers):
+    wide, apart = 1, 1
+    for kernel, stride, dilation in layers:
+        wide += (kernel - 1) * dilation * apart
+        apart *= stride
+    return wide
+
+
+_REACH = Slips(
+    _reach,
+    {
+        "kernels are added up: a layer of k places adds k − 1 to the reach, one of them was seen "
+        "already": ("wide, apart = 1, 1 → wide, apart = 0, 1", "(kernel - 1) → kernel"),
+        "the whole span of a kernel is added: one of its places was seen "
+        "already": "(kernel - 1) * dilation → ((kernel - 1) * dilation + 1)",
+        "the reach starts at 0: "
+        "without any layer a place depends on itself, that is 1": "= 1, 1 → = 0, 1",
+        "the reach of no layers is 1: "
+        "a place depends on itself": "return wide → return wide if layers else 0",
+        "the dilation is ignored": "* dilation →",
+        "the stride is ignored: after a stride of s neighbours stand s places apart, and each "
+        "later layer reaches that much further": "* apart →",
+        "the stride of a layer widens its own kernel: it moves its neighbours apart for the layers "
+        "after it only": "* apart → * apart * stride",
+        "a dilation moves the neighbours of later layers apart: a stride does, a dilation only "
+        "widens its own kernel": "apart *= stride → apart *= stride * dilation",
+        "w places that stand s apart span (w − 1) · s + 1 places, not w · s": (
+            "in layers → in reversed(layers)",
+            "wide += (kernel - 1) * dilation * apart → wide = wide * stride + (kernel - 1) * "
+            "dilation",
+        ),
+        "strides are added: they multiply": "apart *= stride → apart += stride - 1",
+        "only the stride of one layer counts: all strides before a layer "
+        "multiply": "apart *= → apart =",
+        "layers are taken from the output to the input: "
+        "the list begins at the input": "in layers → in reversed(layers)",
+        "this is the reach to one side: "
+        "count from the first to the last place": "return wide → return wide // 2",
+        "that is a square: the reach along one side was asked for": "return wide → return wide**2",
+        "a dilation of d puts d − 1 places between neighbours of the kernel, "
+        "not d": "* dilation → * (dilation + 1)",
+    },
+)
+
+
 @exercise("08.reach", title="How far a stack sees", difficulty=1, minutes=8)
 def reach(answer, ctx):
-    drawn = [(ctx.integers(2, 6), ctx.integers(1, 4), ctx.integers(1, 4)) for _ in range(4)]
+    drawn = [
+        (ctx.integers(2, 6), 1 if k > 3 else ctx.integers(1, 4), ctx.integers(1, 4))
+        for k in range(ctx.sizes(depth=(1, 4)))
+    ]
     stacks = (
         [(3, 2, 1), (5, 1, 2), (3, 2, 3), (4, 3, 1)],  # this one tells most mistakes apart
         [(3, 1, 1)] * 4,
@@ -55,146 +102,18 @@ def reach(answer, ctx):
         [(7, 3, 2)],
         [],
         drawn,
+        [(3, 2, 1)] * 9,
+        [(3, 2, 1)] * 26,  # more than float32 counts
     )
     cases = []
     for layers in stacks:
         got = ctx.number(ctx.call(answer, list(layers)), "the reach")
-        places = {0}  # of the input, for place 0 of the output: followed back layer by layer
-        for kernel, stride, dilation in reversed(layers):
-            places = {place * stride + k * dilation for place in places for k in range(kernel)}
-        expected = max(places) + 1 - min(places)
         name = f"the reach of the layers {layers} (kernel, stride, dilation)"
-        result = partial(_forward, layers)
-        wrong = {
-            "kernels are added up: a layer of k places adds k − 1 to the reach, one of them was "
-            "seen already": result(lambda k, s, d, apart: k * d * apart, start=0),
-            "the whole span of a kernel is added: one of its places was seen already": result(
-                lambda k, s, d, apart: ((k - 1) * d + 1) * apart
-            ),
-            "the reach starts at 0: without any layer a place depends on itself, that "
-            "is 1": expected - 1,
-            "the reach of no layers is 1: a place depends on itself": expected if layers else 0,
-            "the dilation is ignored": result(lambda k, s, d, apart: (k - 1) * apart),
-            "the stride is ignored: behind a stride of s neighbours stand s places apart, and "
-            "each later layer reaches that much further": result(
-                lambda k, s, d, apart: (k - 1) * d
-            ),
-            "the stride of a layer widens its own kernel: it moves its neighbours apart for the "
-            "layers behind it only": result(lambda k, s, d, apart: (k - 1) * d * apart * s),
-            "a dilation moves the neighbours of later layers apart: a stride does, a dilation "
-            "only widens its own kernel": result(
-                lambda k, s, d, apart: (k - 1) * d * apart, grow=None
-            ),
-            "w places that stand s apart span (w − 1) · s + 1 places, not w · s": _backward(layers),
-            "strides are added: they multiply": result(
-                lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: apart + s - 1
-            ),
-            "a layer counts its own stride alone: all strides before it multiply": result(
-                lambda k, s, d, apart: (k - 1) * d * apart, grow=lambda apart, s: s
-            ),
-            "layers are taken from the output to the input: the list begins at the input": _forward(
-                layers[::-1], lambda k, s, d, apart: (k - 1) * d * apart
-            ),
-            "this is the reach to one side: count from the first to the last place": (expected - 1)
-            // 2,
-            "that is a square: the reach along one side was asked for": expected**2,
-            "a dilation of d puts d − 1 places between neighbours of the kernel, not d": result(
-                lambda k, s, d, apart: (k - 1) * (d + 1) * apart
-            ),
-        }
-        cases.append((name, got, expected, wrong))
+        cases.append((name, got, *_REACH(layers)))
     ctx.close_everywhere(cases)
-
-
-def _forward(layers, adds, start=1, grow=lambda apart, stride: apart * stride):
-    wide, apart = start, 1
-    for kernel, stride, dilation in layers:
-        wide += adds(kernel, stride, dilation, apart)
-        apart = grow(apart, stride) if grow else apart * stride * dilation
-    return wide
-
-
-def _backward(layers):
-    """From the output to the input, with one stride too many."""
-    wide = 1
-    for kernel, stride, dilation in reversed(layers):
-        wide = wide * stride + (kernel - 1) * dilation
-    return wide
-
-
-@exercise("08.multiplications", title="Count the multiplications", difficulty=2, minutes=8)
-def multiplications(answer, ctx):
-    drawn = (
-        8 * ctx.integers(3, 9),
-        2 * ctx.integers(2, 6),
-        2 * ctx.integers(6, 9),
-        ctx.integers(2, 6),
-        ctx.integers(7, 12),
-    )
-    for C, height, width, key, value in (
-        (48, 6, 10, 5, 11),
-        drawn,
-        (64, 32, 32, 8, 8),
-        (16, 4, 4, 2, 8),
-    ):
-        N = height * width
-        convolutions = 2 * C * key * N + 2 * C * value * N
-        for pooled in (False, True):
-            n = N // 4 if pooled else N
-            got = ctx.number(
-                ctx.call(answer, C, height, width, key, value, pooled),
-                "the number of multiplications",
-            )
-            expected = convolutions + N * n * (key + value)
-            remark = (
-                f"(C = {C}, {height}×{width}, d_key {key}, d_value {value}, "
-                f"{'pooled' if pooled else 'not pooled'})"
-            )
-            wrong = {
-                "the 1×1 convolutions are missing": N * n * (key + value),
-                "the products over pairs are missing": convolutions,
-                "v is missing: the fourth convolution goes from d_value back to C": expected
-                - C * value * N,
-                "only the scores are counted: each weight meets a value as well": convolutions
-                + N * n * key,
-                "only the sums of values are counted: each score is an inner product of d_key "
-                "numbers": convolutions + N * n * value,
-                "there are N × N pairs of places, not N": convolutions + N * (key + value),
-                "v goes from d_value to C channels, not from C to C": expected
-                - C * value * N
-                + C * C * N,
-                "a pair takes d_key multiplications for its score and d_value for its sum: they "
-                "add up": convolutions + N * n * key * value,
-                "sums are counted too: multiplications only": 2 * expected,
-                "values are as wide as keys here: h has d_value channels": 4 * C * key * N
-                + 2 * N * n * key,
-                "the sums of values take d_value multiplications a pair, not C": convolutions
-                + N * n * (key + C),
-            }
-            if pooled:
-                wrong |= {
-                    "pooling is ignored: a place asks a quarter of the places": convolutions
-                    + N * N * (key + value),
-                    "queries are pooled as well: every place asks": convolutions
-                    + n * n * (key + value),
-                    "v is counted for the pooled places alone: every place has an output": expected
-                    - C * value * (N - n),
-                    "pooling over 2×2 leaves a quarter of the places, not half of "
-                    "them": convolutions + N * (N // 2) * (key + value),
-                    "keys and values are pooled before their convolutions: they are pooled after": C
-                    * key
-                    * (N + n)
-                    + C * value * (N + n)
-                    + N * n * (key + value),
-                }
-            else:
-                wrong["it was not asked to pool"] = convolutions + N * (N // 4) * (key + value)
-            # of their differences, which are far smaller than the numbers
-            off = {message: other - expected for message, other in wrong.items()}
-            ctx.recognize(got - expected, 0, off)
-            if got == expected:
-                continue
-            ctx.fail(f"the number is {got:g}, expected {expected} {remark}")
+    for name, got, right, _ in cases:
+        if got != right:
+            ctx.fail(f"{name} is {got:g}, expected {right}")
 
 
 def _squares(grid, pool):
@@ -283,22 +202,21 @@ _MAP = Slips(
 )
 
 
-@exercise("08.map_of_a_query", title="Where one place looks", difficulty=3, minutes=12)
+@exercise("08.map_of_a_query", title="Make it fast: where one place looks", difficulty=2, minutes=9)
 def map_of_a_query(answer, ctx):
+    c, few, high, wide = ctx.sizes(C=(1, 6), d=(1, 3), height=(1, 5), width=(1, 6))
     for C, d, height, width, row, column, pooled in (
         (6, 3, 4, 6, 1, 4, False),
         (5, 2, 6, 4, 4, 1, True),
-        (4, 3, 4, 4, 0, 3, True),
-        (4, 1, 3, 5, 2, 0, False),
-        (3, 2, 2, 2, 1, 0, True),
+        (c, few, high, wide, ctx.integers(0, high), ctx.integers(0, wide), False),
+        (c, few, 2 * high, 2 * wide, ctx.integers(0, 2 * high), ctx.integers(0, 2 * wide), True),
         (3, 2, 1, 1, 0, 0, False),
-        (1, 2, 3, 4, 2, 1, False),
         (2, 2, 10, 12, 7, 3, False),  # large: the rows of the other places would cost most
     ):
         arguments = (
             ctx.normal(C, height, width),
-            ctx.normal(d, C),
-            ctx.normal(d, C),
+            0.6 * ctx.normal(d, C),
+            0.6 * ctx.normal(d, C),
             row,
             column,
             pooled,
@@ -312,7 +230,7 @@ def map_of_a_query(answer, ctx):
             if pooled
             else "one weight for each place"
         )
-        if getattr(got, "shape", None) == (shape[0] * shape[1],):
+        if shape_of(got) == (shape[0] * shape[1],):
             ctx.fail(f"a vector came back: bring it to a map of {shape[0]} by {shape[1]}")
         got = ctx.floats(got, "the map", shape, mention=mention)
         right, wrong = _MAP(x, W_f, W_g, row, column, pooled)
@@ -357,3 +275,70 @@ def map_of_a_query(answer, ctx):
             ctx.fail(ALL_PLACES)
         got = ctx.floats(got, "a large map", (side, side))
         ctx.close(got, _map(array(x), array(W_f), array(W_g), 3, 5, False), "a large map")
+
+
+def _multiplications(C, height, width, key, value, pooled):
+    N = height * width
+    n = N // 4 if pooled else N
+    convolutions = 2 * C * key * N + 2 * C * value * N
+    pairs = N * n * (key + value)
+    return convolutions + pairs
+
+
+_MULTIPLICATIONS = Slips(
+    _multiplications,
+    {
+        "the 1×1 convolutions are missing": "convolutions + pairs → pairs",
+        "the products over pairs are missing": "convolutions + pairs → convolutions",
+        "v is missing: "
+        "the fourth convolution goes from d_value back to C": "2 * C * value → C * value",
+        "only the scores are counted: each weight meets a value as well": "(key + value) → key",
+        "only the sums of values are counted: "
+        "each score is an inner product of d_key numbers": "(key + value) → value",
+        "there are N × N pairs of places, not N": "N * n * → N *",
+        "v goes from d_value to C channels, not from C to C": "2 * C * value → C * (value + C)",
+        "a pair takes d_key multiplications for its score and d_value for its sum: "
+        "they add up": "(key + value) → key * value",
+        "sums are counted too: multiplications only": "convolutions + pairs → 2 * convolutions + 2 "
+        "* pairs",
+        "values are as wide as keys here: h has d_value channels": (
+            "2 * C * value → 2 * C * key",
+            "(key + value) → 2 * key",
+        ),
+        "the sums of values take d_value multiplications a pair, "
+        "not C": "(key + value) → (key + C)",
+        "pooling is ignored: a place asks a quarter of the places": "N // 4 if pooled else N → N",
+        "queries are pooled as well: every place asks": "N * n * → n * n *",
+        "v is counted for the pooled places alone: "
+        "every place has an output": "2 * C * value * N → C * value * (N + n)",
+        "pooling over 2×2 leaves a quarter of the places, not half of them": "N // 4 → N // 2",
+        "keys and values are pooled before their convolutions: they are pooled "
+        "after": "2 * C * key * N + 2 * C * value * N → C * (key + value) * (N + n)",
+        "it was not asked to pool": "N // 4 if pooled else N → N // 4",
+    },
+)
+
+
+@exercise("08.multiplications", title="Count the multiplications", difficulty=2, minutes=8)
+def multiplications(answer, ctx):
+    C, height, width, key, value = ctx.sizes(
+        C=(1, 64), height=(1, 6), width=(1, 8), d_key=(1, 5), d_value=(1, 12)
+    )
+    for given in (
+        (48, 6, 10, 5, 11),
+        (C, 2 * height, 2 * width, key, value),
+        (64, 32, 32, 8, 8),
+        (16, 4, 4, 2, 8),
+    ):
+        for pooled in (False, True):
+            got = ctx.number(ctx.call(answer, *given, pooled), "the number of multiplications")
+            expected, wrong = _MULTIPLICATIONS(*given, pooled)
+            # of their differences, which are far smaller than the numbers
+            off = {message: other - expected for message, other in wrong.items()}
+            ctx.recognize(got - expected, 0, off)
+            if got != expected:
+                C, height, width, key, value = given
+                ctx.fail(
+                    f"the number is {got:g}, expected {expected} (C = {C}, {height}×{width}, "
+                    f"d_key {key}, d_value {value}, {'pooled' if pooled else 'not pooled'})"
+                )

@@ -59,8 +59,8 @@ _GAP = Slips(
         "the second one has the left half of b": "(one + two) → 2 * one",
         "both new pictures have the left half of b: "
         "the first one has the left half of a": "(one + two) → 2 * two",
-        "nothing is exchanged: each picture is put together from its own "
-        "halves": "score(a) + score(b) - (one + two) → 0 * one",
+        "nothing is exchanged: each picture comes out as it was. Where is the middle of this "
+        "width?": "score(a) + score(b) - (one + two) → 0 * one",
         "the lower halves are exchanged: the width is the last dimension": (
             "m = a.shape[-1] → m = a.shape[2]",
             "_join(a, b, m) → _join(a, b, m, 2)",
@@ -94,47 +94,97 @@ _GAP = Slips(
 
 @exercise("08.exchange_gap", title="What an exchange changes", difficulty=2, minutes=8)
 def exchange_gap(answer, ctx):
-    n, c, h, w = ctx.sizes(n=(1, 5), c=(1, 3), h=(1, 5), w=(1, 6))
-    w *= 2
-    a, b = ctx.normal(n, c, h, w), ctx.normal(n, c, h, w)
-    one, two = ctx.normal(c, h, w), ctx.normal(c, h, w)
-
-    def of(x):
-        """A score that depends on left and right together: a product of two sums."""
-        return np.tanh((array(one) * x).sum((1, 2, 3))) + (array(two) * x)[..., : w // 2].sum(
-            (1, 2, 3)
-        ) * x[..., w // 2 :].sum((1, 2, 3))
+    n, c, h, m = ctx.sizes(batch=(1, 5), C=(1, 3), height=(1, 5), half=(1, 6))
+    a, b = ctx.normal(n, c, h, 2 * m), ctx.normal(n, c, h, 2 * m)
+    one, two = ctx.normal(c, h, 2 * m), ctx.normal(c, h, 2 * m)
 
     def score(x):
-        if not isinstance(x, Tensor) or x.dim() != 4 or tuple(x.shape[1:]) != (c, h, w):
-            ctx.fail(
-                f"score was called with "
-                f"{tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__}, "
-                f"expected pictures (n, {c}, {h}, {w})"
-            )
-        return torch.tanh((one * x).sum((1, 2, 3))) + (two * x)[..., : w // 2].sum((1, 2, 3)) * x[
-            ..., w // 2 :
-        ].sum((1, 2, 3))
+        """A score that depends on left and right together: a product of two sums."""
+        if not isinstance(x, Tensor) or x.dim() != 4 or tuple(x.shape[1:]) != (c, h, 2 * m):
+            what = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+            ctx.fail(f"score was called with {what}, expected pictures (n, {c}, {h}, {2 * m})")
+        first, second = one.to(x) * x, two.to(x) * x
+        sums = second[..., :m].sum((1, 2, 3)), x[..., m:].sum((1, 2, 3))
+        return torch.tanh(first.sum((1, 2, 3))) + sums[0] * sums[1]
 
-    m = w // 2
     turned = [
-        torch.cat([p[: n // 2], q[n // 2 :]])
-        for p, q in (
-            (a, torch.cat([a[..., :m], b[..., m:]], -1)),
-            (b, torch.cat([b[..., :m], a[..., m:]], -1)),
-        )
+        torch.cat([p[: n // 2], torch.cat([p[n // 2 :, ..., :m], q[n // 2 :, ..., m:]], -1)])
+        for p, q in ((a, b), (b, a))
     ]
     # the gaps of pictures that were exchanged before have the other sign
     for first, second in ((a, b), turned):
         got = ctx.call(answer, score, first, second)
         got = ctx.floats(got, "the gap", (n,), mention="one number a pair of pictures")
-        right, wrong = _GAP(of, array(first), array(second))
+        right, wrong = _GAP(
+            lambda x: array(score(torch.from_numpy(x))), array(first), array(second)
+        )
         ctx.close(got, right, "the gap", wrong)
+
+
+def _shares(side, size):
+    return np.bincount(side[side >= 0], minlength=size) / (side >= 0).sum()
+
+
+def _kappa(x, y):
+    both = (x >= 0) & (y >= 0)
+    l, r = x[both], y[both]
+    size = max(l.max(), r.max()) + 1
+    p, q = _shares(l, size), _shares(r, size)
+    a, e = (l == r).sum() / len(x), p @ q
+    return (a - e) / (1 - e)
+
+
+_ALL_SIZES = "max(l.max(), r.max()) → max(x.max(), y.max())"
+_KAPPA = Slips(
+    _kappa,
+    {
+        "two missing figures count as agreement: "
+        "−1 is no colour": "(l == r).sum() / len(x) → (x == y).mean()",
+        "pictures without both figures are left out of a: "
+        "it is a share of all pictures": "(l == r).sum() / len(x) → (l == r).mean()",
+        "this is the agreement itself: chance has to be taken off": "(a - e) / (1 - e) → a",
+        "it is not divided by 1 − e": "/ (1 - e) →",
+        "it is divided by e: expected 1 − e": "/ (1 - e) → / e",
+        "chance is taken to be 1 over the number of colours: "
+        "frequent colours meet more often": "p @ q → 1 / size",
+        "chance is the sum of the squares of the left side alone: "
+        "multiply left by right": "p @ q → p @ p",
+        "chance is the sum of the squares of the right side alone: "
+        "multiply left by right": "p @ q → q @ q",
+        "chance is taken from both sides thrown together: "
+        "multiply the shares of left by those of right": "p @ q → (p + q) @ (p + q) / 4",
+        "chance is made from pictures with one figure too: only where both were found": (
+            _ALL_SIZES,
+            "_shares(l, size), _shares(r, size) → _shares(x, size), _shares(y, size)",
+        ),
+        "the shares of the colours are shares of all pictures: "
+        "only those count in which both were found": (
+            _ALL_SIZES,
+            "_shares(l, size), _shares(r, size) → _shares(x, size) * (x >= 0).mean(), "
+            "_shares(y, size) * (y >= 0).mean()",
+        ),
+        "chance is taken from pictures in which both were found, but as shares of all n: "
+        "divide by their number": "p @ q → p @ q * both.mean() ** 2",
+        "chance is taken to be 1/8: it depends on how often each colour comes": "p @ q → 1 / 8",
+        "what is below 0 is cut off: figures may agree less than by "
+        "chance": "(a - e) / (1 - e) → max(0.0, (a - e) / (1 - e))",
+        "colour 0 is a colour: "
+        "only −1 says that no figure was found": "(x >= 0) & (y >= 0) → (x > 0) & (y > 0)",
+        "what was not found counts as a colour: "
+        "only pictures with both figures count": "both = (x >= 0) & (y >= 0) → x, y = x + 1, y + "
+        "1\n    both = x >= 0",
+        "the last colour is left out of chance: "
+        "the sum runs to the largest colour": "p @ q → p[:-1] @ q[:-1]",
+        "chance is the largest share: "
+        "expected the sum over the colours of the products": "p @ q → (p * q).max()",
+    },
+)
 
 
 @exercise("08.above_chance", title="Agreement above chance", difficulty=3, minutes=10)
 def above_chance(answer, ctx):
-    n, colours = ctx.integers(40, 60), ctx.integers(4, 7)
+    # as many as tell the mistakes apart
+    n, colours = ctx.sizes(pictures=(39, 60), colours=(3, 6))
     left = ctx.integers(0, colours, n) * ctx.integers(0, 2, n)  # 0 is frequent
     right = torch.where(ctx.integers(0, 3, n) > 0, left, ctx.integers(0, colours, n))
     left[:3], right[2:5] = -1, -1  # one picture has neither
@@ -143,111 +193,32 @@ def above_chance(answer, ctx):
     apart = left[matched], (left[matched] + (torch.arange(n - 5) > 0)) % colours
     left[9], fewer = colours - 1, right.clamp(max=colours - 2)
     # the last ones agree in one picture only
-    for l, r in (
+    for given in (
         (left, right),
         (left[matched], right[matched]),
         (left, fewer),
         (fewer, left),
         apart,
     ):
-        got = ctx.number(ctx.call(answer, l, r), "the agreement above chance")
-        x, y = array(l), array(r)
-        ctx.close(got, _kappa(x, y), "the agreement above chance", _kappa_slips(x, y, colours))
-    same = torch.full((6,), 2)
-    got = ctx.call(answer, same, same)
-    value = (
-        float(got)
-        if isinstance(got, (int, float)) or (isinstance(got, Tensor) and got.numel() == 1)
-        else 0.0
-    )
-    if not np.isfinite(value):
-        ctx.fail(
-            "where all figures have one colour, chance is 1 and the division is by 0: expected 0"
-        )
-    ctx.close(
-        ctx.number(got, "the agreement where all figures have one colour"),
-        0.0,
-        "the agreement where all figures have one colour",
-    )
-    other = torch.tensor([2]), torch.tensor([1])
-    ctx.close(
-        ctx.number(ctx.call(answer, *other), "the agreement of one picture, of two colours"),
-        0.0,
-        "the agreement of one picture, of two colours",
-    )
-    none = torch.tensor([-1, 2, -1]), torch.tensor([1, -1, -1])
-    ctx.close(
-        ctx.number(ctx.call(answer, *none), "the agreement where no picture has both figures"),
-        0.0,
-        "the agreement where no picture has both figures",
-    )
-
-
-def _parts(x, y):
-    both = (x >= 0) & (y >= 0)
-    l, r = x[both], y[both]
-    size = max(l.max(), r.max()) + 1
-    return l, r, np.bincount(l, minlength=size) / len(l), np.bincount(r, minlength=size) / len(r)
-
-
-def _kappa(x, y, a=None, e=None):
-    l, r, p, q = _parts(x, y)
-    a = (l == r).sum() / len(x) if a is None else a
-    e = (p * q).sum() if e is None else e
-    return (a - e) / (1 - e)
-
-
-def _kappa_slips(x, y, colours):
-    l, r, p, q = _parts(x, y)
-    a, e = (l == r).sum() / len(x), (p * q).sum()
-    union = np.concatenate([l, r])
-    share = np.bincount(union) / len(union)
-    every = [np.bincount(side[side >= 0], minlength=colours) / (side >= 0).sum() for side in (x, y)]
-    counted = [np.bincount(side[side >= 0], minlength=colours) / len(x) for side in (x, y)]
-    return {
-        "two missing figures count as agreement: −1 is no colour": _kappa(x, y, a=(x == y).mean()),
-        "pictures without both figures are left out of a: it is a share of all pictures": _kappa(
-            x, y, a=(l == r).mean()
-        ),
-        "this is the agreement itself: chance has to be taken off": a,
-        "it is not divided by 1 − e": a - e,
-        "it is divided by e: expected 1 − e": (a - e) / e,
-        "chance is taken to be 1 over the number of colours: frequent colours meet more "
-        "often": _kappa(x, y, e=1 / len(p)),
-        "chance is the sum of the squares of the left side alone: multiply left by right": _kappa(
-            x, y, e=(p * p).sum()
-        ),
-        "chance is the sum of the squares of the right side alone: multiply left by right": _kappa(
-            x, y, e=(q * q).sum()
-        ),
-        "chance is taken from both sides thrown together: multiply the shares of left by those "
-        "of right": _kappa(x, y, e=(share**2).sum()),
-        "chance is made from pictures with one figure too: only where both were found": _kappa(
-            x, y, e=(every[0] * every[1]).sum()
-        ),
-        "the shares of the colours are shares of all pictures: only those count in which both "
-        "were found": _kappa(x, y, e=(counted[0] * counted[1]).sum()),
-        "chance is taken from pictures in which both were found, but as shares of all n: divide "
-        "by their number": _kappa(x, y, e=e * (len(l) / len(x)) ** 2),
-        "chance is taken to be 1/8: it depends on how often each colour comes": _kappa(
-            x, y, e=1 / 8
-        ),
-        "what is below 0 is cut off: figures may agree less than by chance": max(
-            0.0, (a - e) / (1 - e)
-        ),
-        "colour 0 is a colour: only −1 says that no figure was found": _kappa(
-            np.where(x == 0, -1, x), np.where(y == 0, -1, y)
-        ),
-        "what was not found counts as a colour: only pictures with both figures count": _kappa(
-            x + 1, y + 1
-        ),
-        "the last colour is left out of chance: the sum runs to the largest colour": _kappa(
-            x, y, e=(p * q)[:-1].sum()
-        ),
-        "chance is the largest share: expected the sum over the colours of the products": _kappa(
-            x, y, e=(p * q).max()
-        ),
-    }
+        got = ctx.number(ctx.call(answer, *given), "the agreement above chance")
+        expected, wrong = _KAPPA(*map(array, given))
+        ctx.close(got, expected, "the agreement above chance", wrong)
+    red = torch.full((n,), ctx.integers(0, 3))
+    one, few, none = red.clone(), red[:1], torch.full((n,), -1)
+    one[n // 2], none[0] = -1, 1
+    name, nan = "where all figures have one colour", "chance is 1 there: expected 0, not 0/0"
+    for words, expected, *given in (
+        (name, 0, red, red),
+        (f"{name} and one was not found", 0, red, one),
+        (f"{name} and one was not found", 0, one, red),
+        ("of one picture of one colour", 0, few, few),
+        ("of one picture of two colours", 0, few, few + 1),
+        ("where no picture has both figures", 0, none, none.flip(0)),
+        ("where no figure was found", 0, none[1:], none[1:]),
+        ("where all but one are red", 1, *(torch.arange(400) == 17).long().expand(2, -1)),
+    ):
+        got = ctx.number(ctx.call(answer, *given), f"the agreement {words}", nan=nan)
+        ctx.close(got, float(expected), f"the agreement {words}")
 
 
 def _scores(x, w_f, w_g):
@@ -295,6 +266,7 @@ def who_looks_at_whom(answer, ctx):
         batch=(1, 3), height=(1, 3), width=(1, 5), d=(1, 4), d_h=(1, 3)
     )
     c = ctx.integers(3, 6)
+    width = 1 if ctx.case == "long" else width  # or there are a million scores
     x, gamma = ctx.normal(batch, c, height, width), 0.5 + ctx.normal(1)[0].abs()
     w_f, w_g, w_h, w_v = (
         0.6 * ctx.normal(d, c),
@@ -319,5 +291,11 @@ def who_looks_at_whom(answer, ctx):
         right, wrong = _PLACES(*map(array, now))
         ctx.close(got, right, name, wrong)
 
+    def begins(x, gamma):
+        f, g, h, v = map(array, given[1:5])
+        return _places(x, f, g, h, v, gamma)
+
     names = dict(enumerate(("x", "W_f", "W_g", "W_h", "W_v", "gamma")))
     check_gradients(ctx, answer, given, names, _places)
+    # training begins with a γ of 0
+    check_gradients(ctx, answer, (*given[:5], torch.zeros(())), {0: "x", 5: "gamma"}, begins)

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -46,15 +46,51 @@ def wider_heads(answer, ctx):
 
 
 def _merged(context_a, log_a, context_b, log_b):
-    """Context and log of the sum of both parts, row by row."""
     top = np.maximum(log_a, log_b)
     top = np.where(np.isfinite(top), top, 0.0)
-    a, b = np.exp(log_a - top), np.exp(log_b - top)
-    total = a + b
-    nothing = total == 0
-    safe = np.where(nothing, 1.0, total)
-    context = (a[:, None] * context_a + b[:, None] * context_b) / safe[:, None]
-    return context, np.where(nothing, -np.inf, top + np.log(safe))
+    a, b = np.exp(log_a - top)[:, None], np.exp(log_b - top)[:, None]
+    total = np.maximum(a + b, 1e-300)
+    return (a * context_a + b * context_b) / total
+
+
+_MERGED = Slips(
+    _merged,
+    {
+        "the contexts are averaged, whatever their sums: the weights are the exponentials of the "
+        "logarithms": "(a * context_a + b * context_b) / total → (context_a + context_b) / 2",
+        "the contexts are added: each is divided by its own sum already, so they take weights that "
+        "sum to 1": "(a * context_a + b * context_b) / total → context_a + context_b",
+        "the logarithms are the weights: take their exponentials": (
+            "np.exp(log_a - top)[:, None], np.exp(log_b - top)[:, None] → np.maximum(log_a, "
+            "-1e3)[:, None], np.maximum(log_b, -1e3)[:, None]",
+            "np.maximum(a + b, 1e-300) → np.where(a + b == 0, 1, a + b)",
+        ),
+        "the weights belong to the other context each": "a, b = → b, a =",
+        "the part with the larger sum takes all: the other one counts, "
+        "too": "(a * context_a + b * context_b) / total → np.where(a >= b, context_a, context_b)",
+        "the weighted sum is not divided by the sum of the weights": "/ total →",
+    },
+)
+
+
+def _both(context_a, log_a, context_b, log_b):
+    """The logarithm of both sums, and 0 in the place of minus infinity."""
+    top = np.maximum(log_a, log_b)
+    top = np.where(np.isfinite(top), top, 0.0)
+    total = np.exp(log_a - top) + np.exp(log_b - top)
+    return np.where(total > 0, top + np.log(np.maximum(total, 1e-300)), 0.0)
+
+
+_BOTH = Slips(
+    _both,
+    {
+        "that is the larger of the two: the sums are added, and L is the logarithm of "
+        "that": "top + np.log(np.maximum(total, 1e-300)) → top",
+        "the logarithms are added: that multiplies the "
+        "sums": "top + np.log(np.maximum(total, 1e-300)) → log_a + log_b",
+        "what the exponentials were measured from has to be added again": "top + np.log → np.log",
+    },
+)
 
 
 @exercise("09.merge_by_log_sums", title="Merge what kernels hand back", difficulty=2, minutes=8)
@@ -64,47 +100,39 @@ def merge_by_log_sums(answer, ctx):
     logs = [2 * ctx.normal(m) for _ in range(2)]
     _merge_once(answer, ctx, contexts, logs, "for scores of ordinary size: ")
     for shift in (300.0, -300.0):
-        _merge_once(
-            answer,
-            ctx,
-            contexts,
-            [part + shift for part in logs],
-            f"for logarithms near {shift:g} (measure the exponentials from the larger one): ",
-        )
+        where = f"for logarithms near {shift:g} (measure the exponentials from the larger one): "
+        _merge_once(answer, ctx, contexts, [part + shift for part in logs], where)
     for sign in (1, -1):
         far = 300.0 * sign * (-1) ** torch.arange(m)
         apart = [logs[0] + far, logs[1] - far]
         _merge_once(answer, ctx, contexts, apart, "where one part is far larger: ")
-    for row, unseen in zip(range(m), [(0, 1), (0,), (1,)]):
-        for part in unseen:
-            contexts[part][row] = 0.0
-            logs[part][row] = -torch.inf
-    logs[0][3:4] += 300.0  # the others remain of ordinary size
-    given = _merge_once(
-        answer, ctx, contexts, logs, "where a query sees nothing in a part, or in both: "
-    )
+    for row in range(m):
+        for part in [(0, 1), (0,), (1,), (), ()][row % 5]:
+            contexts[part][row], logs[part][row] = 0.0, -torch.inf
+    logs[0][3::5] += 300.0  # the others remain of ordinary size
+    where = "where a query sees nothing in a part, or in both: "
+    given = _merge_once(answer, ctx, contexts, logs, where)
 
     nan = "a query that sees nothing in either part divides 0 by 0, or subtracts -inf from -inf"
     names = dict(enumerate(("context_a", "L_a", "context_b", "L_b")))
     # a context of nothing is 0, whatever weights the two zeros have
-    some = array(torch.maximum(given[1], given[3]) > -torch.inf)[:, None]
+    some = (torch.maximum(given[1], given[3]) > -torch.inf)[:, None]
 
     def context_where_seen(*parts):
         context, _ = answer(*parts)
-        return torch.where(torch.from_numpy(some), context, 0.0)
+        return torch.where(some, context, 0.0)
 
     def right_context(*parts):
-        return np.where(some, _merged(*parts)[0], 0.0)
+        return array(some) * _merged(*parts)
 
     check_gradients(ctx, context_where_seen, given, names, right_context, nan=nan)
 
-    def log_where_finite(context_a, L_a, context_b, L_b):
-        _, L = answer(context_a, L_a, context_b, L_b)
+    def log_where_finite(*parts):
+        _, L = answer(*parts)
         return torch.where(L > -torch.inf, L, 0.0)
 
-    def right(L_a, L_b):
-        _, L = _merged(array(given[0]), L_a, array(given[2]), L_b)
-        return np.where(L > -np.inf, L, 0.0)
+    def right(*logs):
+        return _both(None, logs[0], None, logs[1])
 
     check_gradients(ctx, log_where_finite, given, {1: "L_a", 3: "L_b"}, right, nan=nan)
 
@@ -112,62 +140,41 @@ def merge_by_log_sums(answer, ctx):
 def _merge_once(answer, ctx, contexts, logs, where):
     given = (contexts[0], logs[0], contexts[1], logs[1])
     m, d_v = contexts[0].shape
-    got = ctx.parts(ctx.call(answer, *given), ("context", "L"), ((m, d_v), (m,)))
+    context, value = ctx.parts(ctx.call(answer, *given), ("context", "L"), ((m, d_v), (m,)))
     nan = "is a -inf subtracted from a -inf, a 0 divided by 0, or does an exponential overflow?"
-    context = ctx.floats(got[0], f"{where}the context", (m, d_v), nan=nan)
-    expected, log = _merged(*(array(part) for part in given))
-    a, b = array(contexts[0]), array(contexts[1])
-    la, lb = (np.where(np.isfinite(array(part)), array(part), -1e3)[:, None] for part in logs)
-    wrong = {
-        "the contexts are averaged, whatever their sums: the weights are the exponentials of "
-        "the logarithms": (a + b) / 2,
-        "the contexts are added: each is divided by its own sum already, so they take weights "
-        "that sum to 1": a + b,
-        "the logarithms are the weights: take their exponentials": (la * a + lb * b)
-        / np.where(la + lb == 0, 1, la + lb),
-        "the weights belong to the other context each": (
-            np.exp(lb - np.maximum(la, lb)) * a + np.exp(la - np.maximum(la, lb)) * b
-        )
-        / (np.exp(lb - np.maximum(la, lb)) + np.exp(la - np.maximum(la, lb))),
-        "the part with the larger sum takes all: the other one counts, too": np.where(
-            la >= lb, a, b
-        ),
-        "the weighted sum is not divided by the sum of the weights": np.exp(la - np.maximum(la, lb))
-        * a
-        + np.exp(lb - np.maximum(la, lb)) * b,
-    }
-    ctx.close(context, expected, f"{where}the context", wrong)
-    if type(got[1]) is Tensor and torch.isnan(got[1]).any():
-        ctx.fail(f"{where}L is NaN: {nan}")
-    value = got[1]
-    nothing = ~np.isfinite(log)
-    if type(value) is Tensor and tuple(value.shape) == (m,) and nothing.any():
-        if not np.array_equal(array(value) == -np.inf, nothing):
+    context = ctx.floats(context, f"{where}the context", (m, d_v), nan=nan)
+    right, wrong = _MERGED(*map(array, given))
+    ctx.close(context, right, f"{where}the context", wrong)
+    nothing = (logs[0] == -torch.inf) & (logs[1] == -torch.inf)
+    if type(value) is Tensor and not torch.isnan(ctx._dense(value, f"{where}L")).any():
+        if tuple(value.shape) == (m,) and not torch.equal(value == -torch.inf, nothing):
             ctx.fail(
                 f"{where}L has to be -inf for a query that sees nothing in either part, and only "
                 "there"
             )
-        value = torch.where(torch.tensor(nothing), 0.0, value)
-    value = ctx.floats(value, f"{where}L", (m,))
-    safe_a, safe_b = (array(part) for part in logs)
-    top = np.maximum(safe_a, safe_b)
-    with np.errstate(invalid="ignore"):
-        ctx.close(
-            value,
-            np.where(nothing, 0.0, log),
-            f"{where}L",
-            {
-                "that is the larger of the two: the sums are added, and L is the logarithm of "
-                "that": np.where(nothing, 0.0, top),
-                "the logarithms are added: that multiplies the sums": np.where(
-                    nothing, 0.0, safe_a + safe_b
-                ),
-                "what the exponentials were measured from has to be added again": np.where(
-                    nothing, 0.0, log - top
-                ),
-            },
-        )
+        value = value.masked_fill(value == -torch.inf, 0.0)
+    value = ctx.floats(value, f"{where}L", (m,), nan=nan)
+    right, wrong = _BOTH(*map(array, given))
+    ctx.close(value, right, f"{where}L", wrong)
     return given
+
+
+def _attended(Q, K, V, size):
+    scores = Q @ K.T / K.shape[1] ** 0.5
+    return softmax(scores) @ V
+
+
+_ATTENDED = Slips(
+    _attended,
+    {
+        "only the last block counts: what came before is not "
+        "carried": "softmax(scores) @ V → softmax(scores[:, -size:]) @ V[-size:]",
+        "only the first block counts": "softmax(scores) @ V → softmax(scores[:, :size]) @ V[:size]",
+        "the scores are not divided by the root of the width": "/ K.shape[1] ** 0.5 →",
+        "the blocks count alike, whatever their sums": "softmax(scores) @ V → np.mean([softmax("
+        "scores[:, j : j + size]) @ V[j : j + size] for j in range(0, len(K), size)], axis=0)",
+    },
+)
 
 
 @exercise(
@@ -177,16 +184,23 @@ def _merge_once(answer, ctx, contexts, logs, where):
     minutes=10,
 )
 def worked_yesterday(answer, ctx):
-    m, d, size, blocks, d_v = ctx.sizes(m=(1, 4), d=(1, 5), size=(1, 4), blocks=(1, 6), d_v=(1, 3))
+    m, d, size, blocks, d_v = ctx.sizes(
+        m=(1, 4), d=(1, 5), size=(1, 4), number_of_blocks=(1, 6), d_v=(1, 3)
+    )
     n = size * blocks
     V = ctx.normal(n, d_v)
     even, signs = torch.ones(n), 1.0 - 2 * ctx.integers(0, 2, n)
     if blocks > 1:  # the largest score of a query comes after the first block, for either sign
         signs[:size], signs[-1] = -1.0, 1.0
+    nan = (
+        "is a sum of exponentials that are all 0 the divisor, or does one overflow? from which "
+        "score are they measured?"
+    )
     for level, keys, words in (
         (0.0, even, "on random queries and keys"),
         (-200.0, even, "where all scores of a query are near -200"),
         (200.0, even, "where all scores of a query are near 200"),
+        (-400.0, even, "where all scores of a query are near -400"),
         (-20.0, even, "where all scores of a query are near -20"),
         (200.0, signs, "where the scores of a query are near 200 and near -200"),
         (-200.0, signs, "where the scores of a query are near -200 and near 200"),
@@ -200,48 +214,12 @@ def worked_yesterday(answer, ctx):
         Q, K = ctx.normal(m, d), ctx.normal(n, d)
         K[:, 0] = keys
         Q[:, 0] = level * d**0.5
-        ours = array(
-            ctx.floats(
-                ctx.call(answer, Q, K, V, size),
-                f"{words}: the context",
-                (m, d_v),
-                nan="is a sum of exponentials that are all 0 the divisor, or does one overflow? "
-                "from which score are they measured?",
-            )
-        )
-        scores = array(Q) @ array(K).T / d**0.5
-        expected = softmax(scores) @ array(V)
-        first, last = slice(0, size), slice(n - size, n)
-        ctx.close(
-            ours,
-            expected,
-            f"{words}: the context",
-            {
-                "only the last block counts: what came before is not carried": softmax(
-                    scores[:, last]
-                )
-                @ array(V)[last],
-                "only the first block counts": softmax(scores[:, first]) @ array(V)[first],
-                "the scores are not divided by the root of the width": softmax(
-                    array(Q) @ array(K).T
-                )
-                @ array(V),
-                "the blocks count alike, whatever their sums": np.mean(
-                    [
-                        softmax(scores[:, j : j + size]) @ array(V)[j : j + size]
-                        for j in range(0, n, size)
-                    ],
-                    axis=0,
-                ),
-            },
-        )
-    check_gradients(
-        ctx,
-        answer,
-        (Q, K, V, size),
-        {0: "Q", 1: "K", 2: "V"},
-        lambda Q, K, V: softmax(Q @ K.T / d**0.5) @ V,
-    )
+        name = f"{words}: the context"
+        got = ctx.floats(ctx.call(answer, Q, K, V, size), name, (m, d_v), nan=nan)
+        right, wrong = _ATTENDED(array(Q), array(K), array(V), size)
+        ctx.close(got, right, name, wrong)
+    names = {0: "Q", 1: "K", 2: "V"}
+    check_gradients(ctx, answer, (Q, K, V, size), names, lambda *now: _attended(*now, size=size))
 
 
 _CASES = (12, 4, 2, 5), (16, 4, 4, 6), (13, 5, 3, 4), (11, 3, 4, 1), (20, 3, 4, 20), (17, 2, 5, 9)
@@ -249,7 +227,7 @@ _CASES = (12, 4, 2, 5), (16, 4, 4, 6), (13, 5, 3, 4), (11, 3, 4, 1), (20, 3, 4, 
 
 @exercise("09.tiles_of_a_window", title="The tiles of a window", difficulty=3, minutes=12)
 def tiles_of_a_window(answer, ctx):
-    drawn = ctx.sizes(n=(1, 20), rows=(1, 5), columns=(1, 5), w=(1, 11))
+    drawn = ctx.sizes(n=(1, 20), rows=(1, 5, 4), columns=(1, 5, 3), w=(1, 11, 30))
     for n, rows, columns, w in [drawn, *_CASES]:
         where = f"for n = {n}, rows = {rows}, columns = {columns}, w = {w}"
         got = ctx.call(answer, n, rows, columns, w)

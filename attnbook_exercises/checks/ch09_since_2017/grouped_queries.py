@@ -7,7 +7,7 @@ import numpy as np
 from ..context import array, softmax
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -20,7 +20,8 @@ from ..slips import on_paper
 )
 def bill_of_a_cache():
     return 448, {
-        "those are the keys alone: values are cached, too": 224,
+        "those are the keys alone, or a byte for each number: values are cached, too, and each "
+        "number takes two": 224,
         "that is twice as many: are there as many heads of keys as of queries, or four bytes for "
         "each number?": 896,
         "that is the bill of one block: there are 28": 16,
@@ -38,32 +39,65 @@ def work_of_a_prompt(answer, ctx):
     return ctx.predicted(answer, "a quarter", "half", "as many")
 
 
+def _fewer(W, had, kept):
+    heads = W.reshape(len(W), kept, had // kept, -1)
+    return heads.mean(2).reshape(len(W), -1)
+
+
+_FEWER = Slips(
+    _fewer,
+    {
+        "the heads of a group are added: expected their mean": "mean → sum",
+        "the first head of each group is taken: "
+        "expected the mean of the group": ".mean(2) → [:, :, 0]",
+        "the last head of each group is taken: "
+        "expected the mean of the group": ".mean(2) → [:, :, -1]",
+        "a group is of heads side by side, not of every kept-th head": (
+            "kept, had // kept, -1 → had // kept, kept, -1",
+            "mean(2) → mean(1)",
+        ),
+        "means are taken within a head: "
+        "the numbers of a head stay apart": "kept, had // kept, -1 → -1, had // kept",
+    },
+)
+
+
 @exercise("09.means_of_heads", title="Fewer heads from a trained layer", difficulty=2, minutes=7)
 def means_of_heads(answer, ctx):
     d, width, kept, shared = ctx.sizes(
         d=(1, 5), width_of_a_head=(1, 3), kept=(1, 4), heads_in_a_group=(1, 4)
     )
-    where = f"{kept * shared} heads, of which {kept} are kept: the matrix"
-    W = ctx.normal(d, kept * shared * width)
-    got = ctx.floats(ctx.call(answer, W, kept * shared, kept), where, (d, kept * width))
-    groups = array(W).reshape(d, kept, shared, width)
-    wrong = {
-        "the heads of a group are added: expected their mean": groups.sum(2),
-        "the first head of each group is taken: expected the mean of the group": groups[:, :, 0],
-        "the last head of each group is taken: expected the mean of the group": groups[:, :, -1],
-        "a group is of heads side by side, not of every kept-th head": array(W)
-        .reshape(d, shared, kept, width)
-        .mean(1),
-        "means are taken within a head: the numbers of a head stay apart": array(W)
-        .reshape(d, kept * width, shared)
-        .mean(-1),
-    }
-    ctx.close(
-        got,
-        groups.mean(2).reshape(d, -1),
-        where,
-        {words: value.reshape(d, -1) for words, value in wrong.items()},
-    )
+    had = kept * shared
+    where = f"{had} heads, of which {kept} are kept: the matrix"
+    W = ctx.normal(d, had * width)
+    got = ctx.floats(ctx.call(answer, W, had, kept), where, (d, kept * width))
+    right, wrong = _FEWER(array(W), had, kept)
+    ctx.close(got, right, where, wrong)
+    check_gradients(ctx, answer, (W, had, kept), {0: "W"}, lambda W: _fewer(W, had, kept))
+
+
+def _grouped(Q, K, V):
+    group = np.arange(len(Q)) // (len(Q) // len(K))
+    keys, values = K[group], V[group]
+    scores = Q @ keys.swapaxes(1, 2) / Q.shape[-1] ** 0.5
+    return softmax(scores) @ values
+
+
+_GROUPED = Slips(
+    _grouped,
+    {
+        "heads of queries read the keys and values in turns: "
+        "a group stands side by side": "// (len(Q) // len(K)) → % len(K)",
+        "the keys are those of the group, "
+        "but the values are not": "V[group] → V[np.arange(len(Q)) % len(K)]",
+        "the values are those of the group, "
+        "but the keys are not": "K[group] → K[np.arange(len(Q)) % len(K)]",
+        "the scores are not divided by the root of the width": "/ Q.shape[-1] ** 0.5 →",
+        "the scores are divided by the root of the values' width: "
+        "it is that of the keys": "Q.shape[-1] → V.shape[-1]",
+        "all heads read the first keys and values": "// (len(Q) // len(K)) → * 0",
+    },
+)
 
 
 @exercise(
@@ -73,45 +107,9 @@ def right_at_both_ends(answer, ctx):
     g, shared, m, n, d = ctx.sizes(g=(1, 4), heads_in_a_group=(1, 3), m=(1, 3), n=(1, 5), d=(1, 6))
     h, d_v = g * shared, d + ctx.integers(1, 4)
     where = f"for {h} heads of queries and {g} of keys and values: the context"
-    for factor in (1.0, 100.0):  # exponentials of scores a hundred times as large overflow
+    for factor in (100.0, 1.0):  # exponentials of scores a hundred times as large overflow
         given = factor * ctx.normal(h, m, d), ctx.normal(g, n, d), ctx.normal(g, n, d_v)
         got = ctx.floats(ctx.call(answer, *given), where, (h, m, d_v))
-        Q, K, V = (array(part) for part in given)
-        of = np.arange(h) // shared
-        ctx.close(
-            got,
-            _heads(Q, K, V, of, of),
-            where,
-            {
-                "heads of queries read the keys and values in turns: a group stands side by side": (
-                    _heads(Q, K, V, np.arange(h) % g, np.arange(h) % g)
-                ),
-                "the keys are those of the group, but the values are not": _heads(
-                    Q, K, V, of, np.arange(h) % g
-                ),
-                "the values are those of the group, but the keys are not": _heads(
-                    Q, K, V, np.arange(h) % g, of
-                ),
-                "the scores are not divided by the root of the width": _heads(
-                    Q, K, V, of, of, scale=1.0
-                ),
-                "the scores are divided by the root of the values' width: it is that of the "
-                "keys": _heads(Q, K, V, of, of, scale=d_v**-0.5),
-                "all heads read the first keys and values": _heads(Q, K, V, 0 * of, 0 * of),
-            },
-        )
-        if factor == 1:
-            check_gradients(
-                ctx,
-                answer,
-                given,
-                {0: "Q", 1: "K", 2: "V"},
-                lambda Q, K, V: _heads(Q, K, V, of, of),
-            )
-
-
-def _heads(Q, K, V, of_keys, of_values, scale=None):
-    """Attention whose head i reads the keys of_keys[i] and the values of_values[i]."""
-    Q, K, V = Q, K[of_keys], V[of_values]
-    scale = Q.shape[-1] ** -0.5 if scale is None else scale
-    return softmax(Q @ K.transpose(0, 2, 1) * scale) @ V
+        right, wrong = _GROUPED(*map(array, given))
+        ctx.close(got, right, where, wrong)
+    check_gradients(ctx, answer, given, {0: "Q", 1: "K", 2: "V"}, _grouped)

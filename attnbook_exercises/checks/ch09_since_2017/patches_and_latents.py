@@ -7,7 +7,7 @@ import numpy as np
 from ..context import array
 from ..gradient_check import check_gradients
 from ..registry import exercise
-from ..slips import on_paper
+from ..slips import Slips, on_paper
 
 
 @on_paper(
@@ -41,46 +41,47 @@ def shuffled_patches(answer, ctx):
     return ctx.predicted(answer, "about as many", "about half", "hardly any")
 
 
-def _joined(rows, C, P, across, wrong=""):
-    """Patches (B, N, C P P) put together; the options make it wrong."""
+def _joined(rows, C, P, across):
     B, N, _ = rows.shape
     down = N // across
-    if wrong == "reshaped":
-        return rows.reshape(B, C, down * P, across * P)
-    if wrong == "colours last":
-        x = rows.reshape(B, down, across, P, P, C)
-        return x.transpose(0, 5, 1, 3, 2, 4).reshape(B, C, down * P, across * P)
-    if wrong == "column by column":
-        x = rows.reshape(B, across, down, C, P, P)
-        return x.transpose(0, 3, 2, 4, 1, 5).reshape(B, C, down * P, across * P)
-    grid = (across, down) if wrong == "rows of across" else (down, across)
-    x = rows.reshape(B, *grid, C, P, P)
-    order = {"turned": (0, 3, 1, 5, 2, 4), "strips": (0, 3, 1, 2, 4, 5)}
-    order = order.get(wrong, (0, 3, 1, 4, 2, 5))
-    return x.transpose(order).reshape(B, C, down * P, across * P)
+    x = rows.reshape(B, down, across, C, P, P)
+    x = x.transpose(0, 3, 1, 4, 2, 5)
+    return x.reshape(B, C, down * P, across * P)
+
+
+_JOINED = Slips(
+    _joined,
+    {
+        "the numbers stand in the order of the patches, "
+        "each of which should be a square": "x.transpose(0, 3, 1, 4, 2, 5) → x",
+        "in a patch the colours come first, then rows, then columns": (
+            "across, C, P, P) → across, P, P, C)",
+            "0, 3, 1, 4, 2, 5 → 0, 5, 1, 3, 2, 4",
+        ),
+        "the patches stand column by column: they come row by row": (
+            "B, down, across, C → B, across, down, C",
+            "0, 3, 1, 4, 2, 5 → 0, 3, 2, 4, 1, 5",
+        ),
+        "across counts the patches below each other: "
+        "it counts those side by side": "B, down, across, C → B, across, down, C",
+        "each patch is turned over: "
+        "its rows have become columns": "0, 3, 1, 4, 2, 5 → 0, 3, 1, 5, 2, 4",
+        "the patches have become strips: the rows of pixels of a patch stand one below the "
+        "other, beside those of its neighbour": "0, 3, 1, 4, 2, 5 → 0, 3, 1, 2, 4, 5",
+    },
+)
 
 
 @exercise("09.squares_back", title="Put the squares back", difficulty=2, minutes=7)
 def squares_back(answer, ctx):
-    B, C, P, down, across = ctx.sizes(B=(1, 3), C=(1, 3), P=(1, 3), down=(1, 7), across=(1, 3))
+    B, C, P, down, across = ctx.sizes(
+        B=(1, 3), C=(1, 3), P=(1, 3, 5), down=(1, 7), across=(1, 3, 12)
+    )
     where = f"{down * across} patches of {P} × {P}, {across} side by side: the pictures"
     given = ctx.normal(B, down * across, C * P * P), C, P, across
     got = ctx.floats(ctx.call(answer, *given), where, (B, C, down * P, across * P))
-    slips = {
-        "the numbers stand in the order of the patches, each of which should be a "
-        "square": "reshaped",
-        "in a patch the colours come first, then rows, then columns": "colours last",
-        "the patches stand column by column: they come row by row": "column by column",
-        "across counts the patches below each other: it counts those side by side": (
-            "rows of across"
-        ),
-        "each patch is turned over: its rows have become columns": "turned",
-        "the patches have become strips: the rows of pixels of a patch stand one below the "
-        "other, beside those of its neighbour": "strips",
-    }
-    plain = array(given[0])
-    wrong = {words: _joined(plain, C, P, across, slip) for words, slip in slips.items()}
-    ctx.close(got, _joined(plain, C, P, across), where, wrong)
+    right, wrong = _JOINED(array(given[0]), *given[1:])
+    ctx.close(got, right, where, wrong)
     check_gradients(ctx, answer, given, {0: "patches"}, lambda rows: _joined(rows, C, P, across))
 
 
@@ -112,3 +113,6 @@ def one_opinion(answer, ctx):
             f"numbers of about {size:.2g} are large for a start: what is read should count "
             "beside the latents, so begin near zero"
         )
+    again = array(ctx.floats(ctx.call(answer, M, d), "a second call", (M, d)))
+    if (got == again).all():
+        ctx.fail("two calls give the same numbers: two layers would begin with one opinion")

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell
+from nbformat.v4 import new_markdown_cell, new_notebook
 
 from bookbuild import source
 
 from ..sandbox.launch import Limits
-from .exercises import Section, Task, instructor_notebook
+from .exercises import Section, Task, grade_id
 
-__all__ = [
-    "Assignment",
-    "Course",
-    "Rules",
-    "Words",
-    "assignment_of",
-    "from_sections",
-    "notebook_with",
-]
+UNANSWERED = "YOUR ANSWER HERE"
+"""What stands in the field for an answer in words."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +29,8 @@ class Rules:
     due
     latest_days: days after which a late hand-in gets no marks
     repeated: which of several hand-ins of a student counts: "last", "first" or "best"
+    notebooks: of a student's hand-ins for an assignment, how many are judged: the last ones; with
+    "first" the first ones
     library: an answer that uses the book's own implementation: "mark" says so beside the
     marks, "zero" takes them
     """
@@ -42,6 +38,7 @@ class Rules:
     late_per_day: float = 0.1
     latest_days: float = 7
     repeated: str = "last"
+    notebooks: int = 5
     library: str = "mark"
 
     def __post_init__(self):
@@ -49,6 +46,10 @@ class Rules:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
                 raise ValueError(f"rules.{name}: got {value!r}, expected a number, 0 or more")
+        if not isinstance(self.notebooks, int) or self.notebooks < 1:
+            raise ValueError(
+                f"rules.notebooks: got {self.notebooks!r}, expected a whole number, 1 or more"
+            )
         for name, known in (("repeated", ("last", "first", "best")), ("library", ("mark", "zero"))):
             if getattr(self, name) not in known:
                 raise ValueError(
@@ -74,8 +75,9 @@ class Words:
 
     def cells(self) -> list[NotebookNode]:
         """The question and the cell for its answer."""
-        asked = "\n".join(f"- {part} ({points:g})" for part, points in self.rubric.items())
-        answer = new_markdown_cell("YOUR ANSWER HERE")
+        parts = "\n".join(f"- {part} ({points:g})" for part, points in self.rubric.items())
+        folded = f"<details><summary>What a good answer has</summary>\n\n{parts}\n\n</details>"
+        answer = new_markdown_cell(UNANSWERED)
         answer.metadata["nbgrader"] = NotebookNode(
             grade=True,
             solution=True,
@@ -84,19 +86,20 @@ class Words:
             points=sum(self.rubric.values()),
             schema_version=3,
         )
-        return [new_markdown_cell(f"### {self.title}\n\n{self.text}\n\n{asked}"), answer]
+        return [new_markdown_cell(f"### {self.title}\n\n{self.text}\n\n{folded}"), answer]
 
 
 @dataclass(frozen=True)
 class Assignment:
     """Exercises that are handed in together, as one notebook.
 
-    name: the stem of the notebook and its name in the gradebook
+    name: the stem of the notebook
     tasks: the exercises, in order
     points: by exercise id: (for the reader's check, for the hidden one)
     due: with a time zone; None if hand-ins are never late
     words: questions that are answered in words
     extended: `due` is that of one student
+    links: to the sections, for students
     setup: the first code cell of the notebook
     book: code cells of the chapters, of which only the definitions run when a hand-in holds them
     """
@@ -110,6 +113,7 @@ class Assignment:
     due: datetime | None = None
     words: tuple[Words, ...] = ()
     extended: bool = False
+    links: tuple[str, ...] = ()
 
     @property
     def exercises(self) -> dict[str, float]:
@@ -122,19 +126,42 @@ class Assignment:
         return sum(self.exercises.values())
 
     def notebook(self) -> NotebookNode:
-        """With solutions and hidden checks, as nbgrader reads it."""
-        nb = instructor_notebook(Section(self.name, self.title, "", Path(), self.setup, self.tasks))
-        for cell in nb.cells:
-            for task in self.tasks:
-                for test, points in zip(task.tests, self.points[task.id]):
-                    if (
-                        cell.metadata.get("nbgrader", {}).get("grade_id")
-                        == test.metadata.nbgrader.grade_id
-                    ):
-                        cell.metadata.nbgrader.points = points
-        nb.cells += [cell for one in self.words for cell in one.cells()]
+        """With solutions and hidden checks, as nbgrader's generate_assignment reads it."""
+        cells = [new_markdown_cell(f"# {self.title}: exercises\n\n{self._how()}"), self.setup]
+        for task in self.tasks:
+            cells += [task.statement, *task.cells]
+        cells += [cell for one in self.words for cell in one.cells()]
+        nb = deepcopy(new_notebook(cells=cells, metadata=source.METADATA))
+        points = {
+            grade_id(test): points
+            for task in self.tasks
+            for test, points in zip(task.tests, self.points[task.id])
+        }
         for place, cell in enumerate(nb.cells):
             cell.id = f"cell-{place:03d}"
+            if grade_id(cell) in points:
+                cell.metadata.nbgrader.points = points[grade_id(cell)]
+        return nb
+
+    def _how(self):
+        return (
+            "Run the cells from top to bottom. Each check says what is right, or the first thing "
+            "that is wrong. Models learn through such functions: where one takes tensors, many "
+            "checks try its gradients, too, so stay with operations of PyTorch. Where a statement "
+            "names a figure, a table, a formula or a cell that is not here, you find it in the "
+            f"book: {' · '.join(self.links)}."
+        )
+
+    def released(self) -> NotebookNode:
+        """What students get: stubs for solutions, and a comment for each hidden check. The cells
+        keep nbgrader's names, so that a hub with nbgrader collects and grades them.
+        """
+        nb = self.notebook()
+        for cell in nb.cells:
+            if grade_id(cell).endswith("-hidden"):
+                cell.source = "# Once handed in, your function is checked here with other inputs."
+            elif cell.cell_type == "code":
+                cell.source = source.cut_hidden(source.cut_solution(cell.source))
         return nb
 
 
@@ -169,52 +196,48 @@ class Course:
 def notebook_with(assignment: Assignment, answers: dict[str, str]) -> bytes:
     """A student's notebook as the bytes of its file.
 
-    Args:
-        answers: {exercise id: code}; the stub for exercises without one.
+    answers: {exercise id: code}; the stub for exercises without one.
     """
-    nb = assignment.notebook()
-    nb.cells = [
-        cell
-        for cell in nb.cells
-        if not cell.metadata.get("nbgrader", {}).get("grade_id", "").endswith("-hidden")
-    ]
+    nb = assignment.released()
     by_key = {task.key: answers.get(task.id) for task in assignment.tasks}
     for cell in nb.cells:
-        name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
-        if cell.cell_type == "code":
-            cell.source = source.cut_hidden(source.cut_solution(cell.source))
-        if by_key.get(name) is not None:
-            cell.source = by_key[name]
+        if by_key.get(grade_id(cell)) is not None:
+            cell.source = by_key[grade_id(cell)]
     return nbformat.writes(nb).encode()
 
 
 def from_sections(parts: list[Section]) -> tuple[Assignment, ...]:
-    """One assignment a section, with the points that the book gives."""
-    return tuple(
-        assignment_of(part.name, part.title, [part], {task.id for task in part.tasks})
-        for part in parts
-    )
+    """One assignment a section, with the points and the rubrics that the book gives; a prediction
+    has no points, and is for the reader.
+    """
+    made = []
+    for part in parts:
+        ids = {task.id for task in part.tasks if any(_points(task))}
+        words = tuple(
+            Words(f"{part.name}.{name}", title, text, rubric)
+            for name, title, text, rubric in part.arguments
+        )
+        if ids:
+            one = assignment_of(part.name, part.title, [part], ids)
+            made.append(replace(one, words=words))
+    return tuple(made)
+
+
+def _points(task) -> tuple[float, float]:
+    visible, hidden = (float(test.metadata.nbgrader.points) for test in task.tests)
+    return visible, hidden
 
 
 def assignment_of(name, title, parts, ids, due=None):
     parts = [part for part in parts if any(task.id in ids for task in part.tasks)]
     tasks = tuple(task for part in parts for task in part.tasks if task.id in ids)
-    points = {}
-    for task in tasks:
-        visible, hidden = (float(test.metadata.nbgrader.points) for test in task.tests)
-        points[task.id] = visible, hidden
+    points = {task.id: _points(task) for task in tasks}
     cells = {
         cell.source.strip()
         for part in parts
         for cell in source.student_version(source.read_source(part.path)).cells
         if cell.cell_type == "code"
     }
-    return Assignment(
-        name,
-        title,
-        tasks,
-        points,
-        parts[0].setup,
-        frozenset(cells | {part.setup.source.strip() for part in parts}),
-        due,
-    )
+    links = tuple(part.link for part in parts)
+    book = frozenset(cells | {part.setup.source.strip() for part in parts})
+    return Assignment(name, title, tasks, points, parts[0].setup, book, due, links=links)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import secrets
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 
 from attnbook_exercises.checks import exercises
 
 from ..sandbox.launch import KINDS, Limits
-from .assignments import Assignment, Course, Rules, Words, assignment_of
+from .assignments import Course, Rules, Words, assignment_of
 from .exercises import find_book, sections
 
-__all__ = ["FILE", "read_course", "write_course"]
+__all__ = ["FILE", "read_course", "read_due", "read_toml", "require_known", "write_course"]
 
 FILE = "course.toml"
 
@@ -31,46 +31,37 @@ def read_course(folder: str | Path, book: str | Path | None = None) -> Course:
         raise ValueError(
             f"course: there is no {path}; make a course with: attnbook course new {folder}"
         )
+    table = read_toml(path)
+    known = {"title", "seed", "sandbox", "image", "rules", "limits", "assignment"}
+    require_known(table, known, f"{path}: ")
+    for name, right, expected in (
+        ("seed", type(table.get("seed")) is int, "a whole number"),
+        ("image", isinstance(table.get("image", ""), str), "a word"),
+        ("assignment", isinstance(table.get("assignment", []), list), "[[assignment]]"),
+        ("sandbox", table.get("sandbox") in (None, *KINDS), f"one of {', '.join(KINDS)}"),
+    ):
+        if not right:
+            raise ValueError(f"{path}: {name}: got {table.get(name)!r}, expected {expected}")
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: {error}") from None
-    _only(path, "", table, {"title", "seed", "sandbox", "image", "rules", "limits", "assignment"})
-    if not isinstance(table.get("seed"), int) or isinstance(table["seed"], bool):
-        raise ValueError(f"{path}: seed: got {table.get('seed')!r}, expected a whole number")
-    if not isinstance(table.get("image", ""), str):
-        raise ValueError(f"{path}: image: got {table['image']!r}, expected a word")
-    if not isinstance(table.get("assignment", []), list):
-        raise ValueError(
-            f"{path}: assignment: expected [[assignment]], got {table['assignment']!r}"
-        )
-    if table.get("sandbox") not in (None, *KINDS):
-        raise ValueError(
-            f"{path}: sandbox: got {table['sandbox']!r}, expected one of {', '.join(KINDS)}"
-        )
-    try:
-        rules, limits = _fill(Rules, path, "rules", table), _fill(Limits, path, "limits", table)
+        rules, limits = _fill(Rules, "rules", table), _fill(Limits, "limits", table)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     parts, found = sections(find_book(book)), []
     for entry in table.get("assignment", []):
-        found.append(_read_assignment(path, entry, parts))
+        name = entry.get("name") if isinstance(entry, dict) else None
+        try:
+            found.append(_read_assignment(name, entry, parts))
+        except ValueError as error:
+            raise ValueError(f"{path}: assignment {name!r}: {error}") from None
     if not found:
         raise ValueError(f"{path}: there is no [[assignment]]")
     names = [one.name.casefold() for one in found]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{path}: assignment: two are named {name!r}")
-    return Course(
-        str(table.get("title", "Attention")),
-        table["seed"],
-        tuple(found),
-        rules,
-        limits,
-        table.get("sandbox"),
-        table.get("image"),
-        folder,
-    )
+    title = str(table.get("title", "Attention"))
+    sandbox = (table.get("sandbox"), table.get("image"))
+    return Course(title, table["seed"], tuple(found), rules, limits, *sandbox, folder)
 
 
 def write_course(path: Path, title: str, assignments) -> None:
@@ -91,6 +82,7 @@ def write_course(path: Path, title: str, assignments) -> None:
         "late_per_day": "share of the marks lost for every day that has begun since it was due",
         "latest_days": "days after which a late hand-in gets no marks",
         "repeated": 'which hand-in counts: "last", "first" or "best"',
+        "notebooks": "how many notebooks of a student are judged for an assignment, the last ones",
         "library": 'an answer that uses the book\'s own implementation: "mark" or "zero"',
     }
     lines += [f"{one.name} = {_value(one.default)}  # {says[one.name]}" for one in fields(Rules)]
@@ -110,42 +102,32 @@ def write_course(path: Path, title: str, assignments) -> None:
             "[assignment.points]  # one line an exercise: marks for the visible check, for the "
             "hidden one",
         ]
-        lines += [
-            f"{_quoted(id)} = [{visible:g}, {hidden:g}]"
-            for id, (visible, hidden) in one.points.items()
-        ]
+        lines += [f"{_quoted(id)} = [{a:g}, {b:g}]" for id, (a, b) in one.points.items()]
+        for asked in one.words:
+            lines += [
+                "[[assignment.words]]  # marked by hand; take it out if you do not ask it",
+                f"name = {_quoted(asked.id.partition('.')[2])}",
+                f"title = {_quoted(asked.title)}",
+                f"text = {_quoted(asked.text)}",
+                "[assignment.words.rubric]  # what is looked for, with its points",
+            ]
+            lines += [f"{_quoted(part)} = {points:g}" for part, points in asked.rubric.items()]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _read_assignment(path, entry, parts):
-    where = (
-        f"{path}: assignment {entry.get('name')!r}"
-        if isinstance(entry, dict)
-        else f"{path}: assignment"
-    )
-    if (
-        not isinstance(entry, dict)
-        or not isinstance(entry.get("name"), str)
-        or not re.fullmatch(r"[A-Za-z0-9][\w-]*", entry["name"], re.ASCII)
-    ):
+def _read_assignment(name, entry, parts):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][\w-]*", name, re.ASCII):
         raise ValueError(
-            f"{where}: name: expected letters, digits, - and _, which are the name of its notebook"
+            "name: expected letters, digits, - and _, which are the name of its notebook"
         )
-    _only(where, "", entry, {"name", "title", "due", "points", "words"})
-    due, points = entry.get("due"), entry.get("points")
-    if due is not None and (not isinstance(due, datetime) or due.tzinfo is None):
-        raise ValueError(
-            f"{where}: due: got {due!s}, expected a date and time with a zone, as "
-            f"2027-01-31T23:59:00+01:00"
-        )
+    require_known(entry, {"name", "title", "due", "points", "words"})
+    due, points = read_due(entry) if "due" in entry else None, entry.get("points")
     if not isinstance(points, dict) or not points:
-        raise ValueError(
-            f'{where}: points: expected a line for each exercise, as "00.weighted_sum" = [1, 1]'
-        )
+        raise ValueError('points: expected a line for each exercise, as "00.weighted_sum" = [1, 1]')
     known = exercises()
     for id, pair in points.items():
         if id not in known:
-            raise ValueError(f"{where}: points: the book has no exercise {id!r}")
+            raise ValueError(f"points: the book has no exercise {id!r}")
         if (
             not isinstance(pair, list)
             or len(pair) != 2
@@ -153,75 +135,83 @@ def _read_assignment(path, entry, parts):
             or not sum(pair)
         ):
             raise ValueError(
-                f"{where}: points: {id}: got {pair!r}, expected [visible, hidden], two numbers "
-                f"up to 1,000,000, not both 0"
+                f"points: {id}: got {pair!r}, expected [visible, hidden], two numbers up to "
+                f"1,000,000, not both 0"
             )
-    made = assignment_of(
-        entry["name"], str(entry.get("title", entry["name"])), parts, points.keys(), due
-    )
-    return Assignment(
-        **{
-            **vars(made),
-            "points": {task.id: tuple(map(float, points[task.id])) for task in made.tasks},
-            "words": _read_words(where, entry),
-        }
-    )
+    made = assignment_of(name, str(entry.get("title", name)), parts, points.keys(), due)
+    own = {task.id: tuple(map(float, points[task.id])) for task in made.tasks}
+    return replace(made, points=own, words=_read_words(entry))
 
 
-def _read_words(where, entry):
+def _read_words(entry):
     """The questions of an assignment that are answered in words."""
     found = []
     for one in entry.get("words", []):
         name = one.get("name") if isinstance(one, dict) else None
         rubric = one.get("rubric") if isinstance(one, dict) else None
         if not isinstance(name, str) or not re.fullmatch(r"\w+", name, re.ASCII):
-            raise ValueError(f"{where}: words: name: got {name!r}, expected letters, digits and _")
-        _only(f"{where}: words {name!r}", "", one, {"name", "title", "text", "rubric"})
-        if (
-            not isinstance(rubric, dict)
-            or not rubric
-            or not all(
-                type(points) in (int, float) and 0 < points <= 1000 for points in rubric.values()
-            )
-        ):
+            raise ValueError(f"words: name: got {name!r}, expected letters, digits and _")
+        require_known(one, {"name", "title", "text", "rubric"}, f"words {name!r}: ")
+        right = isinstance(rubric, dict) and all(
+            type(n) in (int, float) and 0 < n <= 1000 for n in rubric.values()
+        )
+        if not rubric or not right:
             raise ValueError(
-                f"{where}: words {name!r}: rubric: got {rubric!r}, expected what is looked for "
+                f"words {name!r}: rubric: got {rubric!r}, expected what is looked for "
                 f'with its points, as {{"names the variance" = 2}}'
             )
         title = str(one.get("title", name))
         found.append(Words(f"{entry['name']}.{name}", title, str(one.get("text", "")), rubric))
     if len({one.id for one in found}) < len(found):
-        raise ValueError(f"{where}: words: two have one name")
+        raise ValueError("words: two have one name")
     return tuple(found)
 
 
-def _fill(kind, path, name, table):
+def _fill(kind, name, table):
     given = table.get(name, {})
     if not isinstance(given, dict):
         raise ValueError(f"{name}: expected a table, [{name}]")
-    _only(path, f"{name}.", given, {one.name for one in fields(kind)})
+    require_known(given, {one.name for one in fields(kind)}, f"{name}.")
     for key, value in given.items():
-        default = next(one.default for one in fields(kind) if one.name == key)
-        if isinstance(value, bool) or not isinstance(
-            value, str if isinstance(default, str) else (int, float)
-        ):
-            raise ValueError(
-                f"{name}.{key}: got {value!r}, expected "
-                f"{'a word' if isinstance(default, str) else 'a number'}"
-            )
+        is_word = isinstance(getattr(kind, key), str)  # a field's default
+        if type(value) not in ((str,) if is_word else (int, float)):
+            expected = "a word" if is_word else "a number"
+            raise ValueError(f"{name}.{key}: got {value!r}, expected {expected}")
     return kind(**given)
 
 
-def _only(where, prefix, given, known):
+def read_toml(path: Path) -> dict:
+    """What stands in the file. Raises ValueError that names it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def require_known(given, known: set[str], where: str = "") -> None:
+    """Raise ValueError for a key that is not among the known ones.
+
+    where: what stands before the key in the message
+    """
     for key in given:
         if key not in known:
-            raise ValueError(
-                f"{where}: {prefix}{key}: not known; expected {', '.join(sorted(known))}"
-            )
+            raise ValueError(f"{where}{key}: not known; expected {', '.join(sorted(known))}")
+
+
+def read_due(entry) -> datetime:
+    """The due date of an entry in a file of the instructor's."""
+    due = entry.get("due")
+    if not isinstance(due, datetime) or due.tzinfo is None:
+        raise ValueError(
+            f"due: got {_value(due)}, expected a date and time with a zone and without quotes, as "
+            f"2027-01-31T23:59:00+01:00"
+        )
+    return due
 
 
 def _quoted(text):
-    return '"' + re.sub(r'(["\\])', r"\\\1", re.sub(r"[\x00-\x1f\x7f]", " ", str(text))) + '"'
+    shown = re.sub(r'(["\\])', r"\\\1", re.sub(r"[\x00-\x09\x0b-\x1f\x7f]", " ", str(text)))
+    return f'"""\n{shown}"""' if "\n" in shown else f'"{shown}"'
 
 
 def _value(value):

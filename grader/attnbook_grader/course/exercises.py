@@ -4,18 +4,19 @@ student gets.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
-from copy import deepcopy
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
+import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell, new_notebook
+from nbformat.v4 import new_markdown_cell
 
 from attnbook_exercises.checks import exercises
 from bookbuild import publish, source
+from bookbuild.address import read_address
 
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -53,25 +54,23 @@ class Task:
         return tuple(cell for cell in self.cells if cell.metadata.get("nbgrader", {}).get("grade"))
 
 
-def library_names(code: str) -> list[str]:
-    """What a cell imports of the library: "attnbook.mechanisms.attend"."""
-    found = []
-    try:
-        tree = ast.parse(code)
-    except SyntaxError:  # a student's copy may lack the body
-        return []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found += [one.name for one in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            found += [f"{node.module}.{one.name}" for one in node.names]
-    return [name for name in found if name.startswith(("attnbook.", "attnbook_runs."))]
+def grade_id(cell: NotebookNode) -> str:
+    """The name that nbgrader's metadata give a cell; "" for none."""
+    return cell.metadata.get("nbgrader", {}).get("grade_id", "")
+
+
+_ARGUMENT = re.compile(
+    r"^### (?P<title>Argue: (?P<name>.+))\n\n(?P<text>(?:(?!#).*\n)+?)"
+    r"<details><summary>What a good answer has</summary>\n(?P<rubric>(?:.*\n)+?)</details>",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section with exercises: `name` is nbgrader's assignment and the stem of the notebook
-    that is handed in.
+    """A section with exercises: `name` is the stem of the notebook that is handed in.
+
+    arguments: (name, title, text, rubric with points) of its questions that are answered in words
     """
 
     name: str
@@ -80,10 +79,13 @@ class Section:
     path: Path
     setup: NotebookNode
     tasks: tuple[Task, ...]
+    arguments: tuple[tuple[str, str, str, dict[str, float]], ...] = ()
 
     @property
-    def points(self) -> int:
-        return sum(int(cell.metadata.nbgrader.points) for task in self.tasks for cell in task.tests)
+    def link(self) -> str:
+        """To its page on the website."""
+        page = read_address(self.path).page(f"chapters/{self.chapter}/{self.name}")
+        return f"[{self.title}]({page})"
 
 
 def find_book(folder: str | Path | None = None) -> Path:
@@ -95,42 +97,33 @@ def find_book(folder: str | Path | None = None) -> Path:
     folder = folder or os.environ.get("ATTNBOOK_BOOK")
     root = Path(folder) if folder else _ROOT
     if not (root / "sources").is_dir():
-        hint = (
-            "give the checkout of the book"
-            if folder
-            else "an installed package has none: give --book, a checkout of the book"
+        hint = "give" if folder else "an installed package has none: give --book,"
+        raise ValueError(
+            f"book: there is no folder {root / 'sources'}; {hint} a checkout of the book"
         )
-        raise ValueError(f"book: there is no folder {root / 'sources'}; {hint}")
     return root
 
 
-def sections(book: Path, only=None, tasks=None) -> list[Section]:
+def sections(book: Path, only=None) -> list[Section]:
     """The sections of the book that have exercises, in the order of its table of contents.
 
     only: names of sections; default all
-    tasks: ids of exercises; default all. A section without any of them is left out
-    Raises ValueError for a name or an id that the book does not have.
+    Raises ValueError for a name that the book does not have.
     """
     found = [_read(path) for path in sorted(book.glob("sources/*/*.md")) if source.is_source(path)]
     found = [section for section in found if section.tasks]
     contents = book / "_toc.yml"
     lines = contents.read_text(encoding="utf-8").split() if contents.is_file() else []
     order = {entry: place for place, entry in enumerate(lines)}
-    found.sort(
-        key=lambda section: order.get(f"chapters/{section.chapter}/{section.name}", len(order))
-    )
+    found.sort(key=lambda one: order.get(f"chapters/{one.chapter}/{one.name}", len(order)))
     if not found:
         raise ValueError(f"book: no section in {book / 'sources'} has an exercise")
-    _known("section", only, [section.name for section in found])
-    _known("exercise", tasks, [task.id for section in found for task in section.tasks])
-    if only:
-        found = [section for section in found if section.name in only]
-    if tasks:
-        found = [
-            _replace(section, tuple(task for task in section.tasks if task.id in tasks))
-            for section in found
-        ]
-    return [section for section in found if section.tasks]
+    known = [section.name for section in found]
+    if unknown := [name for name in only or () if name not in known]:
+        raise ValueError(
+            f"section: the book has no section {unknown[0]!r}; it has {', '.join(known)}"
+        )
+    return [section for section in found if not only or section.name in only]
 
 
 def solution_of(task: Task) -> str:
@@ -140,91 +133,57 @@ def solution_of(task: Task) -> str:
     )
 
 
-def instructor_notebook(section: Section) -> NotebookNode:
-    """The exercises of one section with solutions and hidden checks, as nbgrader's
-    generate_assignment reads them.
-    """
-    how = (
-        "Run the cells from top to bottom. Each check says what is right, or the first thing "
-        "that is wrong. Models learn through such functions: where one takes tensors, many "
-        "checks try its gradients, too, so stay with operations of PyTorch."
-    )
-    cells = [new_markdown_cell(f"# {section.title}: exercises\n\n{how}"), section.setup]
-    for task in section.tasks:
-        cells += [task.statement, *task.cells]
-    cells = [deepcopy(cell) for cell in cells]
-    for place, cell in enumerate(cells):
-        cell.id = f"cell-{place:03d}"
-    nb = new_notebook(cells=cells)
-    nb.metadata = deepcopy(
-        NotebookNode({key: NotebookNode(value) for key, value in source.METADATA.items()})
-    )
-    return nb
-
-
-def _known(what, given, known):
-    unknown = [name for name in given or () if name not in known]
-    if unknown:
-        raise ValueError(
-            f"{what}: the book has no {what} {unknown[0]!r}; it has {', '.join(known)}"
-        )
-
-
-def _replace(section, tasks):
-    return Section(section.name, section.title, section.chapter, section.path, section.setup, tasks)
-
-
 def _read(path: Path) -> Section:
     nb = source.instructor_version(publish.resolved(source.read_source(path), path))
-    title = re.search(
-        r"^# (.+)$",
-        "\n".join(c.source for c in nb.cells if c.cell_type == "markdown"),
-        re.MULTILINE,
-    )
+    prose = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
+    title = re.search(r"^# (.+)$", prose, re.MULTILINE)
     setup = next((cell for cell in nb.cells if cell.cell_type == "code"), None)
     if setup is None:
         raise ValueError(f"{path}: has no code cell")
     tasks, keys = [], {task.key: task.id for task in exercises().values()}
     cells = [cell for cell in nb.cells if source.GATE not in cell.metadata.get("tags", [])]
     for place, cell in enumerate(cells):
-        meta = cell.metadata.get("nbgrader", {})
-        if not meta.get("solution"):
+        if not cell.metadata.get("nbgrader", {}).get("solution"):
             continue
-        key = meta["grade_id"]
-        last = next(
-            i
-            for i, c in enumerate(cells)
-            if c.metadata.get("nbgrader", {}).get("grade_id") == f"{key}-hidden"
-        )
-        tasks.append(
-            Task(
-                keys[key],
-                key,
-                _function(cell),
-                _statement(cells, place, key),
-                tuple(cells[place : last + 1]),
-            )
-        )
-    return Section(
-        path.stem,
-        title[1].strip() if title else path.stem,
-        path.parent.name,
-        path,
-        setup,
-        tuple(tasks),
-    )
+        key = grade_id(cell)
+        last = next(i for i, other in enumerate(cells) if grade_id(other) == f"{key}-hidden")
+        function = re.findall(r"^def (\w+)", cell.source, re.MULTILINE)[-1]
+        text = _statement(cells, place, key)
+        if figures := set(re.findall(r"\bFigure (\d+\.\d+)", text)):
+            text += _figures(path, figures)
+        own = (new_markdown_cell(text), tuple(cells[place : last + 1]))
+        tasks.append(Task(keys[key], key, function, *own))
+    title = title[1].strip() if title else path.stem
+    found = [_argument(m) for cell in cells for m in _ARGUMENT.finditer(cell.source + "\n")]
+    return Section(path.stem, title, path.parent.name, path, setup, tuple(tasks), tuple(found))
 
 
-def _function(cell):
-    return re.findall(r"^def (\w+)", cell.source, re.MULTILINE)[-1]
+def _argument(match):
+    name = re.sub(r"\W+", "_", match["name"].lower(), flags=re.ASCII).strip("_")
+    parts = re.findall(r"^- (.+) \((\d+)\)$", match["rubric"], re.MULTILINE)
+    rubric = {part: float(points) for part, points in parts}
+    return name, match["title"], match["text"].strip(), rubric
 
 
 def _statement(cells, place, key):
-    """The text of an exercise without the prose before it, and without the label, which only the
-    website reads.
+    """An exercise without the prose before it, and without the label, which only the website
+    reads.
     """
     above = cells[place - 1].source if place and cells[place - 1].cell_type == "markdown" else ""
     begin = max(above.rfind(f"(ex-{key})="), above.rfind("### Exercise"))
     label = above.find(f"(ex-{key})=")
     text = above[label if label >= 0 else max(begin, 0) :]
-    return new_markdown_cell(re.sub(r"^\(ex-[\w-]+\)=\n", "", text, flags=re.MULTILINE).strip())
+    return re.sub(r"^\(ex-[\w-]+\)=\n", "", text, flags=re.MULTILINE).strip()
+
+
+def _figures(path, numbers):
+    """The figures of these numbers as they stand in the section's notebook, with their captions."""
+    stored, found = path.parents[2] / "chapters" / path.parent.name / f"{path.stem}.ipynb", ""
+    cells = nbformat.read(stored, 4).cells if stored.is_file() else []
+    for cell, below in pairwise(cells):
+        caption = re.match(r"\*\*Figure (\d+\.\d+)\.\*\*", below.source)
+        for output in cell.get("outputs", ()) if caption and caption[1] in numbers else ():
+            if png := output.get("data", {}).get("image/png"):
+                picture = "".join(png.split())
+                found += f"\n\n![](data:image/png;base64,{picture})\n\n{below.source}"
+    return found

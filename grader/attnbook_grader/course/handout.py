@@ -4,52 +4,35 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import tempfile
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["write_folder", "write_notebooks", "write_students"]
+__all__ = ["write_folder", "write_notebooks"]
 
 
 def write_notebooks(folder: Path, made) -> None:
     """`folder`/student and `folder`/instructor of a course, with the packages that judge."""
     import nbformat
 
-    write_students(folder / "student", made.assignments, {})
+    for name in ("student", "instructor"):
+        (folder / name).mkdir()
     (folder / "student" / "environment.txt").write_text(_environment(), encoding="utf-8")
-    (folder / "instructor").mkdir()
     for one in made.assignments:
         nbformat.write(one.notebook(), folder / "instructor" / f"{one.name}.ipynb")
+        nbformat.write(one.released(), folder / "student" / f"{one.name}.ipynb")
 
 
 def _environment() -> str:
     """What answers can import when they are judged, for students."""
-    found = {
-        f"{one.name}=={one.version}"
-        for one in metadata.distributions()
-        if one.name and not one.name.startswith("attnbook")
-    }
+    found = {}
+    for one in metadata.distributions():  # as Python finds them: the first of a name counts
+        if one.name and not one.name.startswith("attnbook"):
+            found.setdefault(re.sub(r"[-_.]+", "-", one.name).lower(), f"{one.name}=={one.version}")
     lines = [f"# Answers are judged with Python {platform.python_version()} and these packages."]
-    return "\n".join([*lines, *sorted(found, key=str.casefold)]) + "\n"
-
-
-def write_students(folder: Path, assignments, chapters) -> None:
-    """The notebooks that nbgrader makes of the instructor's, `folder`/CHAPTER/NAME.ipynb."""
-    import nbformat
-
-    from . import nbgrader_bridge
-
-    with tempfile.TemporaryDirectory() as work:
-        work = Path(work).resolve()
-        nbgrader_bridge.add_assignments(work, assignments)
-        for one in assignments:
-            target = folder / chapters.get(one.name, "") / f"{one.name}.ipynb"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            nb = nbformat.read(work / "release" / one.name / f"{one.name}.ipynb", 4)
-            # a hidden check leaves an empty cell behind
-            nb.cells = [cell for cell in nb.cells if cell.source.strip()]
-            nbformat.write(nb, target)
+    return "\n".join([*lines, *(found[name] for name in sorted(found))]) + "\n"
 
 
 def write_folder(out: Path, make) -> None:

@@ -15,21 +15,16 @@ from pathlib import Path
 from .exercises import Task
 
 FOLDER = "tests/exercises/wrong_answers"
-_REGISTER = {
-    "wrong",
-    "edits",
-    "edit",
-}  # how the tests register answers, which a notebook does not have
+_REGISTER = {"wrong", "edits", "edit"}  # how the tests register answers; a notebook does not
 
 
 @dataclass(frozen=True)
 class WrongAnswer:
     """A wrong answer to an exercise.
 
-    Attributes:
-        name: of the function in the book's tests, or the edit of the solution.
-        words: what the verdict must contain.
-        code: a cell that defines the answer.
+    name: of the function in the book's tests, or the edit of the solution.
+    words: what the verdict must contain.
+    code: a cell that defines the answer.
     """
 
     name: str
@@ -40,11 +35,9 @@ class WrongAnswer:
 def wrong_answers(book: Path, tasks: list[Task]) -> dict[str, list[WrongAnswer]]:
     """The known wrong answers to each exercise, from the tests in a checkout of the book.
 
-    Returns:
-        {exercise id: its wrong answers}.
+    Returns {exercise id: its wrong answers}.
 
-    Raises:
-        ValueError: when the checkout has no such tests, or an exercise has no wrong answer.
+    Raises ValueError when the checkout has no such tests, or an exercise has no wrong answer.
     """
     folder = book / FOLDER
     if not folder.is_dir():
@@ -57,14 +50,14 @@ def wrong_answers(book: Path, tasks: list[Task]) -> dict[str, list[WrongAnswer]]
         if not registered.get(task.id):
             raise ValueError(f"book: the exercise {task.id} has no known wrong answer in {folder}")
         cells[task.id] = [
-            WrongAnswer(
-                one.name,
-                one.words,
-                one.code or f"{_cell(one.function.__module__)}\n\n{task.function} = {one.name}\n",
-            )
+            WrongAnswer(one.name, one.words, one.code or _defining(task.function, one))
             for one in registered[task.id]
         ]
     return cells
+
+
+def _defining(function, wrong):
+    return f"{_cell(wrong.function.__module__)}\n\n{function} = {wrong.name}\n"
 
 
 @cache

@@ -7,55 +7,50 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
-from .feedback import heading, page, text
-from .marks import WAITS_FOR_MARKS
-from .outcomes import UNREADABLE
+from .feedback import head_row, heading, number, page, text
+from .outcomes import OUT_OF_SIGHT, UNREADABLE
 
 __all__ = ["write_class_page"]
 
+_EQUAL = (
+    "students whose answers to an exercise are the same but for names, comments and layout, the "
+    "most telling first: a wrong one weighs as much as three right ones, one that many gave less; "
+    "short ones may be equal by chance"
+)
+_SHOWN = 12  # lines of a list; the others are folded
 
-def write_class_page(path: Path, course, assignments, done, ids) -> None:
+
+def write_class_page(path: Path, course, assignments, done, ids, strangers=0) -> None:
     """The class at a glance: totals, each exercise, what went wrong most often, equal answers,
     remarks. A student's name leads to the feedback in the folder ``ids[student]``.
+
+    strangers: how many of the students a roster does not have
     """
+    more = f" of the roster, and {strangers} that it does not have" if strangers else ""
     names = {
         student: f'<a href="feedback/{quote(id)}/index.html">{text(student)}</a>'
         for student, id in ids.items()
     }
     body = [
-        f"<p>{len({one.student for one in done.marks})} students</p>",
+        f"<p>{len(ids) - strangers} students{more}</p>",
+        _list("Late", "", done.late),
         _attention(done.marks, names),
         _students(assignments, done.marks, names),
     ]
     for assignment in assignments:
         marks = [one for one in done.marks if one.assignment == assignment.name]
-        body.append(heading(assignment))
-        body += [
-            _totals(assignment, marks),
-            _by_exercise(assignment, marks),
-            _table(assignment, marks),
-            _mistakes(assignment, marks),
+        used = [
+            f"{one.student}: {one.exercise} uses {one.outcome.library}"
+            for one in marks
+            if one.outcome and one.outcome.library
         ]
-        body.append(
-            _list(
-                "Equal answers",
-                "students whose answers to an exercise are the same but for names, comments and "
-                "layout, the most telling first: a wrong one weighs as much as three right ones, "
-                "one that many gave less; short ones may be equal by chance",
-                [str(group) for group in done.equal[assignment.name]],
-            )
-        )
-        body.append(
-            _list(
-                "Answers that use the library",
-                f"rule of this course: {course.rules.library}",
-                [
-                    f"{one.student}: {one.exercise} uses {one.outcome.library}"
-                    for one in marks
-                    if one.outcome and one.outcome.library
-                ],
-            )
-        )
+        rule = f"rule of this course: {course.rules.library}"
+        body += [
+            heading(assignment),
+            *(part(assignment, marks) for part in (_totals, _table, _mistakes)),
+            _list("Equal answers", _EQUAL, done.equal[assignment.name]),
+            _list("Answers that use the library", rule, used),
+        ]
     body.append(_list("Remarks", "", done.remarks))
     path.write_text(
         page(course.title, "\n".join(filter(None, body))), encoding="utf-8", errors="replace"
@@ -70,7 +65,8 @@ def _attention(marks, names):
         every[one.student, one.assignment] += 1
         if one.outcome and one.outcome.attention:
             file = one.hand_in.name if one.hand_in else ""
-            reason = f"{one.outcome.attention}: {one.outcome.note}"
+            said = "; the check says: " if one.outcome.attention.startswith(OUT_OF_SIGHT) else ": "
+            reason = said.join(filter(None, (one.outcome.attention, one.outcome.note)))
             key = (one.student, file, reason, one.assignment)
             found.setdefault(key, []).append(one.exercise)
     rows = [
@@ -86,10 +82,11 @@ def _attention(marks, names):
             names[one.student],
             text(one.hand_in.name if one.hand_in else ""),
             text(one.exercise),
-            f"waits for your marks<pre>{text(one.outcome.code)}</pre>",
+            f"{text(one.note)}<details open><summary>the answer</summary>"
+            f"<pre>{text(one.outcome.code)}</pre></details>",
         )
         for one in marks
-        if one.note == WAITS_FOR_MARKS
+        if one.waits
     ]
     return rows and (
         "<h3>Needs attention</h3><p>files and answers to look at yourself</p>"
@@ -103,14 +100,12 @@ def _students(assignments, marks, names):
     for one in marks:
         points.setdefault(one.student, Counter())[one.assignment] += one.points
     rows = [
-        (
-            names[student],
-            *(f"{value:g}" for value in (sum(own.values()), *(own[a.name] for a in assignments))),
-        )
+        (names[student], number(sum(own.values())), *(number(own[a.name]) for a in assignments))
         for student, own in points.items()
     ]
     most = sum(one.most for one in assignments)
-    head = [f"all ({most:g})", *(f"{text(one.name)} ({one.most:g})" for one in assignments)]
+    head = [f"all ({number(most)})"]
+    head += [f"{text(one.name)} ({number(one.most)})" for one in assignments]
     return (
         "<details><summary>Totals of the students</summary>"
         f"{_rows('', ('student', *head), rows)}</details>"
@@ -118,72 +113,43 @@ def _students(assignments, marks, names):
 
 
 def _totals(assignment, marks):
-    totals = Counter()
+    """A histogram as SVG within the page; for a screen reader it is its alt text."""
+    from matplotlib.figure import Figure
+
+    totals, most = Counter(), assignment.most
     for one in marks:
-        totals[one.student] += one.points
-    values = list(totals.values())
-
-    def draw(ax):
-        ax.hist(
-            values,
-            bins=min(20, max(1, round(assignment.most))),
-            range=(0, assignment.most),
-            color="#3b6fb6",
-            edgecolor="white",
-        )
-        ax.set(xlabel="points", ylabel="students", xlim=(0, assignment.most))
-
-    mean = sum(values) / len(values)
-    return _figure(
-        draw,
-        (7, 2.4),
-        f"Histogram of the students' points: mean {mean:.1f} of {assignment.most:g}",
-        f"Points of the {len(values)} students: {mean:.1f} of {assignment.most:g} on average.",
-    )
-
-
-def _by_exercise(assignment, marks):
-    kinds = [
-        ("all points", "#2c7a4b"),
-        ("some", "#d9a441"),
-        ("none", "#b3473f"),
-        ("not handed in", "#9aa5b1"),
-    ]
-    counts = {
-        task.id: Counter(_kind(one) for one in marks if one.exercise == task.id)
-        for task in assignment.tasks
-    }
-
-    def draw(ax):
-        left = [0] * len(counts)
-        for name, color in kinds:
-            wide = [count[name] for count in counts.values()]
-            ax.barh(list(counts), wide, left=left, color=color, label=name)
-            left = [a + b for a, b in zip(left, wide)]
-        ax.invert_yaxis()
-        ax.set(xlabel="students", xlim=(0, max(left)))
-        ax.figure.legend(loc="outside upper center", ncols=4, frameon=False)
-
-    summary = "; ".join(
-        f"{id}: {count['all points']} with all points" for id, count in counts.items()
-    )
-    return _figure(
-        draw,
-        (7, 1.2 + 0.4 * len(counts)),
-        f"Bars, one an exercise, of students with all, some and no points: {summary}",
-        "How many students have all, some or none of an exercise's points.",
-    )
+        if one.hand_in:
+            totals[one.student] += one.points
+    if not totals:
+        return ""
+    figure = Figure(figsize=(7, 2.4), layout="constrained")
+    ax = figure.subplots()
+    ax.spines[["top", "right"]].set_visible(False)
+    bins = min(20, max(1, round(most)))
+    ax.hist([*totals.values()], bins=bins, range=(0, most), color="#3b6fb6", edgecolor="white")
+    ax.set(xlabel="points", ylabel="students", xlim=(0, most))
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    svg = file.getvalue()
+    mean = f"{totals.total() / len(totals):.1f} of {number(most)}"
+    alt = text(f"Histogram of the students' points: mean {mean}")
+    svg = svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{alt}"', 1)
+    who = f"{len(totals)} student{'s' if len(totals) > 1 else ''} who handed in"
+    caption = f"Points of the {who}: {mean} on average."
+    return f"<figure>{svg}<figcaption>{caption}</figcaption></figure>"
 
 
 def _table(assignment, marks):
+    """Each exercise: the mean of those who handed in, and how many have what of its points."""
     kinds = ("all points", "some", "none", "not handed in")
     rows = []
     for task in assignment.tasks:
         own = [one for one in marks if one.exercise == task.id]
         count, most = Counter(_kind(one) for one in own), sum(assignment.points[task.id])
-        mean = sum(one.points for one in own) / len(own)
+        handed_in = [one.points for one in own if one.hand_in]
+        mean = sum(handed_in) / max(1, len(handed_in))
         counts = (str(count[name]) for name in kinds)
-        rows.append((text(task.id), text(task.title), f"{mean:.2f} of {most:g}", *counts))
+        rows.append((text(task.id), text(task.title), f"{mean:.2f} of {number(most)}", *counts))
     return _rows("Exercises", ("exercise", "", "mean", *kinds), rows)
 
 
@@ -205,40 +171,21 @@ def _mistakes(assignment, marks):
 def _rows(caption, head, rows, kind=""):
     """A table of cells that are HTML already; what is long comes last."""
     caption = caption and f"<caption>{caption}</caption>"
-    first = "".join(f'<th scope="col">{name}</th>' for name in head)
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td>{cell}</td>" for cell in cells[:-1])
-        + f'<td class="note">{cells[-1]}</td></tr>'
-        for cells in rows
-    )
-    return f'<div class="wide"><table class="{kind}">{caption}<tr>{first}</tr>{body}</table></div>'
+    body = head_row(head)
+    for *cells, last in rows:
+        line = "".join(f"<td>{cell}</td>" for cell in cells)
+        body += f'<tr>{line}<td class="note">{last}</td></tr>'
+    return f'<div class="wide"><table class="{kind}">{caption}{body}</table></div>'
 
 
 def _list(title, explained, lines):
-    if not lines:
+    items = [f"<li>{text(line)}</li>" for line in lines]
+    if not items:
         return ""
-    items = "".join(f"<li>{text(line)}</li>" for line in lines)
-    return (
-        f"<h3>{title}</h3>"
-        + (f"<p>{text(explained)}</p>" if explained else "")
-        + f"<ul>{items}</ul>"
-    )
-
-
-def _figure(draw, size, alt, caption):
-    """A drawing as SVG within the page; for a screen reader it is its alt text."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    ax = figure.subplots()
-    ax.spines[["top", "right"]].set_visible(False)
-    draw(ax)
-    file = io.StringIO()
-    figure.savefig(file, format="svg", metadata={"Date": None})
-    svg = file.getvalue()
-    svg = svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{text(alt)}"', 1)
-    return f"<figure>{svg}<figcaption>{text(caption)}</figcaption></figure>"
+    shown = f"<ul>{''.join(items[:_SHOWN])}</ul>"
+    if rest := items[_SHOWN:]:
+        shown += f"<details><summary>{len(rest)} more</summary><ul>{''.join(rest)}</ul></details>"
+    return f"<h3>{title}</h3>" + (f"<p>{text(explained)}</p>" if explained else "") + shown
 
 
 def _kind(mark):

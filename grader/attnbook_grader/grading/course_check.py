@@ -41,14 +41,9 @@ def check_course(
         if only and one.name not in only:
             continue
         wrong = wrong_answers(book, list(one.tasks))
-        queue.append(
-            (
-                one,
-                {task.id: SOLUTION for task in one.tasks},
-                {task.id: solution_of(task) for task in one.tasks},
-            )
-        )
-        queue.append((one, {task.id: UNTOUCHED for task in one.tasks}, {}))
+        right = {task.id: solution_of(task) for task in one.tasks}
+        queue += [(one, dict.fromkeys(right, SOLUTION), right)]
+        queue += [(one, dict.fromkeys(right, UNTOUCHED), {})]
         # one notebook holds one wrong answer to each exercise
         for place in range(max(map(len, wrong.values()))):
             here = {id: answers[place] for id, answers in wrong.items() if place < len(answers)}
@@ -58,16 +53,8 @@ def check_course(
     def all_jobs():
         for one, names, answers in queue:
             seeds = {id: course.hidden_seed(id) for id in names}
-            job = Job(
-                notebook_with(one, answers),
-                one,
-                tuple(names),
-                seeds,
-                course.limits,
-                sandbox,
-                course.image,
-            )
-            yield (one, names), job
+            asked = (notebook_with(one, answers), one, tuple(names), seeds)
+            yield (one, names), Job(*asked, course.limits, sandbox, course.image)
 
     for (one, names), outcomes in judge_all(all_jobs(), count=jobs):
         for outcome in outcomes:
@@ -79,22 +66,19 @@ def check_course(
 
 def _finding(assignment, outcome, answer):
     passed, fault = outcome.visible and outcome.hidden, ""
+    name = answer if answer in (SOLUTION, UNTOUCHED) else answer.name
     if answer == SOLUTION:
-        name = answer
         if not passed:
             fault = f"does not get all points: {outcome.note}"
         elif outcome.library:
             fault = f"is said to use {outcome.library}"
     elif answer == UNTOUCHED:
-        name = answer
         if outcome.visible or outcome.hidden:
             fault = "gets points"
         elif "not written" not in outcome.note:
             fault = f"is not said to be unwritten: {outcome.note}"
-    else:
-        name = answer.name
-        if passed:
-            fault = "gets all points"
-        elif answer.words not in outcome.note and not outcome.visible:
-            fault = f"the message does not name the mistake ({answer.words!r}): {outcome.note}"
+    elif passed:
+        fault = "gets all points"
+    elif answer.words not in outcome.note and not outcome.visible:
+        fault = f"the message does not name the mistake ({answer.words!r}): {outcome.note}"
     return Finding(assignment.name, outcome.exercise, name, outcome, fault)

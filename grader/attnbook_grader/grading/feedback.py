@@ -12,6 +12,9 @@ COLUMNS = ("student", "assignment", "exercise", "points", "max", "note")
 # semicolons drops them. After a comma there are none nor spaces: "1, -2" stays as it is, and a
 # comma within quotes divides nothing.
 _FORMULA = re.compile(r"""(^[\s"]*|;[\s"]*|,)([=+\-@＝＋－＠])""")
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 # As `attnbook_exercises.answers.guarded.describe` writes it.
 _LINE = re.compile(r"; line (\d+): (.*)")
@@ -25,6 +28,7 @@ caption { text-align: left; font-weight: 600; padding: .4rem 0 }
 th, td { text-align: left; vertical-align: top; padding: .4rem .8rem; border-bottom: 1px solid var(--line) }
 th, td.id, td.points { white-space: nowrap }
 td.note { min-width: 14rem; overflow-wrap: anywhere }
+td.note pre { white-space: pre-wrap }
 tr.full td.points { color: var(--full) } tr.part td.points { color: var(--part) } tr.none td.points { color: var(--none) }
 @media (max-width: 42rem) {
   table.marks tr:first-child { display: none }
@@ -47,18 +51,12 @@ _PAGE = """<!doctype html>
 
 def write_csv(path: Path, marks) -> None:
     """One row a student and exercise; the totals are in the wide table."""
-    with path.open("w", newline="", encoding="utf-8", errors="replace") as file:
+    with path.open("w", newline="", encoding="utf-8-sig", errors="replace") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         for one in marks:
-            row = [
-                cell(one.student),
-                one.assignment,
-                one.exercise,
-                f"{one.points:g}",
-                f"{one.most:g}",
-            ]
-            writer.writerow([*row, cell(one.note)])
+            row = [cell(one.student), one.assignment, one.exercise]
+            writer.writerow([*row, number(one.points), number(one.most), cell(one.note)])
 
 
 def write_feedback(path: Path, student: str, marks, assignments) -> None:
@@ -66,24 +64,22 @@ def write_feedback(path: Path, student: str, marks, assignments) -> None:
     applied. Times are in the zone of the due date.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    waiting = sum(one.most for one in marks if one.waits)
+    most = sum(one.most for one in marks) - waiting
+    later = f", and {number(waiting)} more that wait to be marked by hand" if waiting else ""
     body = [
-        f"<p><strong>{sum(one.points for one in marks):g} of {sum(one.most for one in marks):g} "
-        f"points</strong></p>"
+        f"<p><strong>{number(sum(one.points for one in marks))} of {number(most)} "
+        f"points</strong>{later}</p>"
     ]
     for assignment in assignments:
         own = [one for one in marks if one.assignment == assignment.name]
         hand_in, when = own[0].hand_in, ""
         if hand_in:
-            time = (
-                hand_in.time.astimezone(assignment.due.tzinfo) if assignment.due else hand_in.time
-            )
+            time = hand_in.time.astimezone((assignment.due or hand_in.time).tzinfo)
             when = f"<p>Handed in: {text(hand_in.name)}, {time:%Y-%m-%d %H:%M %Z}</p>"
-        rows = "\n".join(_row(one) for one in own)
-        head = (
-            '<tr><th scope="col">exercise</th><th scope="col"></th><th '
-            'scope="col">points</th><th scope="col">your check</th>'
-            '<th scope="col">other inputs</th><th scope="col"></th></tr>'
-        )
+        words = {asked.id for asked in assignment.words}
+        rows = "\n".join(_row(one, one.exercise in words) for one in own)
+        head = head_row(("exercise", "", "points", "your check", "other inputs", ""))
         body.append(
             f'{heading(assignment)}\n{when}\n<div class="wide"><table '
             f'class="marks">{head}\n{rows}\n</table></div>'
@@ -100,23 +96,30 @@ def heading(assignment):
     return f"<h2>{text(assignment.title)} <small>({text(assignment.name)})</small></h2>"
 
 
-def _row(one):
+def head_row(names):
+    return "<tr>" + "".join(f'<th scope="col">{name}</th>' for name in names) + "</tr>"
+
+
+def _row(one, in_words):
     kind = "full" if one.points >= one.most else "part" if one.points else "none"
-    passed = (
-        [("✓ right" if right else "✗") for right in (one.outcome.visible, one.outcome.hidden)]
-        if one.outcome
-        else ["–", "–"]
+    points = f"{number(one.points)} of {number(one.most)}"
+    if one.waits:
+        kind, points = "", f"of {number(one.most)}"
+    elif not one.most:
+        kind, points = "", "no points"
+    yours = others = "–"
+    if one.outcome and not in_words:
+        passed = (one.outcome.visible, one.outcome.hidden)
+        yours, others = ("✓ right" if right else "✗" for right in passed)
+    parts = "".join(f"<li>{text(part)}: {number(given)}</li>" for part, given in one.parts.items())
+    parts = parts and f"<ul>{parts}</ul>"
+    return (
+        f'<tr class="{kind}"><td class="id">{text(one.exercise)}</td><td>{text(one.title)}</td>'
+        f'<td class="points">{points}</td>'
+        f'<td class="check" data-name="your check">{yours}</td>'
+        f'<td class="check" data-name="other inputs">{others}</td>'
+        f'<td class="note">{text(one.note)}{parts}{_answer(one.outcome)}</td></tr>'
     )
-    cells = [
-        f'<td class="id">{text(one.exercise)}</td><td>{text(one.title)}</td>',
-        f'<td class="points">{one.points:g} of {one.most:g}</td>',
-        *(
-            f'<td class="check" data-name="{name}">{text}</td>'
-            for name, text in zip(("your check", "other inputs"), passed)
-        ),
-        f'<td class="note">{text(one.note)}{_answer(one.outcome)}</td>',
-    ]
-    return f'<tr class="{kind}">{"".join(cells)}</tr>'
 
 
 def _answer(outcome):
@@ -138,7 +141,14 @@ def page(title, body):
 
 
 def text(value):
-    return html.escape(str(value))
+    """The value as HTML, with the signs that turn it around or that no page takes written out."""
+    plain = _CONTROLS.sub(lambda one: one[0].encode("unicode_escape").decode(), str(value))
+    return html.escape(plain)
+
+
+def number(value: float) -> str:
+    """Points in the shortest way, never as 1e+06."""
+    return f"{round(value, 4):.10g}"
 
 
 def cell(value):

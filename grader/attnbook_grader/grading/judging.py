@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 import traceback
 from dataclasses import dataclass, replace
 
 from attnbook_exercises.checks.verdict import Verdict
 
-from ..course.assignments import Assignment
-from ..course.exercises import library_names
+from ..course.assignments import UNANSWERED, Assignment
+from ..course.exercises import grade_id
+from ..notebooks import submissions
+from ..notebooks.library import Code, library_names
 from ..notebooks.reading import Unreadable
 from ..notebooks.similarity import binding, nameless
-from ..notebooks.submissions import answered_twice, definitions, grade_id, parse_submission, restore
+from ..notebooks.submissions import definitions, parse_submission, restore
 from ..sandbox.launch import Limits
 from ..sandbox.session import SandboxEnded, Session, StartFailed
-from .outcomes import (
-    NO_PACKAGE,
-    NOT_ANSWERED,
-    OUT_OF_SIGHT,
-    STOPPED,
-    Outcome,
-    printable,
-    refused,
-    shortened,
-)
+from . import outcomes as said
+from .outcomes import Outcome, printable, refused, shortened
 
 __all__ = ["Job", "Outcome", "judge_notebook"]
 
@@ -61,10 +56,8 @@ def judge_notebook(job: Job) -> list[Outcome]:
     except Exception as error:
         note = f"this notebook could not be graded: the grader stopped with {type(error).__name__}"
         place = traceback.extract_tb(error.__traceback__)[-1]
-        failed = printable(
-            f"{type(error).__name__}: {error} ({place.filename.rpartition('/')[2]}, line "
-            f"{place.lineno})"
-        )
+        where = f"{place.filename.rpartition('/')[2]}, line {place.lineno}"
+        failed = printable(f"{type(error).__name__}: {error} ({where})")
         return [Outcome(id, False, False, note, failed=failed) for id in job.tasks]
 
 
@@ -72,14 +65,16 @@ def _judge(job):
     wanted = [task for task in job.assignment.tasks if task.id in job.tasks]
     try:
         given = parse_submission(job.content)
-        twice = {task.id for task in wanted if answered_twice(given, task)}
+        odd = {task.id: submissions.odd_cells(given, task) for task in wanted}
         nb, remarks = restore(given, job.assignment)
     except Unreadable as error:
         return refused(job.tasks, str(error))
-    words = [_in_words(one, given) for one in job.assignment.words if one.id in job.tasks]
+    words = [
+        _in_words(one, given, job.assignment) for one in job.assignment.words if one.id in job.tasks
+    ]
     if not wanted:
         return words
-    found, stopped, reached, overall = {}, {}, {}, ""
+    found, stopped, overall = {}, {}, ""
     by_check = {f"{task.key}-check": (task, 0) for task in wanted}
     by_check |= {
         f"{task.key}-hidden": (task, hand_in_seed(job.seeds[task.id], job.content))
@@ -90,16 +85,14 @@ def _judge(job):
     with Session(job.sandbox, job.limits, job.image) as session:
         others = _OtherCells(session, job.limits.notebook / 3)
         for cell in nb.cells:
-            name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+            name = grade_id(cell)
             try:
                 if overall:
                     raise SandboxEnded(overall, overall=True)
                 if name in by_check:
                     task, seed = by_check[name]
                     before = found.get(f"{task.key}-check")
-                    found[name] = _verdict(
-                        session, task, seed, before, stopped.get(task.id), reached
-                    )
+                    found[name] = _verdict(session, task, seed, before, stopped.get(task.id))
                 elif name in by_answer:
                     if error := session.run(cell.source):
                         stopped[by_answer[name].id] = f"your cell stopped with {error}"
@@ -111,30 +104,34 @@ def _judge(job):
                     found[name] = ended
                 elif name in by_answer:
                     stopped[by_answer[name].id] = str(ended)
-    outcomes = [others.explain(_outcome(task, found, reached, remarks, nb)) for task in wanted]
+    code = Code([cell.source for cell in nb.cells if cell.cell_type == "code"])
+    outcomes = [others.explain(_outcome(task, found, code, remarks, nb)) for task in wanted]
     return words + [
-        _remarked(one, _TWICE)
-        if one.exercise in twice and not (one.visible and one.hidden)
+        _remarked(one, said)
+        if (said := odd[one.exercise]) and not (one.visible and one.hidden)
         else one
         for one in outcomes
     ]
 
 
-def _in_words(asked, nb):
+def _in_words(asked, nb, assignment):
     text = next((cell.source for cell in nb.cells if grade_id(cell) == asked.key), "").strip()
-    return Outcome(
-        asked.id,
-        False,
-        False,
-        NOT_ANSWERED if text in ("", "YOUR ANSWER HERE") else "",
-        code=shortened(text),
-    )
+    remark = ""
+    if text in ("", UNANSWERED):
+        text = submissions.words_below(nb, asked, assignment)
+        remark = said.BESIDE_FIELD if text else ""
+    note = "" if text else said.NOT_ANSWERED
+    same = " ".join(re.findall(r"\w+", text.casefold()))
+    print = _print(same) if len(same.split()) >= _TELLING else ""
+    return Outcome(asked.id, False, False, note, remark, print=print, code=shortened(text))
 
 
-_TWICE = (
-    "the notebook holds the cell for this answer more than once, with different answers: "
-    "the one before the first check counts"
-)
+def _print(text):
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+_TELLING = 8
+"""An answer of so many words is not that of another by chance."""
 
 
 def _remarked(outcome, note):
@@ -155,11 +152,7 @@ class _OtherCells:
         """The outcome with a remark, where it may be wrong for want of what was not run."""
         if not self._cut or outcome.visible and outcome.hidden:
             return outcome
-        note = (
-            "cells beside your answers took too long: only their imports, functions and "
-            "constants were used"
-        )
-        return _remarked(outcome, note)
+        return _remarked(outcome, said.CUT_SHORT)
 
     def run(self, code: str) -> None:
         """Run a cell. Raises SandboxEnded."""
@@ -190,61 +183,47 @@ def hand_in_seed(seed: int, content: bytes) -> int:
     return 1 + int.from_bytes(told[:8], "little") % (2**62 - 1)
 
 
-def _verdict(session, task, seed, before, stopped, reached):
+def _verdict(session, task, seed, before, stopped):
     if isinstance(before, SandboxEnded):  # the sandbox would only end again
         return before
-    verdict = session.judge(task.id, task.function, seed, library_names(task.solution.source))
-    if session.reached:
-        reached.setdefault(task.id, session.reached)
+    verdict = session.judge(task.id, task.function, seed)
     if stopped and verdict.message.startswith("there is no function"):
         return Verdict(task.id, verdict.status, stopped)
     return verdict
 
 
-def _outcome(task, found, reached, remarks, nb):
+def _outcome(task, found, code, remarks, nb):
     visible, hidden = (found.get(f"{task.key}{part}") for part in ("-check", "-hidden"))
     passed = isinstance(visible, Verdict) and visible.passed
     # the hidden check draws few inputs: what fails with those of the notebook is not right
     passed_hidden = passed and isinstance(hidden, Verdict) and hidden.passed
     note = ""
-    for one, right, before in (
-        (visible, passed, ""),
-        (hidden, passed_hidden, "with other inputs: "),
-    ):
-        if not right and not note:
-            note = before + printable(
-                one.message if isinstance(one, Verdict) else str(one or "it was not reached")
-            )
-    answer = next(
-        (
-            cell.source
-            for cell in nb.cells
-            if cell.metadata.get("nbgrader", {}).get("grade_id") == task.key
-        ),
-        "",
-    )
+    if not passed_hidden:
+        failed, before = (hidden, "with other inputs: ") if passed else (visible, "")
+        told = failed.message if isinstance(failed, Verdict) else failed or "it was not reached"
+        note = before + printable(str(told))
+    answer = next((cell.source for cell in nb.cells if grade_id(cell) == task.key), "")
     written = "not written" not in note
     attention = ""
     if any(isinstance(one, SandboxEnded) for one in (visible, hidden)):
-        attention = STOPPED
+        attention = said.STOPPED
     elif "ModuleNotFoundError" in note:
-        attention = NO_PACKAGE
-    uses = printable(reached.get(task.id, ""))
-    if uses and not uses.startswith(("attnbook.", "attnbook_runs.")):
-        attention, uses = attention or OUT_OF_SIGHT, ""
-    own = cells_before_judging(nb, task)
+        attention = said.NO_PACKAGE
+    own, uses, odd = cells_before_judging(nb, task), "", ""
+    if written:
+        uses, odd = code.answer(task.function, len(own), library_names(task.solution.source))
+    if odd and passed and not attention:
+        attention = printable(f"{said.OUT_OF_SIGHT}: {odd}")
     judged = binding(task.function, answer, own)
     return Outcome(
         task.id,
         passed,
         passed_hidden,
-        "" if passed and passed_hidden else remarks.get(task.id) or note,
-        library=uses,
-        print=hashlib.sha256(nameless(judged).encode(errors="replace")).hexdigest()[:16]
-        if written
-        else "",
+        "" if passed_hidden else remarks.get(task.id) or note,
+        library=printable(uses),
+        print=_print(nameless(judged)) if written else "",
         attention=attention,
-        code=shortened(judged),
+        code="" if task.id in remarks else shortened(judged),
     )
 
 
@@ -252,12 +231,6 @@ def cells_before_judging(nb, task) -> list[str]:
     """The code cells of a restored notebook that run before an exercise is judged for the last
     time.
     """
-    last = next(
-        (
-            place
-            for place, cell in enumerate(nb.cells)
-            if cell.metadata.get("nbgrader", {}).get("grade_id") == f"{task.key}-hidden"
-        ),
-        None,
-    )
+    names = [grade_id(cell) for cell in nb.cells]
+    last = names.index(f"{task.key}-hidden") if f"{task.key}-hidden" in names else None
     return [cell.source for cell in nb.cells[:last] if cell.cell_type == "code"]

@@ -6,24 +6,19 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = [
-    "NOT_ANSWERED",
-    "NO_PACKAGE",
-    "OUT_OF_SIGHT",
-    "STOPPED",
-    "UNREADABLE",
-    "Outcome",
-    "printable",
-    "refused",
-    "shortened",
-]
-
 NOT_ANSWERED = "not answered"
+BESIDE_FIELD = "the field for the answer is empty; these words stand in other cells of the notebook"
+CUT_SHORT = (
+    "cells beside your answers took too long: only their imports, functions and constants were used"
+)
 LONGEST_SHOWN = 20_000
+_ODD = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 UNREADABLE = "could not be read"
 STOPPED = "was stopped by a limit, or ended its process"
 NO_PACKAGE = "asks for a package that is not there"
-OUT_OF_SIGHT = "leaves its process or stops the tracing, so that what it calls cannot be seen"
+OUT_OF_SIGHT = "comes by its functions in a way that cannot be read off its code"
 
 
 @dataclass(frozen=True)
@@ -33,11 +28,11 @@ class Outcome:
     visible, hidden: whether the two checks passed
     note: "" or the first mistake, in words for the student
     remark: what else the student and the instructor should know
-    library: the function of the book's own that the answer enters when it is judged, or ""
+    library: what of the book's own the code of the answer uses, or ""
     print: of the answer without names, comments and layout, to find equal ones; "" for an answer
     that is not written
     code: the answer as it stands in the notebook, or its text
-    attention: "" or what the instructor should look at: one of the constants of this module
+    attention: "" or what the instructor should look at: begins with a constant of this module
     failed: "" or the error that the grader itself stopped with, in words for the
     instructor; then it is judged again next time
     """
@@ -52,6 +47,11 @@ class Outcome:
     attention: str = ""
     code: str = ""
     failed: str = ""
+
+    @property
+    def limited(self) -> bool:
+        """Whether a limit of the course decided, so that others may decide otherwise."""
+        return self.attention == STOPPED or CUT_SHORT in self.remark
 
 
 def refused(tasks: Iterable[str], reason: str) -> list[Outcome]:
@@ -68,9 +68,5 @@ def printable(text: str) -> str:
     """A message without what a terminal or a page could take for something else, and not longer
     than a paragraph.
     """
-    text = re.sub(
-        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]",
-        "",
-        str(text),
-    )
+    text = _ODD.sub("", str(text))
     return text if len(text) <= 600 else text[:597] + "..."

@@ -1,6 +1,4 @@
-"""The folder of a course's grades: marks, pages and a gradebook, each complete before it gets its
-name.
-"""
+"""The folder of a course's grades: tables and pages, each complete before it gets its name."""
 
 from __future__ import annotations
 
@@ -8,7 +6,6 @@ import contextlib
 import os
 import shutil
 import tempfile
-import warnings
 from pathlib import Path
 
 from ..notebooks.hand_ins import safe_names
@@ -53,13 +50,13 @@ def write_outputs(out, course, assignments, students, done, roster=None):
     ids = safe_names(students)
     work = Path(tempfile.mkdtemp(prefix=".new-", dir=out)).resolve()
     try:
-        # first: the pages show what it remarks
-        _gradebook(work, assignments, ids, done)
         write_csv(work / "marks.csv", done.marks)
         done.remarks.extend(
             write_wide(work / "wide.csv", students, assignments, done.marks, roster)
         )
-        write_class_page(work / "class.html", course, assignments, done, ids)
+        known = {one.label for one in roster.people} if roster else {*students}
+        strangers = len({*students} - known)
+        write_class_page(work / "class.html", course, assignments, done, ids, strangers)
         by_student = {student: [] for student in students}
         for mark in done.marks:
             by_student[mark.student].append(mark)
@@ -67,32 +64,11 @@ def write_outputs(out, course, assignments, students, done, roster=None):
             write_feedback(
                 work / "feedback" / id / "index.html", student, by_student[student], assignments
             )
-        for name in ("marks.csv", "wide.csv", "class.html", "gradebook.db", "feedback"):
+        for name in ("marks.csv", "wide.csv", "class.html", "feedback"):
             if (work / name).exists():
                 _put(work / name, out / name)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _gradebook(work, assignments, ids, done):
-    """nbgrader's own gradebook with the same marks, for its tools. One that cannot be written costs
-    nobody the marks and pages.
-    """
-    from ..course import nbgrader_bridge
-
-    try:
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nbformat and SQLAlchemy warn of nbgrader's code
-            folder = Path(folder).resolve()
-            nbgrader_bridge.add_assignments(folder, assignments)
-            marks = [(ids[one.student], one) for one in done.marks]
-            nbgrader_bridge.record(folder, assignments, marks)
-            shutil.copyfile(folder / "gradebook.db", work / "gradebook.db")
-    except Exception as error:  # of nbgrader, its database, or a full disk
-        done.remarks.append(
-            f"nbgrader's gradebook.db could not be written, marks and feedback are: "
-            f"{type(error).__name__}: {str(error)[:300]}"
-        )
 
 
 def _put(new, old):

@@ -13,8 +13,10 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from ..notebooks.names import first_of
 from ..notebooks.roster import Roster
-from .feedback import cell
+from .feedback import cell, number
+from .marks import Mark
 
 __all__ = ["write_wide"]
 
@@ -27,19 +29,27 @@ def write_wide(path: Path, students, assignments, marks, roster: Roster | None =
 
     With a roster: its columns, so that the platform finds its own ids.
     """
-    totals: dict[tuple[str, str], float] = defaultdict(float)
+    own: dict[tuple[str, str], list[Mark]] = defaultdict(list)
     for one in marks:
-        totals[one.student, one.assignment] += one.points
-    excused = {(one.student, one.assignment) for one in marks if one.excused}
-    counted = {
-        (student, one.name)
-        for student in students
-        for one in assignments
-        if (student, one.name) not in excused
-    } | {(one.student, one.assignment) for one in marks if not one.excused}
+        own[one.student, one.assignment].append(one)
+    unclear, lacking = (roster.unclear(students) if roster else {}), set()
+
+    def points_of(student, assignment):
+        """As if nothing had been excused: the platform knows one most for all. None for nothing."""
+        marks = own[student, assignment.name]
+        most = sum(one.most for one in marks)
+        if student in unclear and not any(one.hand_in for one in marks):
+            lacking.add(student)
+            return None
+        if marks and not most:
+            return None
+        excused = any(one.excused for one in marks)
+        points = sum(one.points for one in marks)
+        return points * assignment.most / most if excused else points
+
     people = {one.label: one.row for one in roster.people} if roster else {}
     columns = roster.columns if roster else ["student"]
-    canvas = {"Student", "ID"} <= set(columns)
+    canvas = roster is not None and roster.is_canvas
     if canvas:
         heads = [_own_column(one, columns) for one in assignments]
         columns = [column for column in _CANVAS if column in columns or column == "Section"]
@@ -52,23 +62,26 @@ def write_wide(path: Path, students, assignments, marks, roster: Roster | None =
         writer = csv.writer(file)
         writer.writerow([*columns, *heads, *([] if canvas else ["total"])])
         if canvas:
-            blanks = [""] * (len(columns) - 1)
-            writer.writerow(
-                ["    Points Possible", *blanks, *(f"{one.most:g}" for one in assignments)]
-            )
+            blanks, most = [""] * (len(columns) - 1), [number(one.most) for one in assignments]
+            writer.writerow(["    Points Possible", *blanks, *most])
         for student in students:
             if student in lost:
                 continue
             row = people.get(student, {"student": student})
-            own = [totals[student, one.name] for one in assignments]
-            points = [
-                ("EX" if canvas else "") if (student, one.name) not in counted else f"{value:g}"
-                for one, value in zip(assignments, own)
-            ]
+            points = [points_of(student, one) for one in assignments]
+            cells = ["" if one is None else number(one) for one in points]
+            if canvas:
+                excused = [any(mark.excused for mark in own[student, a.name]) for a in assignments]
+                cells = ["EX" if all_ and not one else one for all_, one in zip(excused, cells)]
             if not canvas:
-                points.append(f"{sum(own):g}")
-            writer.writerow([*(cell(row.get(column, "")) for column in columns), *points])
-    return [f"{path.name}: without {', '.join(lost)}: not in the roster"] if lost else []
+                total = number(sum(one or 0.0 for one in points))
+                cells.append("" if student in lacking and not any(points) else total)
+            writer.writerow([*(cell(row.get(column, "")) for column in columns), *cells])
+    remarks = [f"{path.name}: without {', '.join(lost)}: not in the roster"] if lost else []
+    if blank := {one: found for one, found in unclear.items() if one in lacking}:
+        claims = first_of(f"{one} (is it {', '.join(found)}?)" for one, found in blank.items())
+        remarks.append(f"{path.name}: nothing stands there for {claims}")
+    return remarks
 
 
 def _own_column(assignment, columns):

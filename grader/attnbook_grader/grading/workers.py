@@ -17,6 +17,7 @@ from typing import TypeVar, cast
 
 from attnbook.scheduler import connect
 
+from ..sandbox.limits import PATIENCE
 from ..sandbox.session import ATTEMPTS
 from .check_fingerprint import CHECKS
 from .judging import Job, Outcome, judge_notebook
@@ -66,10 +67,8 @@ def _here(jobs, count):
     suspects, waiting = [], iter(jobs)
     while True:
         with _pool(count) as pool:
-            running, broken = {}, False
-            for key, job, outcomes in _window(
-                functools.partial(pool.submit, _in_time), waiting, 2 * count, running
-            ):
+            broken, submit = False, functools.partial(pool.submit, _in_time)
+            for key, job, outcomes in _window(submit, waiting, 2 * count):
                 if outcomes is None:
                     suspects.append((key, job))
                     broken = True
@@ -86,17 +85,10 @@ def _here(jobs, count):
         yield key, outcomes
 
 
-def _window(
-    submit,
-    waiting,
-    width,
-    running,
-    died: type[Exception] = BrokenProcessPool,
-    goes_on: bool = False,
-):
+def _window(submit, waiting, width, died: type[Exception] = BrokenProcessPool, goes_on=False):
     """Keep `width` jobs under way; yields (key, job, outcomes), None for those whose process died.
     Then nothing more is begun, unless there are other processes to go on with."""
-    open_ = True
+    open_, running = True, {}
     while open_ or running:
         while open_ and len(running) < width:
             entry = next(waiting, None)
@@ -149,9 +141,8 @@ def _in_time(judge, job):
 @contextlib.contextmanager
 def _alarm(job):
     """End this process, whatever it does, when the notebook takes far longer than it may."""
-    signal.setitimer(
-        signal.ITIMER_REAL, job.limits.notebook + ATTEMPTS * job.limits.startup + _GRACE
-    )
+    seconds = PATIENCE * job.limits.notebook + ATTEMPTS * job.limits.startup + _GRACE
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
@@ -164,22 +155,16 @@ def _on_cluster(jobs, address):
 
         threads = cast("dict[str, int]", client.nthreads())  # of a client that is not asynchronous
         width = 2 * max(1, sum(threads.values()))
-        submit, suspects = (
-            functools.partial(client.get_executor(pure=False).submit, _exclusively, CHECKS),
-            [],
-        )
-        for key, job, outcomes in _window(
-            submit, iter(jobs), width, {}, KilledWorker, goes_on=True
-        ):
+        submit = functools.partial(client.get_executor(pure=False).submit, _exclusively, CHECKS)
+        suspects = []
+        for key, job, outcomes in _window(submit, iter(jobs), width, KilledWorker, goes_on=True):
             # its worker died, several times: by its own fault, or beside one that had the same
             # worker
             if outcomes is None:
                 suspects.append((key, job))
             else:
                 yield key, outcomes
-        for key, job, outcomes in _window(
-            submit, iter(suspects), 1, {}, KilledWorker, goes_on=True
-        ):
+        for key, job, outcomes in _window(submit, iter(suspects), 1, KilledWorker, goes_on=True):
             yield key, outcomes or _lost(job)
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from pathlib import Path
 
-from .layouts import named, owned_files, shown
+from .layouts import named, owned_files
+from .names import first_of, shown
 from .reading import LARGEST, Unreadable, read_notebook
 from .roster import Roster, read_table
 
-__all__ = ["HandIn", "find_hand_ins", "safe_names", "shown"]
+__all__ = ["HandIn", "find_hand_ins", "safe_names"]
 
 TIMES = "times.csv"
 _HASHED = re.compile(r"_[0-9a-f]{10}$", re.IGNORECASE)
@@ -30,11 +31,11 @@ class HandIn:
     student: the name, as it is shown
     sha: of the file
     time: when it was handed in, with a zone
-    shared: it holds cells of several assignments, and its name is that of none: it may have been
-    handed in for another one
+    shared: it may have been handed in for another assignment: it holds cells of several, and its
+    name is that of none, or lies in the folder of this one and holds none of its cells
     file: the path in the folder of all hand-ins, as it is shown
-    late: what the learning platform says, whose files have the time of their download; None where
-    the time says it
+    late: what the learning platform says, whose files have the time of their download, of this
+    assignment; None where the time says it
     """
 
     student: str
@@ -51,6 +52,12 @@ class HandIn:
         """The name of the file, as it is shown."""
         return shown(self.path.name)
 
+    @property
+    def order(self) -> tuple:
+        """By time; of one time, as after unpacking, "a.ipynb", "a (2).ipynb", "a (10).ipynb"."""
+        parts = re.split(r"(\d+)", self.file.removesuffix(".ipynb"))
+        return self.time, [int(one) if one.isdecimal() else one for one in parts]
+
 
 def find_hand_ins(
     folder: str | Path,
@@ -63,11 +70,12 @@ def find_hand_ins(
     notebooks: by the hash of its file, each notebook as `reading.read_notebook` makes it, or why
     there is none. What is in it is not read again, and what is found is added.
 
-    A notebook belongs to the assignments whose cells it holds; one that cannot be read, to the one
-    in its name. The time is that of the file, or of the line for it in times.csv (columns: file,
-    time). Returns (hand-ins, all students, those of the roster among them, remarks on files that
-    were left out and on lines of times.csv without a file). Raises ValueError when the folder is
-    missing or nobody is in it, and for a times.csv that cannot be read."""
+    A notebook belongs to the assignment in whose folder its student lies; else to those whose cells
+    it holds; one that cannot be read, to the one in its name. The time is that of the file, or of
+    the line for it in times.csv (columns: file, time). Returns (hand-ins, all students, those of
+    the roster among them, remarks on files that were left out and on lines of times.csv without a
+    file). Raises ValueError when the folder is missing or nobody is in it, and for a times.csv that
+    cannot be read."""
     folder = Path(folder)
     if not folder.is_dir():
         raise ValueError(
@@ -75,7 +83,7 @@ def find_hand_ins(
             f"a folder"
         )
     notebooks = {} if notebooks is None else notebooks
-    times, found, remarks, looked = _times(folder), [], [], set()
+    times, found, remarks, looked, unsure = _times(folder), [], [], set(), []
     students = {one.label for one in roster.people} if roster else set()
     for owner, path in owned_files(folder, assignments, roster, remarks):
         students.add(owner.student)
@@ -83,11 +91,17 @@ def find_hand_ins(
             continue
         looked.add(shown(str(path.relative_to(folder))))
         try:
-            _add(found, remarks, owner, path, folder, assignments, times, notebooks)
+            _add(found, remarks, owner, path, folder, assignments, times, notebooks, unsure)
         except OSError as error:
             remarks.append(
                 f"{path.relative_to(folder)}: cannot be read ({error.strerror}), left out"
             )
+    if unsure:
+        remarks.append(
+            f"{first_of(unsure)}: Canvas's names say whether they are late, but not for which "
+            f"assignment, so the times of the files count. Put each download into a folder named "
+            f"as its assignment, as {assignments[0].name}/"
+        )
     remarks = [shown(remark) for remark in remarks]
     remarks += [
         f"{TIMES}: {name}: there is no notebook of this name, expected its path in {folder}, as "
@@ -122,7 +136,7 @@ def safe_names(students) -> dict[str, str]:
     }
 
 
-def _add(found, remarks, owner, path, folder, assignments, times, notebooks):
+def _add(found, remarks, owner, path, folder, assignments, times, notebooks, unsure):
     name = str(path.relative_to(folder))
     sha, changed = _read(path, notebooks)
     when = times.get(shown(name)) or _date(changed)
@@ -134,24 +148,26 @@ def _add(found, remarks, owner, path, folder, assignments, times, notebooks):
         return
     by_name = named(owner.hint, assignments)
     names = _belongs(notebooks[sha], by_name, assignments)
+    shared = len(names) > 1 and not set(names) & set(by_name)
+    if owner.assignment and (names or isinstance(notebooks[sha], str)):
+        shared = bool(names) and owner.assignment not in names
+        if shared:
+            remarks.append(
+                f"{name}: lies in the folder of {owner.assignment} and holds exercises of "
+                f"{' and '.join(names)}; it is looked at for {owner.assignment} alone"
+            )
+        names = [owner.assignment]
     if not names:
         remarks.append(
             f"{name}: belongs to no assignment ({', '.join(one.name for one in assignments)}), "
             f"left out"
         )
     late = None if shown(name) in times else owner.late
+    if late is not None and not owner.assignment and len(assignments) > 1:
+        late = None
+        unsure += [name] * any(one.due for one in assignments if one.name in names)
     found += [
-        HandIn(
-            owner.student,
-            one,
-            path,
-            sha,
-            when,
-            len(names) > 1 and one not in by_name,
-            shown(name),
-            late,
-        )
-        for one in names
+        HandIn(owner.student, one, path, sha, when, shared, shown(name), late) for one in names
     ]
 
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
-import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from .names import first_of, key, shown
 from .roster import Roster
 
-__all__ = ["Owner", "named", "owned_files", "shown"]
+__all__ = ["Owner", "canvas_owner", "named", "owned_files"]
 
 # leeann_LATE_12345_67890_soft_lookup.ipynb: name, user, attachment
 _CANVAS = re.compile(r"(?P<name>.+?)(?P<late>_LATE)?_(?P<id>\d+)_\d+_(?P<file>.+)")
 # Ann Lee_1234567_assignsubmission_file/… or …_file_soft_lookup.ipynb: name, number of the hand-in
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)")
-# Controls, marks of direction, and bytes of a file name that are no UTF-8.
-_ODD = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
+_DOCUMENTS = {".docx", ".htm", ".html", ".json", ".md", ".pdf", ".py", ".txt", ".zip"}
+"""What is handed in instead of a notebook, or is one under another ending."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +30,26 @@ class Owner:
     student: the name, as it is shown
     hint: what its name and the folders around it say about the assignment
     late: what the platform says; None where it says nothing
+    assignment: that of the folder which holds the students, where one is named so
     """
 
     student: str
     hint: str = ""
     late: bool | None = None
+    assignment: str = ""
+
+
+def canvas_owner(file: str) -> tuple[str, str] | None:
+    """(name, id) of the student in the path of a file as Canvas names it."""
+    found = (_CANVAS.fullmatch(part) for part in file.split("/"))
+    return next(((one["name"], one["id"]) for one in found if one), None)
 
 
 def owned_files(
     folder: Path, assignments, roster: Roster | None, remarks: list[str]
 ) -> Iterator[tuple[Owner, Path | None]]:
-    """Every notebook below `folder` with its owner, and every student once without a file.
+    """Every notebook below `folder` with its owner, and every student once without a file; of who
+    has no notebook, the documents.
 
     Known are STUDENT/….ipynb at any depth, STUDENT.ipynb, and both in a folder for each assignment;
     what Canvas and Moodle pack for an assignment, and what `gh classroom clone student-repos`
@@ -49,7 +57,7 @@ def owned_files(
     """
     whose = _Names(folder, assignments, roster, remarks)
     students: dict[str, set[str]] = {}  # of each folder that is no student's
-    for owner, path, group in _below(folder, "", "", whose):
+    for owner, path, group in _below(folder, "", "", "", whose):
         students.setdefault(group, set()).add(owner.student)
         yield owner, path
     for group, few in students.items():
@@ -67,31 +75,40 @@ class _Names:
         self.root, self.assignments, self.roster, self.remarks = root, assignments, roster, remarks
         self.strangers: set[str] = set()
         self.twins: set[str] = set()
+        self.numbers: dict[str, str] = {}  # Canvas's, of each student
 
     def path(self, path):
         return str(path.relative_to(self.root))
 
-    def owner(self, name, hint, is_folder=False) -> Owner | None:
+    def owner(self, name, hint, assignment, is_folder=False) -> Owner | None:
         """Of a folder or a file with this name; None where it names nobody."""
         late, own = None, ()
         if found := _MOODLE.fullmatch(name):
-            student, hint = found["name"], f"{hint} {found['file']}"
-            if student in self.twins:
-                return Owner(shown(f"{student} ({found['id']})"), hint)
-        elif (found := _CANVAS.fullmatch(name)) and not self._is_assignment(_slug(found["name"])):
-            student, own = f"{found['name']} ({found['id']})", (found["id"],)
-            late, hint = bool(found["late"]), f"{hint} {found['file']}"
+            called = student = found["name"]
+            hint = f"{hint} {found['file']}"
+            if called in self.twins:
+                return Owner(shown(f"{called} ({found['id']})"), hint, None, assignment)
+        elif (found := _CANVAS.fullmatch(name)) and not self.assigned(found["name"]):
+            called, own = found["name"], (found["id"],)
+            student, late = f"{called} ({found['id']})", bool(found["late"])
+            hint = f"{hint} {found['file']}"
         else:
-            student, hint = self._without_assignment(name, is_folder), f"{hint} {name}"
+            called = student = self._without_assignment(name, is_folder)
+            hint = f"{hint} {name}"
         if not student:
             return None
         if self.roster is not None:
-            person = self.roster.find(student, *own)
+            person = self.roster.find(called, *own)
             if person is None and student not in self.strangers:
                 self.strangers.add(student)
-                self.remarks.append(f"{student}: nobody in the roster, or more than one, is this")
+                self.remarks.append(f"{student}: {self.roster.why_not(called, *own)}")
             student = person.label if person else student
-        return Owner(shown(student), hint, late)
+            if own and person and (first := self.numbers.setdefault(student, own[0])) != own[0]:
+                self.remarks.append(
+                    f"{name}: has the number {own[0]}, and another file of {student} the number "
+                    f"{first}: is it that of another student?"
+                )
+        return Owner(shown(student), hint, late, assignment)
 
     def look_for_twins(self, folder):
         """Two students of one name, or all of them without names: Moodle numbers them anew in each
@@ -111,7 +128,7 @@ class _Names:
 
     def holds_students(self, entry) -> bool:
         """Whether a folder is that of an assignment and not of a student."""
-        if self.of_assignment(entry):
+        if self.assigned(entry.name):
             return True
         # What lies in a student's folder has names of the student's choice, which say nothing.
         if _MOODLE.fullmatch(entry.name) or _CANVAS.fullmatch(entry.name):
@@ -130,15 +147,19 @@ class _Names:
 
     def _of_a_platform(self, name):
         found = _MOODLE.fullmatch(name) or _CANVAS.fullmatch(name)
-        if found and self._is_assignment(_slug(found["name"])):  # soft_lookup_2026_11_28
+        if found and self.assigned(found["name"]):  # soft_lookup_2026_11_28
             return False
         return bool(found or self.roster is not None and self.roster.find(name))
+
+    def handed_in(self, entry) -> bool:
+        """Whether a file that is no notebook was handed in instead of one."""
+        return entry.suffix.lower() in _DOCUMENTS and self._of_a_platform(entry.stem)
 
     def speaks_of_others(self, entry, here) -> bool:
         """Whether a folder that looks as if it held students lies beside folders of these
         students: then it is one's own, with files named after others. (A roster decides it.)
         """
-        if self.roster is not None or self.of_assignment(entry):
+        if self.roster is not None or self.assigned(entry.name):
             return False
         names = [one.stem for one in _visible(entry)]
         found = [_MOODLE.fullmatch(name) or _CANVAS.fullmatch(name) for name in names]
@@ -151,14 +172,10 @@ class _Names:
             )
         return bool(both)
 
-    def of_assignment(self, entry) -> bool:
-        """Whether a folder bears the name of an assignment."""
-        return self._is_assignment(_slug(entry.name))
-
-    def _is_assignment(self, slug):
-        return any(
-            slug in (_slug(one.name), f"{_slug(one.name)}_submissions") for one in self.assignments
-        )
+    def assigned(self, name) -> str:
+        """The assignment whose name a folder bears; "" where it bears none."""
+        slug = _slug(name).removesuffix("_submissions")
+        return next((one.name for one in self.assignments if slug == _slug(one.name)), "")
 
     def _without_assignment(self, name, is_folder):
         """The name without that of an assignment (of a folder: as GitHub Classroom puts it before)
@@ -177,7 +194,7 @@ class _Names:
 _OF_SYSTEMS = (".DS_Store", ".git", ".github", ".gitignore", ".ipynb_checkpoints", "__MACOSX")
 
 
-def _below(here, hint, group, whose):
+def _below(here, hint, group, assignment, whose):
     """Owners with their files, and the folder of students in which each was found."""
     whose.look_for_twins(here)
     for name in _hidden(here):
@@ -189,27 +206,26 @@ def _below(here, hint, group, whose):
             whose.remarks.append(f"{name}: a link, left out")
         elif entry.is_dir():
             if whose.holds_students(entry) and not whose.speaks_of_others(entry, here):
-                inside = group if whose.of_assignment(entry) else name
-                yield from _below(entry, f"{hint} {entry.name}", inside, whose)
+                own = whose.assigned(entry.name)
+                inside, more = (group, hint) if own else (name, f"{hint} {entry.name}")
+                yield from _below(entry, more, inside, own or assignment, whose)
                 continue
-            owner = whose.owner(entry.name, hint, is_folder=True) or Owner(shown(entry.name), hint)
+            owner = whose.owner(entry.name, hint, assignment, is_folder=True)
+            owner = owner or Owner(shown(entry.name), hint, None, assignment)
             other = folders.setdefault(owner.student, entry.name)
-            if other != entry.name and shown(other).strip() == shown(entry.name).strip():
+            if other != entry.name and key(other) == key(entry.name):
                 whose.remarks.append(
-                    f"{name}: taken for the folder of {owner.student}, as is another one that "
-                    f"looks the same"
+                    f"{name}: taken for the folder of {owner.student}, as is another one whose "
+                    f"name reads the same"
                 )
             yield owner, None, group
             for path in _files(entry, whose):
-                yield (
-                    Owner(owner.student, f"{owner.hint} {path.relative_to(entry)}", owner.late),
-                    path,
-                    group,
-                )
-        elif entry.suffix.lower() != ".ipynb":
+                here_too = replace(owner, hint=f"{owner.hint} {path.relative_to(entry)}")
+                yield here_too, path, group
+        elif entry.suffix.lower() != ".ipynb" and not whose.handed_in(entry):
             whose.remarks.append(f"{name}: no notebook (.ipynb), left out")
         elif _is_file(entry, whose):
-            owner = whose.owner(entry.stem, hint)
+            owner = whose.owner(entry.stem, hint, assignment)
             if owner is None:
                 whose.remarks.append(
                     f"{name}: whose is it? Expected the student's name in that of its folder or "
@@ -233,12 +249,10 @@ def _visible(folder):
 
 def _hidden(folder):
     """Names in a folder that begin with a dot, but for those that systems put there."""
-    try:
-        names = sorted(one.name for one in folder.iterdir())
-    except OSError:
-        return []
-    of_systems = lambda name: name in _OF_SYSTEMS or name.startswith("._")  # noqa: E731
-    return [shown(name) for name in names if name.startswith(".") and not of_systems(name)]
+    with contextlib.suppress(OSError):
+        names = sorted(one.name for one in folder.iterdir() if one.name.startswith("."))
+        return [shown(one) for one in names if one not in _OF_SYSTEMS and one[:2] != "._"]
+    return []
 
 
 def _files(student, whose):
@@ -249,20 +263,23 @@ def _files(student, whose):
             f"{whose.path(Path(error.filename))}: cannot be read ({error.strerror}), left out"
         )
 
-    others = []
+    others, notebooks = [], 0
     for here, folders, files in os.walk(student, followlinks=False, onerror=closed):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(name for name in files if not name.startswith(".")):
             path = Path(here) / name
             if path.suffix.lower() != ".ipynb":
-                others.append(str(path.relative_to(student)))
+                others.append(path)
             elif _is_file(path, whose):
+                notebooks += 1
                 yield path
+    if not notebooks:
+        instead = [path for path in others if path.suffix.lower() in _DOCUMENTS]
+        yield from (path for path in instead if _is_file(path, whose))
+        others = [path for path in others if path not in instead]
     if others:
-        more = f" and {len(others) - 5} more" if len(others) > 5 else ""
-        whose.remarks.append(
-            f"{whose.path(student)}: {', '.join(others[:5])}{more}: no notebook (.ipynb), left out"
-        )
+        names = first_of(str(path.relative_to(student)) for path in others)
+        whose.remarks.append(f"{whose.path(student)}: {names}: no notebook (.ipynb), left out")
 
 
 def _is_file(path, whose):
@@ -304,19 +321,3 @@ def named(text: str, assignments) -> list[str]:
 
 def _slug(text):
     return re.sub(r"[-_ ]", "_", text.casefold())
-
-
-def shown(name: str) -> str:
-    """The name of a student or file without what a terminal, a page or a data base could not
-    take as it is; that is written out, as \\xeb.
-    """
-
-    def written(one):
-        code = ord(one[0])
-        return (
-            f"\\x{code - 0xDC00:02x}"
-            if 0xDC80 <= code <= 0xDCFF
-            else one[0].encode("unicode_escape").decode()
-        )
-
-    return _ODD.sub(written, unicodedata.normalize("NFC", name))

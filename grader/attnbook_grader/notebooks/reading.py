@@ -6,26 +6,19 @@ this module as a program, inside limits of memory and time.
 
 from __future__ import annotations
 
-import codecs
 import json
 import os
+import re
 import subprocess
 import sys
 
-__all__ = ["LARGEST", "Unreadable", "cells_of", "decoded", "read_notebook"]
+__all__ = ["LARGEST", "Unreadable", "bare_notebook", "decoded", "read_notebook"]
 
 LARGEST = 128 * 2**20
 """Bytes of one file, outputs included; with pictures a chapter has about one million."""
 _SMALL, _CELLS, _TEXT = 2**20, 10_000, 5 * 2**20
-_MEMORY, _SECONDS = 2 * 2**30, 30
-# UTF-32 first: its mark begins like that of UTF-16.
-_MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+_LONGEST, _PICTURE = 20_000, re.compile(r"\(data:[^)]*\)")  # of a cell of text without a name
+_MEMORY, _SECONDS, _REFUSED = 2 * 2**30, 30, 3
 
 
 class Unreadable(ValueError):
@@ -35,11 +28,9 @@ class Unreadable(ValueError):
 def read_notebook(file: int) -> bytes:
     """The notebook in an open file as a notebook of its cells alone.
 
-    Args:
-        file: a descriptor.
+    file: a descriptor.
 
-    Raises:
-        Unreadable: with the reason, when there is none, or it asks for too much.
+    Raises Unreadable with the reason, when there is none, or it asks for too much.
     """
     size = os.fstat(file).st_size
     if size > LARGEST:
@@ -49,7 +40,7 @@ def read_notebook(file: int) -> bytes:
     os.lseek(file, 0, os.SEEK_SET)
     if size <= _SMALL:
         with open(os.dup(file), "rb") as whole:
-            return _bare(whole.read())
+            return json.dumps(bare_notebook(whole.read())).encode()
     limits = [str(_MEMORY), str(_SECONDS)]
     command = [sys.executable, "-I", "-S", os.path.abspath(__file__), *limits]
     try:
@@ -66,8 +57,8 @@ def read_notebook(file: int) -> bytes:
     )
 
 
-def cells_of(content: bytes) -> list[dict]:
-    """The cells of a notebook, with what grading reads of them: code or not, the text, and
+def bare_notebook(content: bytes) -> dict:
+    """A notebook of its cells alone, with what grading reads of them: code or not, the text, and
     nbgrader's name.
 
     Of format 4, and of 3, which keeps them in worksheets. What else makes a notebook valid is not
@@ -75,8 +66,7 @@ def cells_of(content: bytes) -> list[dict]:
     writes; UTF-16 and UTF-32 are known by their first bytes, and whatever is left is read as
     Windows-1252.
 
-    Raises:
-        Unreadable: with the reason, when there are no cells, or too many.
+    Raises Unreadable with the reason, when there are no cells, or too many.
     """
     if not content.strip():
         raise Unreadable("the file is empty")
@@ -89,25 +79,17 @@ def cells_of(content: bytes) -> list[dict]:
     size = sum(len(cell["source"]) for cell in cells)
     if size > _TEXT:
         raise Unreadable(f"the cells hold {size:,} characters of text, expected at most {_TEXT:,}")
-    return cells
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
 
 
 def decoded(content: bytes) -> str:
     """The text of a file, whatever its encoding."""
-    for mark, name in _MARKS.items():
-        if content.startswith(mark):
-            return content.decode(name, errors="replace")
-    if content[:2] in (b"{\0", b"\0{"):
-        return content.decode("utf-16-le" if content[:1] == b"{" else "utf-16-be", errors="replace")
+    encoding = json.detect_encoding(content)
     try:
-        return content.decode("utf-8")
+        return content.decode(encoding)
     except UnicodeDecodeError:
-        return content.decode("cp1252", errors="replace")
-
-
-def _bare(content):
-    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells_of(content)}
-    return json.dumps(notebook).encode()
+        other = "cp1252" if encoding == "utf-8" else encoding
+        return content.decode(other, errors="replace")
 
 
 def _cells(content):
@@ -130,20 +112,15 @@ def _cell(cell):
     text, meta = cell["source"] if "source" in cell else cell["input"], cell.get("metadata")
     if not isinstance(text, (str, list)):
         raise TypeError
-    name = (
-        meta["nbgrader"].get("grade_id")
-        if isinstance(meta, dict) and isinstance(meta.get("nbgrader"), dict)
-        else None
-    )
+    nbgrader = meta.get("nbgrader") if isinstance(meta, dict) else None
+    name = nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
     named = isinstance(name, str)
     made = {"source": "".join(text), "metadata": {"nbgrader": {"grade_id": name}} if named else {}}
     if cell["cell_type"] == "code":
         return {"cell_type": "code", **made, "outputs": [], "execution_count": None}
-    # pictures in it may be large, and nobody reads it
-    return {"cell_type": "markdown", **made, "source": made["source"] if named else ""}
-
-
-_REFUSED = 3
+    # an answer in words may stand in it, and pictures may
+    text = made["source"] if named else _PICTURE.sub("", made["source"])[:_LONGEST]
+    return {"cell_type": "markdown", **made, "source": text}
 
 
 def _main():
@@ -152,7 +129,7 @@ def _main():
     for kind, most in zip((resource.RLIMIT_DATA, resource.RLIMIT_CPU), map(int, sys.argv[1:])):
         resource.setrlimit(kind, (most, most))
     try:
-        sys.stdout.buffer.write(_bare(sys.stdin.buffer.read()))
+        sys.stdout.buffer.write(json.dumps(bare_notebook(sys.stdin.buffer.read())).encode())
     except Unreadable as error:
         sys.stdout.buffer.write(str(error).encode(errors="replace"))
         sys.exit(_REFUSED)

@@ -6,41 +6,33 @@ from __future__ import annotations
 
 import ast
 import re
-import symtable
 import warnings
 
-__all__ = ["binding", "binds", "nameless", "plain"]
+__all__ = ["COMPREHENSIONS", "binding", "binds", "bound", "imported", "nameless", "parsed"]
 
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 LONGEST = 200_000
 """Characters of code that are looked through; the longest section has a fifth of it."""
 _IPYTHON = re.compile(r"^([ \t]*)[%!].*$")
 """A line of IPython's own."""
 
 
-def plain(code: str) -> str:
-    """The code without comments, docstrings and layout; as it is when it is not Python, or
-    nested too deep.
-    """
-    tree = _parse(code)
-    return code.strip() if tree is None else _written(_without_docstrings(tree), code)
-
-
 def nameless(code: str) -> str:
-    """The code as `plain` gives it, also without annotations, and with the names that it binds
-    itself replaced by their number: two that differ in names alone come out equal.
+    """The code without comments, docstrings, annotations and layout, and with the names that it
+    binds itself replaced by their number: two that differ in names alone come out equal; as it is
+    when it is not Python, or nested too deep.
 
     Of an import's name, what it stands for takes the place.
     """
-    tree = _parse(code)
+    tree = parsed(code)
     if tree is None:
         return code.strip()
-    imported, own, nodes = {}, {}, list(ast.walk(_without_docstrings(tree)))
+    _drop_docstrings(tree)
+    imports, own, nodes = {}, {}, list(ast.walk(tree))
     for node in nodes:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            module = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+            imports |= imported(node)
             for one in node.names:
-                if one.asname or module:
-                    imported[one.asname or one.name] = module + one.name
                 one.asname = None
         field = _BINDS.get(type(node))
         if field and getattr(node, field):
@@ -56,10 +48,13 @@ def nameless(code: str) -> str:
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             node.returns = None
         elif isinstance(node, ast.Name):
-            node.id = own.get(node.id, imported.get(node.id, node.id))
+            node.id = own.get(node.id, imports.get(node.id, node.id))
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             node.names = [own.get(name, name) for name in node.names]
-    return _written(tree, code)
+    try:
+        return ast.unparse(tree)
+    except (RecursionError, ValueError, MemoryError):  # a number too long to be written, for one
+        return code.strip()
 
 
 _BINDS = {
@@ -75,28 +70,11 @@ _BINDS = {
 """Where a part of the code that is no ast.Name holds a name that it binds."""
 
 
-def _without_docstrings(tree):
+def _drop_docstrings(tree):
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if (
-            isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module))
-            and body
-            and isinstance(body[0], ast.Expr)
-        ):
-            if (
-                isinstance(body[0].value, ast.Constant)
-                and isinstance(body[0].value.value, str)
-                and len(body) > 1
-            ):
-                body.pop(0)
-    return tree
-
-
-def _written(tree, code):
-    try:
-        return ast.unparse(tree)
-    except (RecursionError, ValueError, MemoryError):  # a number too long to be written, for one
-        return code.strip()
+        if isinstance(node, kinds) and len(node.body) > 1 and ast.get_docstring(node) is not None:
+            node.body.pop(0)
 
 
 def binding(name: str, answer: str, cells: list[str]) -> str:
@@ -108,39 +86,54 @@ def binding(name: str, answer: str, cells: list[str]) -> str:
     if sum(map(len, cells)) > LONGEST:
         return answer
     for code in reversed(cells):
-        bound = _bound(name, code)
-        if bound or bound is None and code == answer:
+        if code == answer and parsed(code) is None or binds(name, code, or_means_to=False):
             return code
     return answer
 
 
-def binds(name: str, code: str) -> bool:
+def binds(name: str, code: str, or_means_to: bool = True) -> bool:
     """Whether a cell gives the name a value: by `def`, in a block, in a tuple, or by an import.
 
-    What is no Python may have been meant to, where it says `def`.
+    or_means_to: what is no Python may have been meant to, where it says `def`
     """
-    bound = _bound(name, code)
-    if bound is None:
-        return bool(re.search(rf"^def +{name}\b", code, re.MULTILINE))
-    return bound
-
-
-def _bound(name, code):
-    """Whether the name gets a value outside of functions; None where the code cannot be read."""
-    tree = _parse(code)
+    tree = parsed(code)
     if tree is None:
-        return None
-    try:
-        table = symtable.symtable(ast.unparse(tree), "cell", "exec")
-        symbol = table.lookup(name)
-    except KeyError:
-        return False
-    except (ValueError, RecursionError, MemoryError, SyntaxError):
-        return None
-    return symbol.is_assigned() or symbol.is_imported()
+        return or_means_to and bool(re.search(rf"^def +{name}\b", code, re.MULTILINE))
+    return name in bound(tree.body)
 
 
-def _parse(code):
+def bound(nodes) -> dict[str, str | None]:
+    """The names that get a value in these statements, outside of the functions and classes in
+    them, each with what it stands for where it is imported.
+    """
+    names, imports, left, outer = set(), {}, [*nodes], set()
+    while left:
+        node = left.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif not isinstance(node, (*COMPREHENSIONS, ast.Lambda)):
+            left += ast.iter_child_nodes(node)
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            imports |= imported(node)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            names.add(node.name)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            outer |= {*node.names}
+    return dict.fromkeys(names - outer) | imports
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
+    """What each name stands for that an import binds: {"attend": "attnbook.mechanisms.attend"}."""
+    if isinstance(node, ast.ImportFrom):
+        names = (one for one in node.names if one.name != "*")
+        return {one.asname or one.name: f"{node.module or ''}.{one.name}" for one in names}
+    tops = {one.name.partition(".")[0]: one for one in node.names if not one.asname}
+    return {one.asname: one.name for one in node.names if one.asname} | {top: top for top in tops}
+
+
+def parsed(code):
     """The tree of a cell without IPython's own lines; None if it is not Python.
 
     A line that begins with % or ! is IPython's only where Python cannot read it: inside brackets, %

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import select
-import time
+from collections.abc import Callable
 
 LARGEST = 64 * 2**20
 """Bytes of one message: about 16 million float32."""
@@ -29,11 +29,11 @@ class Channel:
     """Messages to the process at the other end of two pipes.
 
     read, write: file descriptors, of which this is now the owner
-    deadline: moment of time.monotonic() at which waiting ends; None waits for ever
+    left: asked again and again for the seconds until waiting ends; None waits for ever
     """
 
     def __init__(self, read: int, write: int):
-        self.deadline: float | None = None
+        self.left: Callable[[], float] | None = None
         self._read: int | None = read
         self._write: int | None = write
         for descriptor in (read, write):
@@ -92,7 +92,10 @@ class Channel:
             raise Ended("the pipe was closed")
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT if write else select.POLLIN)
-        left = None if self.deadline is None else self.deadline - time.monotonic()
-        if left is not None and left <= 0 or not poll.poll(None if left is None else left * 1000):
+        while self.left and (left := self.left()) > 0:
+            if poll.poll(1000 * min(max(left, 0.01), 1)):
+                return descriptor
+        if self.left:
             raise OutOfTime("no answer in time")
+        poll.poll()
         return descriptor

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+from typing import Any
 
 import torch
 
-from attnbook_exercises.answers.arguments import copied, overwrite, spoiled
+import attnbook_exercises.answers.arguments as values
 from attnbook_exercises.answers.flop_counter import KINDS, counters
 from attnbook_exercises.answers.guarded import StudentError
 
 from .channel import Channel, Ended, OutOfTime, TooLarge
-from .serialization import ProtocolError, decode, encode, pack, tensors_in, unpack
+from .serialization import Handle, ProtocolError, decode, encode, pack, tensors_in, unpack
 
 __all__ = ["ConnectionLost", "Peer", "RemoteFunction"]
 
@@ -41,27 +42,28 @@ class ConnectionLost(BaseException):
 class RemoteFunction:
     """A function of the other process, to be called like one of our own.
 
-    `argument_names` are those of its signature.
+    argument_names: those of its signature
+    made_by: the call that returned it, and the tensors that this call's graph begins with
     """
+
+    made_by: tuple = (None, ())
 
     def __init__(self, peer, number, names):
         self.peer, self.number, self.argument_names = peer, number, names
 
     def __call__(self, *arguments, **keywords):
-        if torch._C._are_functorch_transforms_active():
-            raise RuntimeError(
-                "this function is called in another process, and torch.func and vmap do not "
-                "reach there: "
-                "use torch.autograd.grad, or backward, or torch.autograd.functional.jacobian"
-            )
-        return self.peer.call(self.number, arguments, keywords)
+        values.refuse_transforms()
+        return self.peer.call(self.number, arguments, keywords, _kept_there(self))
+
+
+RemoteFunction.__name__ = "function"  # a check says what came back as it does in the notebook
 
 
 class Peer:
     """One end of the protocol.
 
     channel: the pipes
-    serve: `serve(function, arguments, keywords, seed)` runs a call that the other side asks for
+    serve: `serve(function, arguments, keywords, seed=…)` runs a call that the other side asks for
     answer: {name of a request: function(head) -> value}, what else the other side may ask for
     passing: exceptions of our own functions which end the outermost call on this side, whatever the
     other side makes of them
@@ -75,27 +77,30 @@ class Peer:
         self._functions, self._graphs, self._calls, self._pending = [], {}, 0, None
         self._received, self._returned = {}, {}
 
-    def call(self, number: int, arguments, keywords):
+    def call(self, number: int, arguments, keywords, more=()):
         """Call function `number` of the other side.
+
+        more: what the function holds of that side, besides its arguments
 
         Raises what it raises: StudentError, or a built-in exception.
         """
         self._calls += 1
         id, given = self._calls, (tuple(arguments), dict(keywords))
-        inputs = _requiring_grad(given) if torch.is_grad_enabled() else []
+        flows, kept = torch.is_grad_enabled(), [*_kept_there(given), *more]
+        inputs = _requiring_grad(given, kept) if flows else []
+        # what the other side kept of earlier calls: its graph goes on to their arguments
+        earlier = dict(one.made_by for one in kept if flows)
+        earlier.pop(None, None)
+        inputs += [tensor for tensors in earlier.values() for tensor in tensors]
         # of the check's own functions nothing is counted
         asked = [] if self._watch else list(counters)
-        head = {
-            "do": "call",
-            "id": id,
-            "function": number,
-            "seed": torch.initial_seed(),
-            "count": [one.kind for one in asked],
-        }
+        head = {"do": "call", "id": id, "function": number, "seed": torch.initial_seed()}
+        head |= {"count": [one.kind for one in asked], "through": list(earlier)}
         reply = self.request(head, given)
         if type(reply) is not tuple or len(reply) != 2 or type(reply[1]) is not dict:
             raise ConnectionLost("garbled", "the answer to a call is no result")
         result, more = reply
+        same, spoiled = more.get("same", {}), more.get("spoiled", {})
         counts = more.get("counts", [])
         if (
             type(counts) is not list
@@ -106,24 +111,28 @@ class Peer:
         for one, count in zip(asked, counts):
             one.add(count)
         if "after" in more:
-            overwrite(given, more["after"])
-        for place, value in more.get("spoiled", {}).items():
+            values.overwrite(given, more["after"])
+        if not type(same) is type(spoiled) is dict or any(
+            type(place) is not int or not 0 <= place < len(arguments) for place in same.values()
+        ):
+            raise ConnectionLost("garbled", "the answer to a call is an argument it never got")
+        for place, value in spoiled.items():
             if place in self._returned:
-                overwrite(self._returned[place], value)
-        if more.get("same") in range(len(arguments)):
-            return arguments[more["same"]]
+                values.overwrite(self._returned[place], value)
         outputs = _requiring_grad(result)
         if inputs and outputs:
-            result = _with(
-                result,
-                iter(
-                    _Link.apply(
-                        self, id, len(inputs), *inputs, *(tensor.detach() for tensor in outputs)
-                    )
-                ),
+            bare = [tensor.detach() for tensor in outputs]
+            result = _with(result, iter(_Link.apply(self, id, len(inputs), *inputs, *bare)))
+        for one in _kept_there(result) if inputs else ():
+            one.made_by = id, inputs
+        if None in same:
+            result = arguments[same[None]]
+        elif same and type(result) in (list, tuple):
+            result = type(result)(
+                arguments[same[at]] if at in same else one for at, one in enumerate(result)
             )
         if self._watch:
-            self._received[id] = result, copied(result)
+            self._received[id] = result, values.copied(result)
         return result
 
     def request(self, head: dict, value=None):
@@ -140,7 +149,7 @@ class Peer:
             if pending is not None:
                 raise pending
             if what == "value":
-                return decode(head.get("value"), tensors, self._stand_in)
+                return self._decode(head, tensors)
         except Ended:
             raise ConnectionLost("ended", "the process ended") from None
         except OutOfTime:
@@ -204,7 +213,7 @@ class Peer:
         number = head.get("function")
         if type(number) is not int or not 0 <= number < len(self._functions):
             raise ProtocolError("a call of a function that was never handed over")
-        given = decode(head.get("value"), tensors, self._stand_in)
+        given = self._decode(head, tensors)
         if (
             type(given) is not tuple
             or len(given) != 2
@@ -212,16 +221,11 @@ class Peer:
             or type(given[1]) is not dict
         ):
             raise ProtocolError("a call without arguments")
-        inputs = _requiring_grad(
-            given
-        )  # now: the function may swap what it was given for something else
-        return self._run(
-            head,
-            self._functions[number],
-            given,
-            inputs,
-            decode(head.get("value"), tensors, self._stand_in),
-        )
+        # now: the function may swap what it was given for something else
+        inputs = _requiring_grad(given, self._functions if self._watch else ())
+        if self._watch:
+            inputs += [one for id in head.get("through", ()) for one in self._graphs[id][0]]
+        return self._run(head, self._functions[number], given, inputs, self._decode(head, tensors))
 
     def _run(self, head, function, given, inputs, before):
         """Call our function for the other side; returns the result and what else there is to
@@ -229,31 +233,32 @@ class Peer:
         """
         seed, self._received = head.get("seed"), {}
         with contextlib.ExitStack() as stack:
-            counts = [
-                stack.enter_context(KINDS[kind]())
-                for kind in head.get("count", ())
-                if kind in KINDS
-            ]
-            result = self._serve(function, *given, seed if type(seed) is int else 0)
+            kinds = [kind for kind in head.get("count", ()) if kind in KINDS]
+            counts = [stack.enter_context(KINDS[kind]()) for kind in kinds]
+            result = self._serve(function, *given, seed=seed if type(seed) is int else 0)
         outputs = _requiring_grad(result)
-        if outputs:
+        if inputs or outputs:
             self._graphs[head.get("id")] = inputs, outputs
         if not self._watch:  # the check's own function: it may look later at what it has returned
             self._returned[head.get("id")] = result
             return result, {}
         more: dict[str, object] = {"counts": [one.count for one in counts]}
-        if spoiled("", before, given):
+        if values.spoiled("", before, given):
             more["after"] = given
-        changed = {id: now for id, (now, then) in self._received.items() if spoiled("", then, now)}
+        changed = {
+            id: now for id, (now, then) in self._received.items() if values.spoiled("", then, now)
+        }
         if changed:
             more["spoiled"] = changed
-        same = [
-            place
+        parts = {None: result} | (dict(enumerate(result)) if type(result) in (list, tuple) else {})
+        same = {
+            part: place
+            for part, value in parts.items()
             for place, one in enumerate(given[0])
-            if one is result and isinstance(one, (list, dict, set, torch.Tensor))
-        ]
+            if one is value and isinstance(one, (list, dict, set, torch.Tensor))
+        }
         if same:
-            more["same"] = same[0]
+            more["same"] = same
         return result, more
 
     def _gradients(self, id, grads):
@@ -278,13 +283,23 @@ class Peer:
             return len(tensors) - 1
 
         if head["do"] in ("value", "call", "gradients"):
-            head = {**head, "value": encode(value, keep, self._hand_over)}
+            more = (self._hand_over, None) if self._watch else (None, self._returned_to)
+            head = {**head, "value": encode(value, keep, self._hand_over, *more)}
         self.channel.may_send(sum(tensor.nbytes for tensor in tensors))
         self.channel.send(pack(head, tensors))
 
     def _hand_over(self, function):
         self._functions.append(function)
         return len(self._functions) - 1
+
+    def _returned_to(self, value):
+        """The number of what the other side has handed over, to give it back; None for others."""
+        value = value.function if type(value) is values.Given else value
+        return value.number if isinstance(value, (Handle, RemoteFunction)) else None
+
+    def _decode(self, head, tensors):
+        own = self._functions if self._watch else None
+        return decode(head.get("value"), tensors, self._stand_in, own)
 
     def _stand_in(self, number, names):
         return RemoteFunction(self, number, names)
@@ -327,22 +342,35 @@ class _Link(torch.autograd.Function):
         return None, None, None, *gradients, *[None] * ctx.outputs
 
 
-def _requiring_grad(value):
-    """The tensors in a value that ask for gradients, in the order in which both sides see them."""
-    return [tensor for tensor in tensors_in(value) if tensor.requires_grad]
+def _requiring_grad(value, but=()):
+    """The tensors in a value that ask for gradients, in the order in which both sides see them,
+    without those of the objects in `but`.
+    """
+    found = tensors_in(value, frozenset(map(id, but)))
+    return [tensor for tensor in found if tensor.requires_grad]
 
 
-def _with(value, tensors):
+def _kept_there(value) -> list[Any]:
+    """What the other side keeps, wherever it stands in a value."""
+    kept = isinstance(value, RemoteFunction) or getattr(value, "number", None) is not None
+    inner = value.values() if isinstance(value, dict) else ()
+    inner = value if isinstance(value, (list, tuple)) else inner
+    return [value] * kept + [one for entry in inner for one in _kept_there(entry)]
+
+
+def _with(value, tensors) -> Any:
     """The value with the tensors that ask for gradients replaced, in order."""
     if isinstance(value, torch.Tensor):
         return next(tensors) if tensors_in(value) and value.requires_grad else value
-    if type(value) in (list, tuple):
-        return type(value)(_with(entry, tensors) for entry in value)
-    return (
-        {key: _with(entry, tensors) for key, entry in value.items()}
-        if type(value) is dict
-        else value
-    )
+    if isinstance(value, (list, tuple)):
+        made: Any = type(value)(_with(entry, tensors) for entry in value)
+    elif isinstance(value, dict):
+        made = type(value)({key: _with(entry, tensors) for key, entry in value.items()})
+    else:
+        return value
+    if isinstance(value, Handle):
+        made.number = value.number
+    return made
 
 
 def _text(error):

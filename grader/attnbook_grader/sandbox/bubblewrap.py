@@ -5,20 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from . import syscalls
+from . import syscalls, visible
 from .limits import Limits
-from .visible import (
-    FOLDERS,
-    HOME,
-    PACKAGES,
-    ROOTS,
-    SYSTEM,
-    copies,
-    hidden,
-    python_folders,
-    stand_in,
-    variables,
-)
 
 __all__ = ["NOBODY", "bubblewrap_command"]
 
@@ -61,9 +49,9 @@ def bubblewrap_command(
         program = [*nobody, *inner, "--", *program]
     else:
         command += ["--unshare-all", *_OWN_USERS, *filter_, "--cap-drop", "ALL"]
-    for name, value in variables(ROOTS, HOME).items():
+    for name, value in visible.variables(visible.ROOTS, visible.HOME).items():
         command += ["--setenv", name, value]
-    command += [*_files(limits), "--chdir", HOME, "--", *program]
+    command += [*_files(limits), "--chdir", visible.HOME, "--", *program]
     own_keyring = _KEYRING.format(keyctl=syscalls.number("keyctl"))
     return [sys.executable, "-I", "-S", "-c", own_keyring, *command], (info, read), told
 
@@ -71,24 +59,22 @@ def bubblewrap_command(
 def _files(limits):
     # a mapping of zero is memory, see syscalls
     command = ["--proc", "/proc", "--dev", "/dev", "--dev-bind", "/dev/null", "/dev/zero"]
-    for folder in FOLDERS:
+    for folder in visible.FOLDERS:
         command += ["--perms", "1777", "--size", str(limits.disk * 2**20), "--tmpfs", folder]
     # what follows may lie in one of these folders
-    command += ["--ro-bind", str(SYSTEM), str(SYSTEM)]
+    command += ["--ro-bind", str(visible.SYSTEM), str(visible.SYSTEM)]
     for folder in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
-        command += (
-            ["--symlink", os.readlink(folder), folder]
-            if os.path.islink(folder)
-            else ["--ro-bind-try", folder, folder]
-        )
+        is_link = os.path.islink(folder)
+        command += ["--symlink", os.readlink(folder)] if is_link else ["--ro-bind-try", folder]
+        command.append(folder)
     command += ["--perms", "0755", "--dir", "/etc"]
     for file in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/localtime"):
         command += ["--ro-bind-try", file, file]
-    for folder in [*python_folders(), *PACKAGES]:
+    for folder in [*visible.python_folders(), *visible.PACKAGES]:
         for above in [*folder.parents][-2::-1]:  # else they are made for their owner alone
             command += ["--perms", "0755", "--dir", str(above)]
         command += ["--ro-bind", str(folder), str(folder)]
-    for package in copies():
-        for path in hidden(package):
-            command += ["--ro-bind", str(stand_in(path)), str(path)]
+    for package in visible.copies():
+        for path in visible.hidden(package):
+            command += ["--ro-bind", str(visible.stand_in(path)), str(path)]
     return [*command, "--remount-ro", "/dev", "--remount-ro", "/"]

@@ -11,35 +11,13 @@ __all__ = ["container_command"]
 def container_command(engine, image, name, limits, inside):
     size = f"size={limits.disk}m"
     where = "/opt/attnbook"
-    command = [
-        engine,
-        "run",
-        "--rm",
-        "--interactive",
-        "--name",
-        name,
-        "--network",
-        "none",
-        "--read-only",
-        "--cap-drop",
-        "ALL",
-        "--security-opt",
-        "no-new-privileges",
-        "--pids-limit",
-        str(limits.processes + 64),
-        "--memory",
-        f"{limits.memory}m",
-        "--memory-swap",
-        f"{limits.memory}m",
-        "--cpus",
-        str(PROCESSORS),
-        "--tmpfs",
-        f"/tmp:{size}",
-        "--tmpfs",
-        f"{HOME}:{size},mode=1777",
-        "--workdir",
-        HOME,
-    ]
+    options = (
+        f"--rm --interactive --name {name} --network none --read-only --cap-drop ALL "
+        f"--security-opt no-new-privileges --pids-limit {limits.processes + 64} "
+        f"--memory {limits.memory}m --memory-swap {limits.memory}m --cpus {PROCESSORS} "
+        f"--tmpfs /tmp:{size} --tmpfs {HOME}:{size},mode=1777 --workdir {HOME}"
+    )
+    command = [engine, "run", *options.split()]
     for package in PACKAGES:
         command += ["--volume", f"{package}:{where}/{package.name}:ro"]
         for path in hidden(package):

@@ -26,6 +26,7 @@ from .visible import INSIDE, ROOTS, variables
 __all__ = ["KINDS", "Limits", "NoSandbox", "SandboxProcess", "choose", "require_unix", "start"]
 
 KINDS = ("bubblewrap", "docker", "podman", "none")
+_INSTEAD = "With a container engine: --sandbox docker --image NAME. If you trust everybody: --trust"
 
 
 def require_unix() -> None:
@@ -34,9 +35,8 @@ def require_unix() -> None:
     """
     if os.name != "posix":
         raise NoSandbox(
-            "attnbook check and attnbook grade judge notebooks on Linux and macOS; on Windows "
-            "run them in WSL (wsl --install). "
-            "The check cells of a notebook work here as well"
+            "attnbook course judges notebooks on Linux and macOS; on Windows run it in WSL "
+            "(wsl --install). attnbook check and the check cells of a notebook work here as well"
         )
 
 
@@ -63,10 +63,8 @@ def choose(kind: str | None = None, trust: bool = False) -> str:
         return kind
     if shutil.which("bwrap") is None:
         raise NoSandbox(
-            "sandbox: bubblewrap is not installed, and students' code does not run without a "
-            "sandbox. On Debian and Ubuntu: "
-            "sudo apt install bubblewrap. With a container engine: --sandbox docker --image "
-            "NAME. If you trust everybody: --trust"
+            f"sandbox: bubblewrap is not installed, and students' code does not run without a "
+            f"sandbox. On Debian and Ubuntu: sudo apt install bubblewrap. {_INSTEAD}"
         )
     if find_library("seccomp") is None:
         raise NoSandbox(
@@ -79,12 +77,9 @@ def choose(kind: str | None = None, trust: bool = False) -> str:
         os.close(one)
     if not works:
         raise NoSandbox(
-            "sandbox: bubblewrap is installed but may not make namespaces here (in a container "
-            "it needs --privileged, or "
-            "--security-opt seccomp=unconfined; on Ubuntu the AppArmor profile that "
-            "tools/install_system.sh writes). With a container engine: --sandbox docker --image "
-            "NAME. "
-            "If you trust everybody: --trust"
+            f"sandbox: bubblewrap is installed but may not make namespaces here (in a container "
+            f"it needs --privileged, or --security-opt seccomp=unconfined; on Ubuntu the AppArmor "
+            f"profile that tools/install_system.sh writes). {_INSTEAD}"
         )
     return "bubblewrap"
 
@@ -94,15 +89,11 @@ def start(kind: str, limits: Limits, image: str | None = None) -> SandboxProcess
 
     image: of a container, with Python, PyTorch and what attnbook needs
     """
-    inside = json.dumps(
-        {
-            "memory": limits.memory * 2**20,
-            "file": limits.disk * 2**20,
-            "processes": None
-            if kind == "none" and os.geteuid() == 0
-            else _tasks(kind) + limits.processes + 64 + 32 * (os.cpu_count() or 1),
-        }
-    )
+    processes = None  # root has no such limit
+    if kind != "none" or os.geteuid() != 0:
+        processes = _tasks(kind) + limits.processes + 64 + 32 * (os.cpu_count() or 1)
+    memory, file = limits.memory * 2**20, limits.disk * 2**20
+    inside = json.dumps({"memory": memory, "file": file, "processes": processes})
     name = f"attnbook-{uuid.uuid4().hex[:12]}"
     if kind == "bubblewrap":
         command, passed, told = bubblewrap_command(limits, [sys.executable, *INSIDE, inside])
@@ -113,35 +104,17 @@ def start(kind: str, limits: Limits, image: str | None = None) -> SandboxProcess
                 "image: a container needs the name of an image with Python, PyTorch and "
                 "attnbook's requirements"
             )
-        return SandboxProcess(
-            container_command(kind, image, name, limits, inside),
-            limits,
-            dict(os.environ),
-            end=[kind, "kill", name],
-        )
-    return SandboxProcess(
-        [sys.executable, *INSIDE, inside],
-        limits,
-        {**_inherited(), **variables(ROOTS, os.environ.get("HOME", "/"))},
-    )
-
-
-def _inherited():
-    return {name: value for name, value in os.environ.items() if not name.startswith("ATTNBOOK_")}
+        command = container_command(kind, image, name, limits, inside)
+        return SandboxProcess(command, limits, dict(os.environ), end=[kind, "kill", name])
+    own = {name: value for name, value in os.environ.items() if not name.startswith("ATTNBOOK_")}
+    own |= variables(ROOTS, os.environ.get("HOME", "/"))
+    return SandboxProcess([sys.executable, *INSIDE, inside], limits, own)
 
 
 def _succeeds(command, passed=()):
     try:
-        return (
-            subprocess.run(
-                command,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=60,
-                pass_fds=passed,
-            ).returncode
-            == 0
-        )
+        done = subprocess.run(command, capture_output=True, timeout=60, pass_fds=passed)
+        return done.returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
@@ -151,8 +124,5 @@ def _tasks(kind):
     against the limit.
     """
     me = NOBODY if kind == "bubblewrap" and os.geteuid() == 0 else os.getuid()
-    count = 0
-    for process in psutil.process_iter(["uids", "num_threads"]):
-        if process.info["uids"] and process.info["uids"].real == me:
-            count += process.info["num_threads"] or 1
-    return count
+    found = (process.info for process in psutil.process_iter(["uids", "num_threads"]))
+    return sum(one["num_threads"] or 1 for one in found if one["uids"] and one["uids"].real == me)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 
 __all__ = ["Limits", "NoSandbox"]
 
+PATIENCE = 4
+
 
 class NoSandbox(RuntimeError):
     """There is nothing here that untrusted code could be run in."""
@@ -15,9 +17,11 @@ class NoSandbox(RuntimeError):
 class Limits:
     """What one notebook may use.
 
-    seconds: for one cell, and for one check of one exercise
+    seconds: for one cell, and for one check of one exercise: of processors, in the sandbox and in
+    the grader; by the clock PATIENCE times as many, for others may be at work on the machine (in a
+    container, and without a sandbox: by the clock)
     startup: seconds for Python and PyTorch to start
-    notebook: seconds in all
+    notebook: seconds in all, counted in the same way
     memory: MB of all its processes and files together
     processes: how many at a time
     output: MB of text

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+from typing import Any
 
 import psutil
 
@@ -44,24 +45,13 @@ class SandboxProcess:
     ):
         self.why = ""
         self._limits, self._end, self._root, self._written = limits, end, None, 0
-        self._closed, self._begun, self._ticks, self._ended_ticks = (
-            threading.Event(),
-            time.monotonic(),
-            {},
-            0,
-        )
+        self._closed, self._begun = threading.Event(), time.monotonic()
+        self._ticks, self._ended_ticks = {}, 0
         self._looking, self._over = threading.Lock(), 0
         try:
-            self.process = subprocess.Popen(
-                command,
-                env=env,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-                pass_fds=passed,
-            )
+            how: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+            how |= {"env": env, "bufsize": 0, "start_new_session": True, "pass_fds": passed}
+            self.process = subprocess.Popen(command, **how)
         finally:
             for one in passed:
                 os.close(one)
@@ -92,7 +82,7 @@ class SandboxProcess:
 
     def _stop(self, why):
         if not self.why and not self._closed.is_set():
-            self.why = why
+            self.why = f"the notebook {why} and was stopped"
             self._kill()
 
     def _kill(self):
@@ -125,9 +115,7 @@ class SandboxProcess:
                 self.stderr_tail = (self.stderr_tail + part)[-2000:]
                 self._written += len(part)
                 if self._written > self._limits.output * 2**20:
-                    self._stop(
-                        f"the notebook printed more than {self._limits.output} MB and was stopped"
-                    )
+                    self._stop(f"printed more than {self._limits.output} MB")
                     return
 
     def _watch(self):
@@ -143,23 +131,14 @@ class SandboxProcess:
             files = self._files()
             self._over = self._over + 1 if mb > self._limits.memory else 0
             if count > self._limits.processes:
-                self._stop(
-                    f"the notebook started more than {self._limits.processes} processes and was "
-                    f"stopped"
-                )
+                self._stop(f"started more than {self._limits.processes} processes")
             elif files > self._limits.disk + _OWN_FILES:
-                self._stop(
-                    f"the notebook wrote more than {self._limits.disk} MB of files and was stopped"
-                )
-            elif (
-                self._over == 2
-            ):  # once may be a vfork, seen with its parent's memory until its exec
-                self._stop(
-                    f"the notebook used more than {self._limits.memory} MB of memory and was "
-                    f"stopped"
-                )
-            elif self._processor_seconds() > _BURST + PROCESSORS * (time.monotonic() - self._begun):
-                self._stop("the notebook kept more than one processor busy and was stopped")
+                self._stop(f"wrote more than {self._limits.disk} MB of files")
+            # once may be a vfork, seen with its parent's memory until its exec
+            elif self._over == 2:
+                self._stop(f"used more than {self._limits.memory} MB of memory")
+            elif self._on_processors() > _BURST + PROCESSORS * (time.monotonic() - self._begun):
+                self._stop("kept more than one processor busy")
             return self.why
 
     def _use(self):
@@ -240,8 +219,12 @@ class SandboxProcess:
                 return sum(int(told[field].split()[0]) for field in lines) / 2**10
         return 0
 
-    def _processor_seconds(self):
-        """Time on processors of all that ever ran in the sandbox, as far as it was seen; a
-        container has its own limits.
+    def processor_seconds(self) -> float:
+        """Time on processors of all that ever ran in the sandbox, as far as it was seen; 0 where
+        nobody counts it.
         """
+        with self._looking:
+            return self._on_processors()
+
+    def _on_processors(self):
         return (self._ended_ticks + sum(self._ticks.values())) / os.sysconf("SC_CLK_TCK")

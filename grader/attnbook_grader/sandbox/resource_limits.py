@@ -9,6 +9,7 @@ import ctypes
 import math
 import re
 import threading
+from collections.abc import Callable
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -21,23 +22,25 @@ _PRODUCTS = ("matmul", "__matmul__", "mm", "bmm", "mv", "dot", "linear")
 
 
 @contextlib.contextmanager
-def time_limit(seconds: float, error: type[BaseException]):
-    """Raise `error` in this thread when the block takes longer, again every second until the block
-    is left.
+def time_limit(left: Callable[[], float], error: type[BaseException]):
+    """Raise `error` in this thread when no time is left, again every second until the block is
+    left.
+
+    left: the seconds that are left
 
     It comes between two steps of Python: one call of PyTorch is waited for.
     """
     thread, done, lock = threading.get_ident(), threading.Event(), threading.Lock()
 
     def watch():
-        wait = max(seconds, 0)
-        while not done.wait(wait):
+        wait = left()
+        while not done.wait(max(wait, 0)):
             with lock:
-                if not done.is_set():
+                if (wait := left()) <= 0 and not done.is_set():
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(
                         ctypes.c_ulong(thread), ctypes.py_object(error)
                     )
-            wait = 1
+                    wait = 1
 
     def leave():
         done.set()
@@ -78,12 +81,9 @@ def memory_limit(mb: float):
 
 def out_of_memory(error: BaseException) -> bool:
     """Whether this is what Python, NumPy or PyTorch raise when there is no more memory."""
-    message = str(error) if isinstance(error, RuntimeError) else ""
-    return (
-        isinstance(error, MemoryError)
-        or "can't allocate memory" in message
-        or "bad_alloc" in message
-    )
+    if isinstance(error, RuntimeError):
+        return "can't allocate memory" in str(error) or "bad_alloc" in str(error)
+    return isinstance(error, MemoryError)
 
 
 class SmallResults(TorchFunctionMode):
@@ -92,17 +92,10 @@ class SmallResults(TorchFunctionMode):
     """
 
     def __torch_function__(self, function, types, inputs=(), options=None):
-        shapes = (
-            [tuple(one.shape) for one in inputs if isinstance(one, torch.Tensor)]
-            if len(inputs) > 1
-            else []
-        )
+        shapes = [tuple(one.shape) for one in inputs if isinstance(one, torch.Tensor)]
         if len(shapes) > 1:
-            size = _broadcast(
-                _rows_and_columns(*shapes)
-                if getattr(function, "__name__", "") in _PRODUCTS
-                else shapes
-            )
+            is_product = getattr(function, "__name__", "") in _PRODUCTS
+            size = _broadcast(_rows_and_columns(*shapes) if is_product else shapes)
             if size > LARGEST:
                 listed = " and ".join(map(str, shapes))
                 raise ValueError(

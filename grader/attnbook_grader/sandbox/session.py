@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
 
-from attnbook_exercises.answers.guarded import StudentError
 from attnbook_exercises.checks import judge
 from attnbook_exercises.checks.verdict import MISTAKE, STOPPED, Mistake, Verdict
 
@@ -16,6 +14,7 @@ from ..protocol.channel import Channel
 from ..protocol.rpc import ConnectionLost, Peer, RemoteFunction
 from . import resource_limits
 from .launch import Limits, NoSandbox, SandboxProcess, start
+from .limits import PATIENCE
 
 __all__ = ["Session", "SandboxEnded", "StartFailed"]
 
@@ -60,8 +59,9 @@ class Session:
         self._started: SandboxProcess | None = None
         self._peer: Peer | None = None
         self._cells, self._starts, self._judged = [], 0, False
-        self._end = time.monotonic() + limits.notebook
-        self.reached = ""
+        self._patience = PATIENCE if kind == "bubblewrap" else 1  # nobody counts it in others
+        self._ended = 0.0  # time on processors of the sandboxes before
+        self._begun = self._now()
 
     def __enter__(self):
         return self
@@ -84,37 +84,24 @@ class Session:
         """Do not count the last end of the sandbox towards giving the notebook up."""
         self._starts -= 1
 
-    def judge(self, id: str, name: str, seed: int, allowed: Sequence[str] = ()) -> Verdict:
-        """The verdict on the function of this name; then `reached` is the function of the library
-        that it entered, or "".
+    def judge(self, id: str, name: str, seed: int) -> Verdict:
+        """The verdict on the function of this name.
 
-        allowed: what of the library it may use
         Raises SandboxEnded when judging it ended the sandbox.
         """
-        self.reached = ""
         answer = self._ask({"do": "take", "name": name}, "the cell")
         if not isinstance(answer, RemoteFunction):
-            if answer == "missing":
-                return Verdict(
-                    id,
-                    STOPPED,
-                    f"there is no function {name}: has its cell an error, or was it renamed?",
-                )
-            return Verdict(
-                id,
-                MISTAKE,
-                f"{name} is {'None' if answer is None else type(answer).__name__}, expected your "
-                f"function",
-            )
+            if isinstance(answer, str) and answer == "missing":
+                said = f"there is no function {name}: has its cell an error, or was it renamed?"
+                return Verdict(id, STOPPED, said)
+            what = "None" if answer is None else type(answer).__name__
+            return Verdict(id, MISTAKE, f"{name} is {what}, expected your function")
         self._judged = True
         try:
-            self._connection.request({"do": "allow", "names": list(allowed)})
-            self._limit(self._limits.seconds)
             with self._bounded():
                 verdict = judge(id, answer, seed)
             if verdict.status == STOPPED:
                 self._end_if_over()
-            self.reached = str(self._connection.request({"do": "reached"}))
             self._ask({"do": "forget"}, "your function")
             self._connection.forget()
             return verdict
@@ -160,25 +147,22 @@ class Session:
         return self._request(head, what)
 
     def _request(self, head, what):
-        self._limit(self._limits.seconds)
         try:
             with self._bounded():
                 return self._connection.request(head)
         except ConnectionLost as broken:
             raise self._lost(broken, what) from None
-        except StudentError as error:  # the cell has left something that cannot be handed over
-            raise self._lost(ConnectionLost("garbled", str(error)), what) from None
-        except Exception as error:
+        except SandboxEnded:
+            raise
+        except Exception as error:  # the cell has left something that cannot be handed over
             raise self._lost(ConnectionLost("garbled", str(error)), what) from None
 
     def _ready(self):
         if self._peer is not None:
             return
         if self._starts > _RESTARTS:
-            raise SandboxEnded(
-                f"the notebook ended its sandbox {self._starts} times and was given up",
-                overall=True,
-            )
+            said = f"the notebook ended its sandbox {self._starts} times and was given up"
+            raise SandboxEnded(said, overall=True)
         self._starts += 1
         for attempt in range(ATTEMPTS):
             try:
@@ -196,14 +180,14 @@ class Session:
         channel = Channel(self._started.read, self._started.write)
         self._peer = Peer(channel, self._call, passing=(Mistake,))
         try:
-            channel.deadline = time.monotonic() + self._limits.startup
+            end = time.monotonic() + self._limits.startup
+            channel.left = lambda: end - time.monotonic()
             self._peer.request({"do": "hello"})
         except ConnectionLost as broken:
-            lines = self._started.stderr_tail.decode(errors="replace").strip().splitlines()[
-                -1:
-            ] or [str(broken)]
+            lines = self._started.stderr_tail.decode(errors="replace").strip().splitlines()
+            line = [str(broken), *lines][-1][:300]
             self._close()
-            raise StartFailed(f"sandbox: Python did not start in it ({lines[0][:300]})") from None
+            raise StartFailed(f"sandbox: Python did not start in it ({line})") from None
 
     def _call(self, function, given, named, seed):
         """Call a function of the check's for the student."""
@@ -223,56 +207,63 @@ class Session:
 
     @contextlib.contextmanager
     def _bounded(self):
-        """The limits of time and memory for the grader's own work, until the channel's deadline."""
-        deadline = self._connection.channel.deadline
-        assert deadline is not None
+        """The limits of time, for the answers and for the grader's own work, and of memory."""
+        if self._left(self._begun, self._limits.notebook) <= 0:
+            self._close()
+            raise self._over()
+        begun = self._now()
+
+        def left():
+            own = self._left(begun, self._limits.seconds)
+            return min(own, self._left(self._begun, self._limits.notebook))
+
+        self._connection.channel.left = left
         with (
-            resource_limits.time_limit(deadline - time.monotonic() + 0.1, _Late),
+            resource_limits.time_limit(lambda: left() + 0.1, _Late),
             resource_limits.memory_limit(self._limits.memory),
         ):
             yield
 
-    def _limit(self, seconds):
-        left = self._end - time.monotonic()
-        if left <= 0:
-            self._close()
-            raise SandboxEnded(
-                f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped",
-                overall=True,
-            )
-        self._connection.channel.deadline = time.monotonic() + min(seconds, left)
+    def _now(self):
+        """(Time on processors, of the sandbox and of this process; what the clock says of it)."""
+        running = self._started
+        inside = running.processor_seconds() if running else 0
+        return self._ended + inside + time.process_time(), time.monotonic() / self._patience
+
+    def _left(self, begun, seconds):
+        """What is left of so many seconds, since a moment of `_now`."""
+        return seconds - max(now - then for now, then in zip(self._now(), begun))
+
+    def _over(self):
+        most = f"{self._limits.notebook:g} s in all"
+        return SandboxEnded(f"the notebook ran longer than {most} and was stopped", overall=True)
 
     def _lost(self, broken, what):
         """Why the sandbox is gone, in words; it is closed."""
         if broken.kind in ("ended", "garbled"):
             self._process.look()  # perhaps a hundred processes share the pipe, and broke it
-        why, late = self._process.why, time.monotonic() >= self._end
+        why, late = self._process.why, self._left(self._begun, self._limits.notebook) <= 0
         self._close()
         if why:
             return SandboxEnded(why)
         if broken.kind == "memory":
             return SandboxEnded(self._too_much())
         if broken.kind == "time" and late:
-            return SandboxEnded(
-                f"the notebook ran longer than {self._limits.notebook:g} s in all and was stopped",
-                overall=True,
-            )
+            return self._over()
         if broken.kind == "time":
-            return SandboxEnded(
-                f"{what} ran longer than {self._limits.seconds:g} s and was stopped: an endless "
-                f"loop?",
-                late=True,
-            )
+            most = f"{self._limits.seconds:g} s"
+            said = f"{what} ran longer than {most} and was stopped: an endless loop?"
+            return SandboxEnded(said, late=True)
         if broken.kind == "ended":
-            return SandboxEnded(
-                f"{what} ended the Python process (exit, a crash, or too much memory)", gone=True
-            )
+            said = f"{what} ended the Python process (exit, a crash, or too much memory)"
+            return SandboxEnded(said, gone=True)
         return SandboxEnded(f"{what} disturbed the connection to the grader ({str(broken)[:120]})")
 
     def _close(self):
         if self._peer is not None:
             self._peer.channel.close()
         if self._started is not None:
+            self._ended += self._started.processor_seconds()
             self._started.close()
         self._peer = self._started = None
         self._judged = False

@@ -32,10 +32,7 @@ _sysctl nfsservctl sysfs uselib ustat afs_syscall getpmsg putpmsg security tuxca
 """.split()
 # lsm_*, and calls that kernels have got since. Their numbers are the same on every architecture.
 _NEW = (*range(459, 462), *range(467, 512))
-_NAMESPACES = (
-    0x80,
-    *(1 << bit for bit in (17, 25, 26, 27, 28, 29, 30)),
-)  # linux/sched.h: CLONE_NEW…
+_NAMESPACES = [1 << bit for bit in (7, 17, 25, 26, 27, 28, 29, 30)]  # linux/sched.h: CLONE_NEW…
 _SOCKETS = (38, 40)  # the kernel's ciphers, and AF_VSOCK: the host of a virtual machine
 # linux/mman.h: MAP_ANONYMOUS with MAP_SHARED or MAP_SHARED_VALIDATE, among the bits that say so
 _SHARED_ANONYMOUS, _MASK = (0x21, 0x23), 0x2F
@@ -51,11 +48,9 @@ def number(name: str) -> int:
 def write_filter(file: IO[bytes], arch: int | None = None) -> None:
     """Write the filter to an open file, as ``bwrap --seccomp`` reads it.
 
-    Args:
-        arch: of pyseccomp's architectures; default: that of this machine.
+    arch: of pyseccomp's architectures; default: that of this machine.
 
-    Raises:
-        RuntimeError: when the system has no libseccomp.
+    Raises RuntimeError when the system has no libseccomp.
     """
     import pyseccomp as seccomp
 

@@ -1,12 +1,13 @@
 import csv
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
+from made_up_class import synthetic_class, write_class
 from patience import PATIENT
 
 from attnbook_grader.course.assignments import Course, from_sections
 from attnbook_grader.course.exercises import find_book, sections
-from attnbook_grader.course.synthetic_class import synthetic_class, write_class
 from attnbook_grader.grading import rounds
 from attnbook_grader.grading.judging import Job, judge_notebook
 from attnbook_grader.notebooks.hand_ins import find_hand_ins
@@ -14,14 +15,23 @@ from attnbook_grader.notebooks.submissions import grade_id, parse_submission, re
 from attnbook_grader.sandbox.launch import Limits
 
 IDS = ("00.weighted_sum", "00.temperature")
+ONE = """
+seed = 5
+[[assignment]]
+name = "soft_lookup"
+[assignment.points]
+"00.weighted_sum" = [0, 2]
+"00.temperature" = [0, 4]
+"""
+"""The file of a course with one assignment."""
 EMPTY = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 
 
 @pytest.fixture(scope="session")
 def section():
     """Two exercises of the first section of the book."""
-    (part,) = sections(find_book(), ["soft_lookup"], IDS)
-    return part
+    (part,) = sections(find_book(), ["soft_lookup"])
+    return replace(part, tasks=tuple(task for task in part.tasks if task.id in IDS))
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +77,7 @@ def judged(content, assignment, *ids, seed=7):
 
 def marks_table(out):
     """The rows of marks.csv."""
-    with (out / "marks.csv").open(newline="", encoding="utf-8") as file:
+    with (out / "marks.csv").open(newline="", encoding="utf-8-sig") as file:
         return list(csv.DictReader(file))
 
 

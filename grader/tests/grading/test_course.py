@@ -6,54 +6,30 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
+from made_up_class import write_class
 from patience import PATIENT
 
 from attnbook.checks import exercises
 from attnbook.cli import main
-from attnbook_grader.commands import course, grade
+from attnbook_grader.commands import course
 from attnbook_grader.course import course_file
-from attnbook_grader.course.assignments import Course
-from attnbook_grader.course.course_file import FILE, read_course
-from attnbook_grader.course.exercises import find_book, instructor_notebook, sections, solution_of
+from attnbook_grader.course.assignments import Course, from_sections
+from attnbook_grader.course.course_file import FILE, read_course, write_course
+from attnbook_grader.course.exercises import find_book, sections, solution_of
 from attnbook_grader.course.known_wrong_answers import wrong_answers
-from attnbook_grader.grading import course_check, rounds
+from attnbook_grader.grading import course_check
 from attnbook_grader.grading.course_check import check_course
 from attnbook_grader.sandbox import launch
 from attnbook_grader.sandbox.launch import Limits
 
-from .conftest import run, write
-
-
-@pytest.mark.slow
-def test_students_get_neither_solutions_nor_hidden_checks(tmp_path):
-    result = run(course, "release", "--out", tmp_path / "out", "--section", "soft_lookup")
-    assert result.exit_code == 0, result.output
-    nb = nbformat.read(tmp_path / "out" / "00_attention" / "soft_lookup.ipynb", 4)
-    nbformat.validate(nb)
-    text = nbformat.writes(nb)
-    assert not any(secret in text for secret in ("SOLUTION", "HIDDEN", "grade("))
-    stubs = [cell for cell in nb.cells if cell.metadata.get("nbgrader", {}).get("solution")]
-    checks = [cell for cell in nb.cells if cell.cell_type == "code" and "check(" in cell.source]
-    asked = [task for task in exercises().values() if task.notebook == "soft_lookup"]
-    assert len(stubs) == len(checks) == len(asked) > 2
-    assert all("raise NotImplementedError  # YOUR CODE HERE" in cell.source for cell in stubs)
-    assert all(cell.source.strip() for cell in nb.cells)
-
-
-def test_instructors_get_everything(tmp_path):
-    result = run(course, "instructor", "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.output
-    text = "".join(path.read_text(encoding="utf-8") for path in tmp_path.glob("out/*/*.ipynb"))
-    for id in exercises():
-        assert f'grade(\\"{id}\\", ' in text
-    assert "BEGIN SOLUTION" in text
-    again = run(course, "instructor", "--out", tmp_path / "out")
-    assert again.exit_code == 1 and "exists; choose another folder" in again.output
+from .conftest import EMPTY, ONE, run, write
 
 
 def test_exercise_notebooks_hold_no_prose_of_the_chapter():
     for section in sections(find_book()):
-        cells = instructor_notebook(section).cells
+        cells = from_sections([section])[0].notebook().cells
+        where = f"chapters/{section.chapter}/{section.name}.html)."
+        assert where in cells[0].source, "where its figures are"
         assert [cell.cell_type for cell in cells[:3]] == ["markdown", "code", "markdown"]
         for task in section.tasks:
             assert task.statement.source.startswith("### Exercise ")
@@ -63,52 +39,50 @@ def test_exercise_notebooks_hold_no_prose_of_the_chapter():
             )
 
 
-def test_folders_that_cannot_be_used(tmp_path, section):
-    hand_ins, precious = tmp_path / "hand-ins", tmp_path / "precious"
-
-    def said(folder, *more):
-        result = run(grade, folder, *more)
-        assert result.exit_code == 1
-        return result.output
-
-    one = ("--section", "soft_lookup", "--out")
-    nobody = said(tmp_path / "nobody", *one, tmp_path / "out")
-    assert f"submissions: {tmp_path / 'nobody'} is not there, expected a folder" in nobody
-    hand_ins.mkdir()
-    assert "holds no student" in said(hand_ins, *one, tmp_path / "out")
-    write(hand_ins, "ann/x.ipynb", "")
-    nothing = said(hand_ins, *one, tmp_path / "out")
-    assert "holds no notebook of an assignment" in nothing and "ann/x.ipynb" in nothing
-    write(precious, "thesis.tex", "")
-    assert "no round of grading wrote" in said(hand_ins, *one, precious)
-    assert "is a file, expected a folder" in said(hand_ins, *one, precious / "thesis.tex")
-    assert "there is no folder" in said(hand_ins, "--book", tmp_path)
-    assert "the book has no section 'x'" in said(hand_ins, "--section", "x")
-    assert "the book has no exercise '00.x'" in said(hand_ins, "--exercise", "00.x")
-    assert set(tmp_path.iterdir()) == {hand_ins, precious}, "nothing half-written"
+@pytest.fixture
+def one(tmp_path):
+    """A folder with a course of one assignment and no hand-ins."""
+    write(tmp_path, FILE, ONE)
+    return tmp_path
 
 
-def test_without_a_sandbox_nothing_is_graded(tmp_path, monkeypatch):
-    write(tmp_path, "hand-ins/ann/soft_lookup.ipynb", "")
-    monkeypatch.setattr(launch.shutil, "which", lambda name: None)
-    result = run(grade, tmp_path / "hand-ins", "--out", tmp_path / "out")
+def said(folder, *more):
+    result = run(course, "grade", folder, *more)
     assert result.exit_code == 1
-    assert "bubblewrap is not installed" in result.output and "--trust" in result.output
-    assert not (tmp_path / "out").exists()
+    return result.output
 
 
-def test_a_section_alone_is_one_of_all(monkeypatch):
-    seen = {}
+def test_folders_that_cannot_be_used(one):
+    hand_ins, precious = one / "submissions", one / "precious"
+    assert f"submissions: {hand_ins} is not there, expected a folder" in said(one)
+    hand_ins.mkdir()
+    assert "holds no student" in said(one)
+    write(hand_ins, "ann/x.ipynb", EMPTY)
+    assert "holds no notebook of an assignment" in said(one) and "ann/x.ipynb" in said(one)
+    write(precious, "thesis.tex", "")
+    assert "no round of grading wrote" in said(one, "--out", precious)
+    assert "is a file, expected a folder" in said(one, "--out", precious / "thesis.tex")
+    assert "there is no folder" in said(one, "--book", hand_ins)
+    assert "no assignment 'x'; it has soft_lookup" in said(one, "--assignment", "x")
+    assert {*one.iterdir()} == {hand_ins, precious, one / FILE}, "nothing half-written"
+    assert "the book has no section 'x'" in run(course, "new", one / "y", "--section", "x").output
 
-    def graded(course, *_, **options):
-        seen.update(options, course=course)
-        return rounds.Round([], 0, {}, [])
 
-    monkeypatch.setattr(rounds, "grade", graded)
-    asked = ("--section", "soft_lookup", "--exercise", "00.temperature")
-    assert run(grade, "hand-ins", *asked).exit_code == 0
-    assert (seen["only"], seen["tasks"]) == (["soft_lookup"], ("00.temperature",))
-    assert {"soft_lookup", "scores"} < {one.name for one in seen["course"].assignments}
+def test_without_a_sandbox_nothing_is_graded(one, monkeypatch):
+    write(one, "submissions/ann/soft_lookup.ipynb", "")
+    monkeypatch.setattr(launch.shutil, "which", lambda name: None)
+    asked = said(one)
+    assert "bubblewrap is not installed" in asked and "--trust" in asked
+    assert not (one / "grades").exists()
+
+
+@pytest.mark.slow
+def test_the_command(one, assignment, section):
+    write_class(one / "submissions", assignment, section, ["wrong", "partly right"])
+    trusted = run(course, "grade", one, "--trust", "--jobs", 1)
+    assert trusted.exit_code == 0, trusted.output
+    assert "partly right · soft_lookup: 1 of 2 right" in trusted.stdout
+    assert "marks: " in trusted.stdout and "without a sandbox" in trusted.stderr
 
 
 @pytest.fixture(scope="module")
@@ -117,9 +91,23 @@ def autumn(tmp_path_factory):
     parts = ("--section", "soft_lookup", "--section", "scores")
     result = run(course, "new", folder, *parts, "--title", 'Att"ention')
     assert result.exit_code == 0, result.output
-    asked = sum(one.notebook in ("soft_lookup", "scores") for one in exercises().values())
+    asked = sum(
+        one.notebook in ("soft_lookup", "scores") and any(one.points)
+        for one in exercises().values()
+    )
     assert f"2 assignments, {asked} exercises" in result.output
     return folder
+
+
+def test_curves_to_read_come_with_the_exercise():
+    """They stand above it in the chapter, and an assignment has nothing of that."""
+    tasks = {task.id: task for section in sections(find_book()) for task in section.tasks}
+    curves = [id for id, one in exercises().items() if one.kind == "Read the curve"]
+    for text in (tasks[id].statement.source for id in curves):
+        number = re.search(r"Figure (\d+\.\d+)", text)[1]
+        assert f"**Figure {number}.**" in text
+        assert re.search(r"!\[\]\(data:image/png;base64,[\w+/=]+\)", text), "in one line"
+    assert len(curves) > 5
 
 
 @pytest.mark.slow
@@ -130,15 +118,14 @@ def test_a_course_is_laid_out(autumn):
     assert made.title == 'Att"ention'
     assert [one.name for one in made.assignments] == ["soft_lookup", "scores"]
     assert made.assignments[0].points == {
-        "00.three_keys": (0, 2),
-        "00.far_away": (0, 2),
+        "00.three_keys": (0, 2),  # not 00.far_away: predictions are not marked
         "00.weighted_sum": (0, 2),
         "00.temperature": (0, 4),
         "00.masked_softmax": (0, 6),
     }
     student = (autumn / "student" / "soft_lookup.ipynb").read_text(encoding="utf-8")
     assert "SOLUTION" not in student and "grade(" not in student
-    assert student.count("YOUR CODE HERE") == 5
+    assert student.count("YOUR CODE HERE") == 4
     instructor = (autumn / "instructor" / "soft_lookup.ipynb").read_text(encoding="utf-8")
     assert "BEGIN SOLUTION" in instructor
     assert str(made.seed) not in student
@@ -168,6 +155,7 @@ LIMITS = [  # of the file, a value, what was expected
 ]
 CHANGES = {
     "unknown key": ('title = "', 'titel = "', "titel: not known; expected"),
+    "unknown rule": ("repeated = ", "repeat = ", "rules.repeat: not known; expected"),
     "no seed": ("seed = ", "# seed = ", "seed: got None, expected a whole number"),
     "exercise": ('"00.temperature"', '"00.x"', "points: the book has no exercise '00.x'"),
     "points": (POINTS, '"00.temperature" = [2]', "got [2], expected [visible, hidden]"),
@@ -197,8 +185,9 @@ def test_a_course_file_with_a_mistake_says_which(autumn, tmp_path, name):
     text = (autumn / FILE).read_text(encoding="utf-8")
     assert old in text
     (tmp_path / FILE).write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(ValueError, match=re.escape(words)):
+    with pytest.raises(ValueError, match=re.escape(words)) as told:
         read_course(tmp_path)
+    assert str(told.value).count(FILE) == 1
     if name == "no seed":  # the command says any of them in one way
         result = run(course, "grade", tmp_path)
         assert result.exit_code == 1 and result.output.startswith("Error: ")
@@ -209,7 +198,7 @@ WEEK = """
 name = "week-1"
 due = 2027-01-31T23:59:00+01:00
 [assignment.points]
-"03.content_weights" = [1.5, 3]
+"03.reduced_rank" = [1.5, 3]
 "00.temperature" = [0, 2]
 """
 
@@ -221,11 +210,29 @@ def test_assignments_can_be_joined_and_divided(autumn, tmp_path):
     result = run(course, "notebooks", tmp_path)
     assert result.exit_code == 0, result.output
     (one,) = read_course(tmp_path).assignments
-    assert [task.id for task in one.tasks] == ["00.temperature", "03.content_weights"]
+    assert [task.id for task in one.tasks] == ["00.temperature", "03.reduced_rank"]
     assert one.most == 6.5 and one.due.isoformat() == "2027-01-31T23:59:00+01:00"
     nb = nbformat.read(tmp_path / "student" / "week-1.ipynb", 4)
     meta = [cell.metadata.get("nbgrader", {}) for cell in nb.cells]
-    assert [one.points for one in meta if one.get("grade")] == [0, 1.5]
+    assert [one.points for one in meta if one.get("grade")] == [0, 2, 1.5, 3]
+
+
+def test_arguments_are_asked_with_the_rubric_of_the_book(tmp_path):
+    parts = sections(find_book())
+    asked = {part.name: part.path.read_text(encoding="utf-8") for part in parts}
+    asked = {name: text for name, text in asked.items() if "\n### Argue: " in text}
+    write_course(tmp_path / FILE, "All", from_sections(parts))
+    made = {one.name: one.words for one in read_course(tmp_path).assignments if one.words}
+    assert made.keys() == asked.keys() and len(made) >= 2
+    for name, found in made.items():
+        titles = re.findall(r"^### (Argue: .+)$", asked[name], re.MULTILINE)
+        assert [one.title for one in found] == titles
+        for one in found:
+            rubric = asked[name].partition(f"### {one.title}\n")[2].partition("</details>")[0]
+            assert len(one.rubric) == rubric.count("\n- ") >= 3, f"{name}: a line without points"
+            cell, answer = one.cells()
+            assert one.text in cell.source and all(part in cell.source for part in one.rubric)
+            assert answer.metadata.nbgrader.points == sum(one.rubric.values())
 
 
 @pytest.mark.slow
@@ -239,7 +246,7 @@ def test_a_course_is_proved_to_mark_rightly(autumn, tmp_path, monkeypatch):
     monkeypatch.setattr(course_check, "wrong_answers", few)
     result = run(course, "check", tmp_path, "--assignment", "soft_lookup")
     assert result.exit_code == 0, result.output
-    assert re.search(r"soft_lookup: \d\d answers to 5 exercises, 0 faults", result.output)
+    assert re.search(r"soft_lookup: \d\d answers to 4 exercises, 0 faults", result.output)
     assert "there is no" in run(course, "check", autumn / "x").output
     assert "no assignment 'x'" in run(course, "check", autumn, "--assignment", "x").output
 

@@ -82,10 +82,14 @@ def test_what_is_no_notebook_is_left_out_with_a_word(tmp_path, assignment, hand_
     os.mkfifo(tmp_path / "top.ipynb")
     os.mkfifo(tmp_path / "Jo" / "pipe.ipynb")
     got, students, remarks = found(tmp_path, assignment)
-    assert students == ["Ida", "Jo", "Kim"] and len(got) == 2
+    assert students == ["Ida", "Jo", "Kim"] and [one[2] for one in got] == [
+        "Ida/hand.zip",
+        "Ida/deep/week1.py",
+        "Jo/soft_lookup.ipynb",
+        "Kim.IPYNB",
+    ]
     assert remarks == [
         "Hugo.zip: no notebook (.ipynb), left out",
-        "Ida: hand.zip, deep/week1.py: no notebook (.ipynb), left out",
         "Jo/pipe.ipynb: a link or another thing that is no file, left out",
         "Jo: 0.png, 1.png, 2.png, 3.png, 4.png and 4 more: no notebook (.ipynb), left out",
         "top.ipynb: a link or another thing that is no file, left out",
@@ -190,13 +194,9 @@ def test_times_come_from_the_file_or_the_table(tmp_path, assignment, hand_ins):
             "line 2: expected the columns file and time, a time with its zone",
         ),
         ("ann/x.ipynb,yesterday\n", "line 2: expected the columns file and time"),
-        (
-            "Zoë/x.ipynb,2027-01-31T12:00:00+01:00\n",
-            "times.csv: line 2: expected UTF-8, got the byte 0xeb",
-        ),
         ("x" * 200_000, "times.csv: expected a table in CSV"),
     ],
-    ids=["no zone", "no time", "cp1252", "no table"],
+    ids=["no zone", "no time", "no table"],
 )
 def test_a_table_of_times_with_a_mistake_says_which(tmp_path, assignment, rows, words):
     write(tmp_path, "times.csv", f"file,time\n{rows}".encode("cp1252"))
@@ -229,9 +229,7 @@ def test_outputs_do_not_count(tmp_path, assignment, hand_ins):
     assert one.assignment == "soft_lookup" and len(notebooks[one.sha]) < 100_000
     del nb["cells"][1]["outputs"]
     cells = [cell["source"] for cell in json.loads(notebooks[one.sha])["cells"]]
-    assert [cell for cell in cells if cell] == [
-        "".join(cell["source"]) for cell in nb["cells"] if cell["cell_type"] == "code"
-    ]
+    assert cells == ["".join(cell["source"]) for cell in nb["cells"]]
 
 
 COSTS = {

@@ -18,7 +18,8 @@ from attnbook_grader.grading.equal import equal_answers
 from attnbook_grader.grading.judging import Outcome, _outcome, printable
 from attnbook_grader.grading.marks import marks_of
 from attnbook_grader.notebooks.hand_ins import HandIn
-from attnbook_grader.notebooks.similarity import binding, nameless, plain
+from attnbook_grader.notebooks.library import Code
+from attnbook_grader.notebooks.similarity import binding, nameless
 from attnbook_grader.notebooks.submissions import restore
 from attnbook_grader.sandbox.session import Session
 
@@ -101,6 +102,30 @@ def test_of_several_hand_ins_the_one_of_the_rule_counts(due):
     for rule, most in (("first", 2.0), ("last", 0.0), ("best", 0.9 * 6)):
         assert total(repeated=rule) == pytest.approx(most), rule
     assert total(repeated="best", late_per_day=0.9) == 2.0, "lateness counts before the choice"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("x.ipynb", "x (1).ipynb", "x (2).ipynb", "x (10).ipynb"),
+        ("x.ipynb", "x-1.ipynb", "x-2.ipynb"),
+        ("lee_12_997_x.ipynb", "lee_12_1003_x-1.ipynb"),
+    ],
+)
+def test_of_one_time_the_higher_number_came_last(assignment, names):
+    """All files have the time of their unpacking."""
+    last, *others = reversed([replace(hand_in(name), file=name, path=Path(name)) for name in names])
+    found = {one.sha: outcomes(assignment, right=[]) for one in others}
+    found[last.sha] = outcomes(assignment, right=[task.id for task in assignment.tasks])
+    for order in ([last, *others], [*others, last]):
+        remarks = []
+        marks = marks_of("ann", assignment, order, found, Rules(), remarks)
+        assert sum(one.points for one in marks) == 6
+        (said,) = remarks
+        assert f"have the same time, and {last.name} counts" in said
+    same = replace(last, file="another name", path=Path("another name"))
+    marks_of("ann", assignment, [last, same], found, Rules(), again := [])
+    assert again == [], "one and the same notebook"
 
 
 def test_a_notebook_for_another_assignment_costs_nothing_in_this_one(due):
@@ -215,9 +240,9 @@ def f(scores: torch.Tensor, times: int = 2) -> torch.Tensor:
 
 def test_comments_and_layout_do_not_make_an_answer_another():
     one = 'def f(x):\n    """What it does."""\n    # mine\n    return (x+1)'
-    assert plain(one) == plain("def f( x ):\n    return x + 1  # yours")
-    assert plain(one) != plain("def f(y):\n    return y + 1")
-    assert plain("def f(:") == "def f(:"
+    assert nameless(one) == nameless("def f( x ):\n    return x + 1  # yours")
+    assert nameless(one) != nameless("def f(y):\n    return 1 + y")
+    assert nameless("def f(:") == "def f(:"
 
 
 def test_answers_are_compared_by_the_cell_that_is_judged(assignment):
@@ -229,7 +254,7 @@ def test_answers_are_compared_by_the_cell_that_is_judged(assignment):
         place = place_of(nb, f"{task.key}-check")
         nb.cells[place:place] = cells
         nb, _ = restore(nb, assignment)
-        return _outcome(task, {}, {}, {}, nb).print
+        return _outcome(task, {}, Code([]), {}, nb).print
 
     right = printed({task.id: solution_of(task)})
     assert right == printed({}, mine) == printed({task.id: "def f(:"}, mine) != ""
@@ -250,7 +275,7 @@ def test_code_nested_too_deep_is_compared_as_it_is():
     code, limit = "x = " + "+".join(["1"] * 600), sys.getrecursionlimit()
     sys.setrecursionlimit(1000)  # Python's own: libraries that other tests import may raise it
     try:
-        assert plain(f"{code}\n") == code
+        assert nameless(f"{code}\n") == code
     finally:
         sys.setrecursionlimit(limit)
 
@@ -298,7 +323,7 @@ def test_hidden_inputs_that_a_page_shows_are_of_no_use_for_another_hand_in(assig
         def run(self, code):
             return None
 
-        def judge(self, id, name, seed, allowed):
+        def judge(self, id, name, seed):
             seen.append(seed)
             return Verdict(id, "right", "")
 

@@ -6,12 +6,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell
 
-from attnbook_grader.notebooks.submissions import (
-    answered_twice,
-    grade_id,
-    parse_submission,
-    restore,
-)
+from attnbook_grader.notebooks.submissions import grade_id, odd_cells, parse_submission, restore
 from bookbuild import source
 from bookbuild.source import cut_solution
 
@@ -49,6 +44,8 @@ def test_a_missing_answer_is_a_stub_with_a_remark(assignment, hand_ins):
     nb, remarks = restored(assignment, hand_ins["answer deleted"])
     assert set(remarks) == {ID} and sorted(names(nb)) == sorted(ORDER)
     assert source.STUB in answer(nb) and "BEGIN SOLUTION" not in answer(nb)
+    (one,) = judged(hand_ins["answer deleted"], assignment, ID)
+    assert one.note == remarks[ID] and one.code == "", "the stub is nobody's answer"
 
 
 @pytest.mark.parametrize(
@@ -174,14 +171,14 @@ def test_of_copies_the_first_that_is_written_is_the_answer(assignment, right):
     place, (task, _) = place_of(right, NAME), assignment.tasks
     written = right.cells[place].source
     right.cells[place + 2 : place + 2] = copies(right, 0, 1)
-    assert not answered_twice(right, task)
+    assert not odd_cells(right, task)
     right.cells[place].source = cut_solution(task.solution.source)
-    assert not answered_twice(right, task)
+    assert not odd_cells(right, task)
     made, _ = restore(right, assignment)
     assert [cell.source for cell in made.cells if grade_id(cell) == NAME] == [written]
     assert sorted(names(made)) == sorted(ORDER)
     right.cells[place].source = f"{CODE}1"
-    assert answered_twice(right, task)
+    assert odd_cells(right, task)
 
 
 def test_a_student_who_lost_marks_hears_of_two_answers(assignment, right):
@@ -191,6 +188,13 @@ def test_a_student_who_lost_marks_hears_of_two_answers(assignment, right):
     (one,) = judged(nbformat.writes(right).encode(), assignment, ID)
     assert not one.visible
     assert one.remark.startswith("the notebook holds the cell for this answer more than once")
+    odd = nbformat.from_dict(right)
+    del odd.cells[place + 2 : place + 4]
+    odd.cells[place].cell_type = "markdown"
+    (one,) = judged(nbformat.writes(odd).encode(), assignment, ID)
+    assert (
+        one.remark == "the cell for this answer is no code cell any more; its text was run as code"
+    )
     right.cells[place], right.cells[place + 2] = right.cells[place + 2], right.cells[place]
     (one,) = judged(nbformat.writes(right).encode(), assignment, ID)
     assert one.visible and one.hidden and not one.remark

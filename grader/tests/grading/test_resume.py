@@ -4,12 +4,13 @@ import json
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
+from made_up_class import write_class
 from patience import HANGS, eventually
 
-from attnbook_grader.course.synthetic_class import write_class
 from attnbook_grader.grading import check_fingerprint, outputs, rounds
 from attnbook_grader.grading.judging import Outcome
 
@@ -26,7 +27,6 @@ def grade(small, course, monkeypatch):
         return [(key, [Outcome(id, True, True, "") for id in job.tasks]) for key, job in jobs]
 
     monkeypatch.setattr(rounds, "judge_all", judge_all)
-    monkeypatch.setattr(outputs, "_gradebook", lambda *_: None)
     return lambda **options: grade_here(course, small, **options).judged
 
 
@@ -38,10 +38,9 @@ def counts(folder):
 def test_a_changed_check_is_judged_again_and_no_other(small, grade, monkeypatch):
     grade()
     assert counts(small) == dict.fromkeys(IDS, 2)
-    true = check_fingerprint._code
-    monkeypatch.setattr(
-        check_fingerprint, "_code", lambda id: true(id) + ("# mended" if id == IDS[1] else "")
-    )
+    true = rounds.fingerprint
+    mended = lambda id, seed: true(id, seed) + ", mended" * (id == IDS[1])  # noqa: E731
+    monkeypatch.setattr(rounds, "fingerprint", mended)
     assert grade() == 2
     assert counts(small) == {IDS[0]: 2, IDS[1]: 4}
     assert grade(again=[IDS[0]]) == 2
@@ -50,23 +49,20 @@ def test_a_changed_check_is_judged_again_and_no_other(small, grade, monkeypatch)
         grade(again=["x"])
 
 
-def test_a_change_of_what_all_checks_share_changes_every_stamp(monkeypatch):
-    def stamps():
-        check_fingerprint._shared.cache_clear()
-        ids = ("00.temperature", "06.head_parameters")
-        return {check_fingerprint.fingerprint(id, 1) for id in ids}
+@pytest.mark.parametrize(
+    ("file", "changed"),
+    [("soft_lookup.py", {0, 1}), ("context.py", {0, 1, 2}), ("arguments.py", {0, 1, 2})],
+)
+def test_a_change_of_a_file_changes_the_stamps_that_depend_on_it(monkeypatch, file, changed):
+    def stamps(seed=1):
+        ids = (*IDS, "06.padded_heads")
+        return [check_fingerprint.fingerprint(id, seed) for id in ids]
 
-    before, parse = stamps(), check_fingerprint.inspect.getsource
-    assert before == stamps() and check_fingerprint.fingerprint("00.temperature", 2) not in before
-    for module in check_fingerprint._SHARED:
-        with monkeypatch.context() as patched:
-            patched.setattr(
-                check_fingerprint.inspect,
-                "getsource",
-                lambda one, changed=module: parse(one) + "\nmore = 1\n" * (one is changed),
-            )
-            assert not before & stamps(), module
-    assert before == stamps()
+    before, read = stamps(), Path.read_bytes
+    assert before == stamps() and not {*before} & {*stamps(2)}
+    more = lambda path: read(path) + b"# more" * (path.name == file)  # noqa: E731
+    monkeypatch.setattr(Path, "read_bytes", more)
+    assert {n for n, (one, other) in enumerate(zip(before, stamps())) if one != other} == changed
 
 
 def test_a_new_hand_in_is_judged_alone(small, grade, assignment, section):
@@ -87,15 +83,17 @@ def test_two_rounds_at_a_time_are_refused(small, grade):
 # SIGKILL in the middle of one of these calls, and is then done again.
 KILLED = """
 import os, signal, sys
+from dataclasses import replace
 from pathlib import Path
 
-from attnbook_grader.course import nbgrader_bridge
 from attnbook_grader.course.assignments import Course, from_sections
 from attnbook_grader.course.exercises import find_book, sections
 from attnbook_grader.grading import feedback, journal, outputs, rounds
 from attnbook_grader.grading.judging import Outcome
 
-course = Course("A class", 4711, from_sections(sections(find_book(), ["soft_lookup"], {ids})))
+(made,) = from_sections(sections(find_book(), ["soft_lookup"]))
+tasks = tuple(task for task in made.tasks if task.id in {ids})
+course = Course("A class", 4711, (replace(made, tasks=tasks),))
 files, calls = {{module.__file__ for module in (feedback, journal, outputs, rounds)}}, 0
 
 
@@ -129,7 +127,6 @@ def round_(out, kill_at):
 
 
 rounds.judge_all = judge_all
-outputs._gradebook = lambda *_: None
 status, (judged, total) = round_({whole!r}, 0)
 assert (status, judged) == (0, 6), (status, judged)
 for part in range(1, 8):

@@ -184,15 +184,6 @@ def test_an_earlier_version_of_a_file_is_a_hand_in_too(weeks):
     assert points(weeks.grade(rules=Rules(repeated="first")))["ann", "week-1"] == 2.0
 
 
-def test_a_journal_of_an_earlier_version_is_read_on(weeks):
-    whole = weeks.grade()
-    with sqlite3.connect(weeks.journal) as base:
-        base.execute("alter table hand_in drop column shared")
-        base.execute("update hand_in set file = replace(file, student || '/', '')")
-    again = weeks.grade()
-    assert again.judged == 0 and again.marks == whole.marks and not again.remarks
-
-
 def test_one_assignment_alone_takes_no_file_of_another(weeks):
     """Neither an empty file named after another assignment, nor the student's name in a file
     without a folder.
@@ -217,7 +208,7 @@ def test_the_marks_of_the_other_assignments_stay(weeks):
     assert again.judged == 0 and again.marks == whole.marks
     assert weeks.written == [["week-1", "week-2"]] * 2
     with sqlite3.connect(weeks.journal) as base:
-        for table, count in (("mark", 4), ("hand_in", 3)):
+        for table, count in (("student", 2), ("hand_in", 3)):
             assert base.execute(f"select count(*) from {table}").fetchone() == (count,)
     weeks.hand_in("cy/week-1.ipynb", 0, more=", and mine")
     waits = weeks.grade(only=["week-2"])
@@ -234,21 +225,14 @@ def test_the_marks_of_the_other_assignments_stay(weeks):
     assert done.judged == 1 and points(done)["cy", "week-1"] == 2.0 and not done.remarks
 
 
-def test_an_exercise_judged_alone_leaves_the_marks_of_the_others(weeks, assignment):
-    first, other = (task.id for task in assignment.tasks)
-    assert {one.exercise for one in weeks.grade(tasks=[first]).marks} == {first}
-    assert {one.exercise for one in weeks.grade(tasks=[other]).marks} == {first, other}
-
-
 def test_a_chapter_s_notebook_handed_in_for_one_week_costs_nothing_in_the_other(weeks):
     weeks.hand_in("ann/deep/soft_lookup.ipynb", 1)
     os.utime(weeks.folder / "ann" / "week-1.ipynb", (1_000_000_000, 1_000_000_000))
     done = weeks.grade()
     assert points(done)["ann", "week-1"] == 2.0 and points(done)["ann", "week-2"] == 4.0
     assert done.remarks == [
-        "ann: soft_lookup.ipynb: holds exercises of several assignments and does not count for "
-        "week-1, "
-        "where another hand-in has better marks or answers"
+        "ann: soft_lookup.ipynb: holds exercises of other assignments, and another hand-in, with "
+        "better marks or answers, counts for week-1"
     ]
 
 

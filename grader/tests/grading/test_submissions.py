@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from attnbook_grader.notebooks.reading import Unreadable
-from attnbook_grader.notebooks.similarity import plain
+from attnbook_grader.notebooks.similarity import nameless
 from attnbook_grader.notebooks.submissions import definitions, parse_submission
 from bookbuild import setup_cell
 
@@ -56,7 +56,7 @@ def test_a_hand_in_prints_no_warning(hand_ins):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(parse_submission(json.dumps(nb).encode()).cells) == len(nb["cells"])
-        assert plain("x = '\\d'  # a pattern") == "x = '\\\\d'"
+        assert nameless("print('\\d')  # a pattern") == "print('\\\\d')"
 
 
 def _deep(levels):

@@ -22,6 +22,12 @@ GRADER = Path(attnbook_grader.__file__).resolve().parent
 LIMITS = Limits(seconds=10, memory=1024, processes=8, output=2, disk=8)
 
 
+def until(seconds):
+    """What a channel or a limit asks for the seconds that are left."""
+    end = time.monotonic() + seconds
+    return lambda: end - time.monotonic()
+
+
 class Pair:
     """Both ends of the protocol in one process: a student's function does it behind pipes."""
 
@@ -77,7 +83,7 @@ class Inside:
         for attempt in range(ATTEMPTS):
             self.started = start(kind, limits, image)
             channel = Channel(self.started.read, self.started.write)
-            channel.deadline = time.monotonic() + HANGS
+            channel.left = until(HANGS)
             self.peer = Peer(channel, lambda function, args, named, seed: function(*args, **named))
             try:
                 self.peer.request({"do": "hello"})
@@ -89,7 +95,7 @@ class Inside:
 
     def run(self, code):
         """The error of a cell, or None."""
-        self.peer.channel.deadline = time.monotonic() + self.seconds
+        self.peer.channel.left = until(self.seconds)
         return self.peer.request({"do": "cell", "source": code})
 
     def value(self, code):

@@ -39,6 +39,16 @@ def test_nothing_else_of_google_is_there(inside):
         assert "ModuleNotFoundError" in inside.run(f"import {name}")
 
 
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("None", "None"), ("3", "int"), ("numpy.zeros(3)", "ndarray"), ("torch.ones(3)", "Tensor")],
+)
+def test_a_name_that_stands_for_no_function_is_told(inside, value, kind):
+    assert inside.run(f"import numpy, torch\nweighted_sum = {value}") is None
+    message = inside.judge("00.weighted_sum", "weighted_sum", 0).message
+    assert message == f"weighted_sum is {kind}, expected your function"
+
+
 def test_a_gradient_imports_nothing(inside):
     """PyTorch's own way to pass gradients on imports SymPy, which takes half a second."""
     assert inside.run("import sys\ndef weighted_sum(w, values): return w @ values") is None

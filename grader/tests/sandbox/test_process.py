@@ -234,13 +234,13 @@ for _ in range(3):
         os._exit(0)
 """
     with Inside() as made:
-        before, processes = made.started._processor_seconds(), len(made.started._ticks)
+        before, processes = made.started.processor_seconds(), len(made.started._ticks)
         assert made.run(code) is None
-        assert eventually(lambda: made.started._processor_seconds() - before > 0.8), "while alive"
+        assert eventually(lambda: made.started.processor_seconds() - before > 0.8), "while alive"
         waits = "try:\n    while True: os.wait()\nexcept ChildProcessError: pass"
         assert made.run(f"open('/tmp/end', 'w')\n{waits}") is None
         assert eventually(lambda: len(made.started._ticks) == processes), "they have ended"
-        assert made.started._processor_seconds() - before > 0.8
+        assert made.started.processor_seconds() - before > 0.8
 
 
 def test_a_loop_is_a_matter_of_time():

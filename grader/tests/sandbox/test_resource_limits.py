@@ -13,6 +13,8 @@ from attnbook_grader.sandbox import resource_limits, session
 from attnbook_grader.sandbox.launch import Limits
 from attnbook_grader.sandbox.session import SandboxEnded, Session
 
+from .conftest import until
+
 LIMITS, LITTLE = Limits(**PATIENT), Limits(**PATIENT, memory=100)
 
 
@@ -26,7 +28,7 @@ def test_time_ends_work_that_swallows_errors(thread):
 
     def work():
         try:
-            with resource_limits.time_limit(0.2, Late):
+            with resource_limits.time_limit(until(0.2), Late):
                 while True:
                     try:
                         sum(range(100))
@@ -34,7 +36,7 @@ def test_time_ends_work_that_swallows_errors(thread):
                         continue
         except Late:
             seen.append("late")
-        with resource_limits.time_limit(HANGS, Late):
+        with resource_limits.time_limit(until(HANGS), Late):
             seen.append("in time")
 
     if thread == "the first":
@@ -135,3 +137,11 @@ def test_a_check_that_takes_too_long_is_ended(inside, monkeypatch):
         with pytest.raises(SandboxEnded, match=stopped) as lost:
             inside.judge("02.reads_a_set", "reads_a_set", 1)
     assert lost.value.late
+
+
+def test_a_machine_that_is_busy_with_others_costs_nobody_his_marks(bubblewrap):
+    """Time counts that a processor works for the notebook; of the clock's, a part."""
+    with Session("bubblewrap", replace(LIMITS, seconds=1)) as made:
+        assert made.run("import time\ntime.sleep(2)") is None
+        with pytest.raises(SandboxEnded, match="ran longer than 1 s"):
+            made.run("time.sleep(8)")

@@ -86,6 +86,15 @@ def test_views_and_turned_tensors_come_as_they_look():
         assert torch.equal(through(view), view)
 
 
+def test_columns_first_stay_columns_first():
+    """An answer that asks for a view of them stops here as it does in the notebook."""
+    turned = torch.arange(24.0).reshape(2, 3, 4).mT
+    for value in (turned, turned.contiguous(), turned.clone().requires_grad_()):
+        made = through(value)
+        assert made.stride() == value.stride() and torch.equal(made, value)
+        assert made.is_leaf and made.requires_grad == value.requires_grad
+
+
 def test_what_hangs_on_a_tensor_comes_too():
     leaf = torch.ones(2, requires_grad=True)
     leaf.grad = torch.ones(2)
@@ -188,7 +197,7 @@ SAME_HASH = "with the same hash"
 GROWING = {
     "one tensor many times": ({"list": [TENSOR] * 150}, "there twice"),
     "one array many times": ({"list": [ARRAY] * 2}, "there twice"),
-    "strange tensors": ({"list": [COMPLEX] * 2}, "large tensors of a strange kind"),
+    "strange tensors": ({"list": [COMPLEX] * 2}, "entries of a strange kind"),
     "long numbers": ({"list": LONG}, "more than 1,000 whole numbers"),
     "a long number as it is": ({"list": [2**62]}, "no value"),
     "entries of the same hash": ({"set": [{"tuple": [n]} for n in LONG[:200]]}, SAME_HASH),

@@ -30,8 +30,10 @@ def one_hot_when_cold(scores, values, temperature):
 def question_by_question(scores, values, temperature):
     contexts = []
     for row in scores:
-        lead = row - row.max()
-        powers = torch.exp(lead / temperature) if temperature else (lead == 0).float()
+        if not temperature:
+            contexts.append(values[row.argmax()])
+            continue
+        powers = torch.exp((row - row.max()) / temperature)
         contexts.append((powers / powers.sum()) @ values)
     return torch.stack(contexts)
 
@@ -62,18 +64,15 @@ def row_by_row(scores, mask):
 
 @right("00.leave_one_out")
 def rows_to_keep(predict, inputs):
-    keep = ~torch.eye(len(inputs), dtype=torch.bool)
-    return (torch.stack([predict(inputs[rows]) for rows in keep]) - predict(inputs)).abs()
+    n, d = inputs.shape
+    keep = ~torch.eye(n, dtype=torch.bool)
+    return (predict(inputs.expand(n, n, d)[keep].view(n, n - 1, d)) - predict(inputs)).abs()
 
 
 @right("00.leave_one_out")
-def list_without_a_row(predict, inputs):
-    full, n = predict(inputs), inputs.shape[0]
-    effects = full.new_empty(n)
-    for i in range(n):
-        rest = inputs.index_select(0, torch.tensor([j for j in range(n) if j != i]).long())
-        effects[i] = torch.abs(full - predict(rest))
-    return effects
+def stacked_in_a_loop(predict, inputs):
+    shorter = [torch.cat((inputs[:i], inputs[i + 1 :])) for i in range(len(inputs))]
+    return torch.abs(predict(inputs[None]) - predict(torch.stack(shorter)))
 
 
 @right("00.gradient_times_input")
@@ -88,7 +87,7 @@ def with_backward(predict, inputs):
 def with_jacobian(predict, inputs):
     x = inputs.detach()
     slopes = torch.autograd.functional.jacobian(predict, x)
-    return torch.tensor([abs(float(a @ b)) for a, b in zip(x, slopes)])
+    return torch.tensor([abs(float(a @ b)) for a, b in zip(x, slopes)], dtype=x.dtype)
 
 
 @right("00.gradient_times_input")
@@ -125,7 +124,7 @@ def sort_and_count_inversions(first, second):
 
 @right("00.pool_a_batch")
 def text_by_text(words, query, real):
-    weights, contexts = torch.zeros(real.shape), []
+    weights, contexts = words.new_zeros(real.shape), []
     for b, (text, there) in enumerate(zip(words, real)):
         share = (text[there] @ query).softmax(0)
         contexts.append(share @ text[there])

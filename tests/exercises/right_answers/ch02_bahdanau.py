@@ -7,21 +7,6 @@ import torch.nn.functional as F
 from .collection import right, solution
 
 
-@right("02.hard_alignment")
-def word_after_word(weights, source_length, target_length):
-    alignment = []
-    for row in weights.tolist()[:target_length]:
-        alignment.append(max(range(source_length), key=lambda j: row[j]))
-    return alignment
-
-
-@right("02.hard_alignment")
-def argmax_of_numpy(weights, source_length, target_length):
-    real = weights.numpy().copy()
-    real[:, source_length:] = -np.inf
-    return [int(j) for j in np.argmax(real, axis=1)[:target_length]]
-
-
 @right("02.alignment_error_rate")
 def link_by_link(predicted, sure, possible):
     hits, links = 0, len(predicted) + len(sure)
@@ -40,59 +25,29 @@ def links_that_are_wrong(predicted, sure, possible):
     return (len(missed) + len(invented)) / max(1, len(predicted) + len(sure))
 
 
-@right("02.additive_score")
-def one_wide_matrix(state, annotations, W_s, W_h, v):
-    repeated = state[:, None].expand(-1, annotations.shape[1], -1)
-    both = torch.cat([repeated, annotations], dim=-1)
-    return F.linear(F.linear(both, torch.hstack([W_s, W_h])).tanh(), v[None]).squeeze(-1)
-
-
-@right("02.additive_score")
-def annotation_by_annotation(state, annotations, W_s, W_h, v):
-    query = torch.einsum("ad,bd->ba", W_s, state)
-    scores = [torch.tanh(query + h @ W_h.t()).mv(v) for h in annotations.unbind(1)]
-    return torch.stack(scores, dim=1)
-
-
-@right("02.additive_score")
-def source_by_source(state, annotations, W_s, W_h, v):
-    scores = annotations.new_empty(annotations.shape[:2])
-    for b, (s, h) in enumerate(zip(state, annotations)):
-        scores[b] = v @ torch.tanh((W_s @ s).unsqueeze(1) + W_h @ h.T)
-    return scores
-
-
-@right("02.masked_context")
-def softmax_of_each_source(scores, annotations, lengths):
-    weights = [e[:k].softmax(0) for e, k in zip(scores, lengths.tolist())]
-    contexts = [alpha @ h[: len(alpha)] for alpha, h in zip(weights, annotations)]
-    n = scores.shape[1]
-    return torch.stack(contexts), torch.stack([F.pad(w, (0, n - len(w))) for w in weights])
-
-
-@right("02.masked_context")
-def powers_of_the_words(scores, annotations, lengths):
-    n = scores.shape[1]
-    padding = torch.stack([torch.arange(n) >= k for k in lengths])
-    e = torch.where(padding, torch.tensor(-torch.inf), scores)
-    powers = torch.exp(e - e.max(dim=1, keepdim=True)[0])
-    weights = powers / powers.sum(1)[:, None]
-    return torch.einsum("bn,bnd->bd", weights, annotations), weights
-
-
-@right("02.masked_context")
-def minus_infinity_in_place(scores, annotations, lengths):
-    masked = scores.clone()
-    for b, k in enumerate(lengths):
-        masked[b, k:] = float("-inf")
-    weights = F.softmax(masked, dim=1)
+@right("02.one_look")
+def product_of_batches(state, annotations, W_s, W_h, v, real):
+    hidden = F.linear(state, W_s)[:, None] + F.linear(annotations, W_h)
+    scores = torch.einsum("bna,a->bn", hidden.tanh(), v)
+    weights = torch.where(real, scores, -torch.inf).softmax(1)
     return torch.bmm(weights[:, None], annotations)[:, 0], weights
+
+
+@right("02.one_look")
+def sentence_after_sentence(state, annotations, W_s, W_h, v, real):
+    contexts, weights = [], []
+    for s, h, there in zip(state, annotations, real):
+        scores = torch.tanh(W_s @ s + h[there] @ W_h.T) @ v
+        alpha = torch.softmax(scores, dim=0)
+        contexts.append(alpha @ h[there])
+        weights.append(s.new_zeros(len(h)).masked_scatter(there, alpha))
+    return torch.stack(contexts), torch.stack(weights)
 
 
 @right("02.project_once")
 def written_into_a_buffer(states, annotations, W_s, W_h, v):
     keys = F.linear(annotations, W_h)
-    weights = torch.zeros(len(states), *keys.shape[:2])
+    weights = keys.new_zeros(len(states), *keys.shape[:2])
     for t, s in enumerate(states):
         hidden = torch.tanh(F.linear(s, W_s)[:, None] + keys)
         weights[t] = torch.einsum("bna,a->bn", hidden, v).softmax(1)
@@ -126,12 +81,12 @@ def list_of_keys(states, annotations, W_s, W_h, v):
 @right("02.bidirectional")
 def each_source_alone(forward_cell, backward_cell, inputs, lengths, hidden_size):
     def read(cell, words):
-        states = [torch.zeros(1, hidden_size)]
+        states = [inputs.new_zeros(1, hidden_size)]
         for x in words:
             states.append(cell(x[None], states[-1]))
         return torch.cat(states[1:])
 
-    rows = torch.zeros(*inputs.shape[:2], 2 * hidden_size)
+    rows = inputs.new_zeros(*inputs.shape[:2], 2 * hidden_size)
     for b, k in enumerate(lengths.tolist()):
         words = inputs[b, :k]
         rows[b, :k, :hidden_size] = read(forward_cell, words)
@@ -261,7 +216,7 @@ def block_by_block(weights, target_words, source_words):
 
 @right("02.merge_subwords")
 def piece_by_piece(weights, target_words, source_words):
-    merged = torch.zeros(max(target_words) + 1, max(source_words) + 1)
+    merged = weights.new_zeros(max(target_words) + 1, max(source_words) + 1)
     for row, k in zip(weights, target_words):
         for weight, j in zip(row, source_words):
             merged[k, j] += weight / target_words.count(k)
@@ -279,7 +234,7 @@ def with_bmm(embedded, state, annotations, W, real):
 
 @right("02.look_by_content")
 def only_where_words_are(embedded, state, annotations, W, real):
-    contexts, weights = [], torch.zeros(real.shape)
+    contexts, weights = [], state.new_zeros(real.shape)
     for b, there in enumerate(real):
         question = torch.hstack([embedded[b], state[b]]) @ W
         alpha = torch.softmax(annotations[b, there] @ question, dim=0)

@@ -5,32 +5,6 @@ import torch.nn.functional as F
 from .collection import right
 
 
-@right("03.content_weights")
-def with_cosine_similarity(query, key, beta):
-    cosine = F.cosine_similarity(query[:, None], key, dim=-1)
-    return F.softmax(beta[:, None] * cosine, dim=1)
-
-
-@right("03.content_weights")
-def row_by_row(query, key, beta):
-    rows = []
-    for s, keys, strength in zip(query, key, beta):
-        directions = F.normalize(keys, dim=-1)
-        rows.append((strength * (directions @ F.normalize(s, dim=0))).softmax(0))
-    return torch.stack(rows)
-
-
-@right("03.content_weights")
-def where_a_key_is_written(query, key, beta):
-    squares = (key**2).sum(-1)
-    written = squares > 0
-    length = torch.where(written, squares, torch.ones_like(squares)).sqrt()
-    dots = torch.einsum("bd,bnd->bn", query, key)
-    scores = beta[:, None] * dots / query.square().sum(-1, keepdim=True).sqrt() / length
-    powers = (scores - scores.amax(1, keepdim=True)).exp()
-    return powers / powers.sum(1, keepdim=True)
-
-
 @right("03.reduced_rank")
 def svd_of_numpy(W, k):
     A, sizes, B = np.linalg.svd(W.numpy().astype(np.float64))
@@ -114,6 +88,20 @@ def step_after_step(cell, embedded, start, annotations, W, W_c):
     return torch.stack(steps(embedded, start, torch.zeros(start.shape)))
 
 
+@right("03.sentence_losses")
+def all_words_in_one_row(logits, words, lengths):
+    losses = F.cross_entropy(logits.flatten(0, 1), words.flatten(), reduction="none")
+    rows = losses.view(words.shape)
+    return torch.stack([row[:k].mean() for row, k in zip(rows, lengths.tolist())])
+
+
+@right("03.sentence_losses")
+def with_gather(logits, words, lengths):
+    log_p = logits.log_softmax(-1).gather(2, words[..., None])[..., 0]
+    padding = torch.arange(words.shape[1])[None] >= lengths[:, None]
+    return -log_p.masked_fill(padding, 0.0).sum(1) / lengths
+
+
 @right("03.words_before")
 def word_by_word(x, W_q, W_k, W_v):
     n = x.shape[1]
@@ -133,7 +121,7 @@ def first_row_apart(x, W_q, W_k, W_v):
     scores = torch.einsum("btd,bid->bti", q[:, 1:], k) / np.sqrt(k.shape[-1])
     later = torch.triu(torch.ones(n - 1, n, dtype=torch.bool), diagonal=1)
     weights = scores.masked_fill(later, -torch.inf).softmax(2)
-    weights = torch.cat([torch.zeros(batch, 1, n), weights], dim=1)
+    weights = torch.cat([x.new_zeros(batch, 1, n), weights], dim=1)
     return torch.einsum("bti,bid->btd", weights, v), weights
 
 
@@ -171,32 +159,25 @@ def row_of_the_tape_by_row(x, h_tape, c_tape, summary, W_h, W_x, W_s, v, W, b):
     return (*tapes, h)
 
 
-@right("03.gated_context")
-def gate_as_a_layer(features, scores, state, w, b):
-    weights = F.linear(state, w[None], b).sigmoid() * scores.softmax(1)
-    return torch.bmm(weights[:, None], features)[:, 0]
+@right("03.sparsemax")
+def threshold_by_row(scores):
+    rows = []
+    for z in scores.reshape(-1, scores.shape[-1]):
+        top = z.sort(descending=True)[0]
+        taus = [(top[: k + 1].sum() - 1) / (k + 1) for k in range(len(z))]
+        tau = [tau for tau, score in zip(taus, top) if score > tau][-1]
+        rows.append(torch.relu(z - tau))
+    return torch.stack(rows).view(scores.shape)
 
 
-@right("03.gated_context")
-def picture_by_picture(features, scores, state, w, b):
-    contexts = []
-    for a, e, h in zip(features, scores, state):
-        powers = torch.exp(e - e.max())
-        gate = 1 / (1 + torch.exp(-(torch.dot(h, w) + b)))
-        contexts.append(gate * (powers / powers.sum()) @ a)
-    return torch.stack(contexts)
-
-
-@right("03.coverage")
-def caption_by_caption(weights, lengths):
-    totals = [alpha[:length].sum(0) for alpha, length in zip(weights, lengths)]
-    return torch.stack([((1 - total) ** 2).sum() for total in totals])
-
-
-@right("03.coverage")
-def sum_up_to_the_end(weights, lengths):
-    total = F.pad(weights.cumsum(1), (0, 0, 1, 0))[torch.arange(len(weights)), lengths]
-    return F.mse_loss(total, torch.ones_like(total), reduction="none").sum(1)
+@right("03.sparsemax")
+def largest_subtracted_first(scores):
+    z = scores - scores.amax(-1, keepdim=True)
+    top = torch.topk(z, z.shape[-1], dim=-1).values
+    k = torch.arange(1, z.shape[-1] + 1).to(z)
+    taus = (top.cumsum(-1) - 1) / k
+    tau = taus.gather(-1, (top > taus).sum(-1, keepdim=True) - 1)
+    return torch.where(z > tau, z - tau, 0.0)
 
 
 @right("03.reinforce")
@@ -303,14 +284,14 @@ def only_rows_with_words(annotations, W, b, u, lengths):
     some = lengths > 0
     padding = torch.arange(n) >= lengths[some][:, None]
     keys = torch.tanh(torch.einsum("ad,bnd->bna", W, annotations[some]) + b)
-    weights = torch.zeros(batch, n)
+    weights = annotations.new_zeros(batch, n)
     weights[some] = torch.einsum("bna,a->bn", keys, u).masked_fill(padding, -torch.inf).softmax(1)
     return torch.einsum("bn,bnd->bd", weights, annotations), weights
 
 
 @right("03.words_look_at_words")
 def sentence_by_sentence(words, W_q, W_k, W_v, lengths):
-    out = torch.zeros(words.shape)
+    out = torch.zeros_like(words)
     for b, length in enumerate(lengths):
         x = words[b, :length]
         scores = (x @ W_q) @ (x @ W_k).T / x.shape[-1] ** 0.5
@@ -346,7 +327,7 @@ def picture_after_picture(features, states, lengths, W):
 @right("03.longest_first")
 def put_back_by_index(features, states, lengths, W):
     order = lengths.argsort(descending=True)
-    contexts = torch.zeros(*states.shape[:2], features.shape[-1])
+    contexts = states.new_zeros(*states.shape[:2], features.shape[-1])
     for t in range(int(lengths.max())):
         going = order[lengths[order] > t]
         scores = torch.einsum("bd,df,bpf->bp", states[going, t], W, features[going])
@@ -357,17 +338,17 @@ def put_back_by_index(features, states, lengths, W):
 @right("03.position_encoding")
 def two_sums(embedded, lengths):
     _, words, d = embedded.shape
-    share = torch.arange(1, words + 1) / lengths[:, None]
-    real = (share <= 1).float()
+    share = torch.arange(1, words + 1).to(embedded) / lengths[:, None]
+    real = (share <= 1).to(embedded)
     fixed = torch.einsum("bj,bjd->bd", real * (1 - share), embedded)
     sloped = torch.einsum("bj,bjd->bd", real * (1 - 2 * share), embedded)
-    return fixed - torch.arange(1, d + 1) / d * sloped
+    return fixed - torch.arange(1, d + 1).to(embedded) / d * sloped
 
 
 @right("03.position_encoding")
 def words_one_by_one(embedded, lengths):
     d = embedded.shape[-1]
-    r = torch.arange(1, d + 1)
+    r = torch.arange(1, d + 1).to(embedded)
     sentences = []
     for x, J in zip(embedded, lengths.tolist()):
         scales = [(1 - j / J) - (r / d) * (1 - 2 * j / J) for j in range(1, J + 1)]
@@ -390,7 +371,7 @@ def one_hop_and_the_rest(question, memories, lengths):
 
 @right("03.memory_hops")
 def story_by_story(question, memories, lengths):
-    weights = torch.zeros(len(question), len(memories) - 1, memories[0].shape[1])
+    weights = question.new_zeros(len(question), len(memories) - 1, memories[0].shape[1])
     asked = []
     for b, (u, length) in enumerate(zip(question, lengths)):
         for k in range(len(memories) - 1):
@@ -399,3 +380,23 @@ def story_by_story(question, memories, lengths):
             weights[b, k, :length] = p
         asked.append(u)
     return torch.stack(asked), weights
+
+
+@right("03.every_prefix")
+def sums_that_run_along(scores, values):
+    top, numerator, denominator, rows = scores.amax(1), 0.0, 0.0, []
+    for e, value in zip(scores.unbind(1), values.unbind(1)):
+        power = torch.exp(e - top)[:, None]
+        numerator, denominator = numerator + power * value, denominator + power
+        rows.append(numerator / denominator)
+    return torch.stack(rows, dim=1)
+
+
+@right("03.every_prefix")
+def moving_averages(scores, values):
+    share = torch.exp(scores - scores.logcumsumexp(1))  # of each word when it comes
+    mean, rows = torch.zeros_like(values[:, 0]), []
+    for t in range(scores.shape[1]):
+        mean = mean + share[:, t, None] * (values[:, t] - mean)
+        rows.append(mean)
+    return torch.stack(rows, 1)

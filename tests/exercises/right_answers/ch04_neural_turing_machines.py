@@ -52,24 +52,6 @@ def slot_after_slot(weights, kernel):
     return torch.stack(slots, dim=-1)
 
 
-@right("04.scalar_shift")
-def on_two_columns(u, R):
-    low = u.detach().floor().clamp(max=R - 1)
-    share = u - low
-    column = (low.long() + R)[:, None]
-    kernel = torch.zeros(len(u), 2 * R + 1).scatter(1, column, 1 - share[:, None])
-    return kernel.scatter(1, column + 1, share[:, None])
-
-
-@right("04.scalar_shift")
-def column_by_column(u, R):
-    columns = []
-    for m in range(-R, R + 1):
-        away = torch.abs(u - m)
-        columns.append(torch.where(away < 1, 1 - away, torch.zeros_like(u)))
-    return torch.stack(columns, dim=1)
-
-
 @right("04.sharpen")
 def divided_by_the_largest(weights, gamma):
     powers = (weights / weights.amax(-1, keepdim=True)) ** gamma[..., None]
@@ -91,36 +73,6 @@ def head_by_head(weights, gamma):
         some = weights[b, h].nonzero()[:, 0]
         sharp[b, h, some] = (gamma[b, h] * weights[b, h, some].log()).softmax(0)
     return sharp
-
-
-@right("04.address")
-def stages_as_functions(memory, previous, key, strength, gate, kernel, gamma):
-    N, R = memory.shape[1], kernel.shape[-1] // 2
-    length_of_key = (key.square().sum(-1) + 1e-8).sqrt()
-    length_of_slot = (memory.square().sum(-1) + 1e-8).sqrt()
-    cosine = torch.einsum("bhd,bnd->bhn", key, memory)
-    cosine = cosine / length_of_key[:, :, None] / length_of_slot[:, None]
-    content = F.softmax(strength[..., None] * cosine, dim=2)
-    mixed = torch.lerp(previous, content, gate[..., None])
-    source = (torch.arange(N)[:, None] - torch.arange(-R, R + 1)) % N
-    moved = torch.einsum("bhij,bhj->bhi", mixed[..., source], kernel)
-    powers = (moved / moved.amax(-1, keepdim=True)) ** gamma[..., None]
-    return F.normalize(powers, p=1, dim=-1)
-
-
-@right("04.address")
-def one_head_at_a_time(memory, previous, key, strength, gate, kernel, gamma):
-    found = torch.zeros_like(previous)
-    for b, h in product(range(key.shape[0]), range(key.shape[1])):
-        k, z, moves = key[b, h], memory[b], kernel[b, h]
-        squares = (k @ k + 1e-8) * ((z * z).sum(1) + 1e-8)
-        content = torch.softmax(strength[b, h] * (z @ k) / squares**0.5, dim=0)
-        w = previous[b, h] + gate[b, h] * (content - previous[b, h])
-        R = len(moves) // 2
-        w = sum(share * w.roll(m) for m, share in enumerate(moves, start=-R))
-        some = w > 0
-        found[b, h, some] = torch.softmax(gamma[b, h] * w[some].log(), dim=0)
-    return found
 
 
 @right("04.copy_task")
@@ -320,7 +272,8 @@ def ranks_of_numpy(vectors, priorities, wanted):
 @right("04.reliability")
 def part_by_part(told, came, bins):
     parts = [min(int(p * bins), bins - 1) for p in told.tolist()]
-    said, share, count = torch.zeros(bins), torch.zeros(bins), torch.zeros(bins, dtype=torch.long)
+    said, share = told.new_zeros(2, bins)
+    count = torch.zeros(bins, dtype=torch.int32)
     for k in range(bins):
         inside = torch.tensor([part == k for part in parts])
         count[k] = inside.sum()
@@ -335,17 +288,17 @@ def bins_of_numpy(told, came, bins):
     part = np.digitize(told.numpy().astype(np.float64), edges)
     count = np.bincount(part, minlength=bins)
     sums = [np.bincount(part, x.numpy(), minlength=bins) for x in (told, came)]
-    said, share = (torch.from_numpy(x / np.maximum(count, 1)).float() for x in sums)
+    said, share = (torch.from_numpy(x / np.maximum(count, 1)).to(told) for x in sums)
     return [said, share, torch.from_numpy(count)]
 
 
 @right("04.reliability")
 def bucketized_and_scattered(told, came, bins):
-    edges = torch.tensor([k / bins for k in range(1, bins)])
+    edges = told.new_tensor([k / bins for k in range(1, bins)])
     part = torch.bucketize(told, edges, right=True)
     count = torch.bincount(part, minlength=bins)
     said, share = (
-        torch.zeros(bins).scatter_reduce(0, part, x, "mean", include_self=False)
+        told.new_zeros(bins).scatter_reduce(0, part, x, "mean", include_self=False)
         for x in (told, came)
     )
     return said, share, count
@@ -354,17 +307,17 @@ def bucketized_and_scattered(told, came, bins):
 @right("04.unknown_order")
 def bit_after_bit(told, bits):
     weights = np.full(len(told), 1 / len(told))
-    mixed = np.zeros(told.shape[1], dtype=np.float32)
+    mixed = np.zeros(told.shape[1])
     for t, (p, bit) in enumerate(zip(told.numpy().T.astype(np.float64), bits.tolist())):
         mixed[t] = weights @ p
         weights = weights * (p if bit else 1 - p)
         weights = weights / weights.sum()
-    return torch.from_numpy(mixed)
+    return torch.from_numpy(mixed).to(told.dtype)
 
 
 @right("04.unknown_order")
 def ratio_of_sums(told, bits):
-    gains = -F.binary_cross_entropy(told, bits.float().expand_as(told), reduction="none").double()
+    gains = -F.binary_cross_entropy(told, bits.to(told).expand_as(told), reduction="none").double()
     before = F.pad(gains, (1, 0)).cumsum(1)[:, :-1]
     chance = torch.logsumexp(before + told.log(), dim=0) - torch.logsumexp(before, dim=0)
-    return chance.exp().float()
+    return chance.exp().to(told.dtype)

@@ -25,7 +25,7 @@ def sorted_in_python(numbers, lengths):
 
 @right("05.point_at")
 def scores_by_loops(e, d, W_1, W_2, v, lengths):
-    p = torch.zeros(e.shape[:2])
+    p = e.new_zeros(e.shape[:2])
     for b, size in enumerate(lengths.tolist()):
         hidden = [v @ torch.tanh(W_1 @ e[b, j] + W_2 @ d[b]) for j in range(size)]
         p[b, :size] = torch.stack(hidden).softmax(0)
@@ -114,22 +114,6 @@ def left_by_the_normal(a, b, c):
     return ((c - a) * normal).sum(-1) > 0
 
 
-@right("05.code_answers")
-def coded_by_padding(walks, n):
-    rows = [torch.tensor([*walk, n]) for walk in walks]
-    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
-
-
-@right("05.code_answers")
-def coded_in_place(walks, n):
-    codes = torch.full((len(walks), max(map(len, walks)) + 1), -1)
-    for b, walk in enumerate(walks):
-        for k, position in enumerate(walk):
-            codes[b, k] = position
-        codes[b, len(walk)] = n
-    return codes
-
-
 @right("05.canonical_walk")
 def turned_by_the_signed_area(points, walk):
     xy = points.tolist()
@@ -197,7 +181,7 @@ def lengths_edge_by_edge(points, tours):
     rows = []
     for xy, tour in zip(points.tolist(), tours.tolist()):
         rows.append(sum(math.dist(xy[i], xy[j]) for i, j in zip(tour, tour[1:] + tour[:1])))
-    return torch.tensor(rows)
+    return points.new_tensor(rows)
 
 
 @right("05.tour_lengths")
@@ -258,7 +242,7 @@ def beam_by_sorting(total, log_p, visited):
         for row, city in itertools.product(range(k), range(n))
     ]
     totals, rows, cities = zip(*sorted(scores, key=lambda one: -one[0])[:k])
-    return torch.tensor(totals), torch.tensor(rows), torch.tensor(cities)
+    return total.new_tensor(totals), torch.tensor(rows), torch.tensor(cities)
 
 
 @right("05.beam_of_tours")
@@ -289,7 +273,7 @@ def visited_marked_in_place(cities, W):
 def tours_one_by_one(cities, W):
     walks, chances = [], []
     for xy in cities:
-        tour, chance = [0], torch.zeros(())
+        tour, chance = [0], xy.new_zeros(())
         while len(tour) < len(xy):
             left = [k for k in range(len(xy)) if k not in tour]
             log_p = torch.log_softmax(xy[left] @ (xy[tour[-1]] @ W), 0)

@@ -33,9 +33,9 @@ def default_dict(*given):
     return result
 
 
-@right("06.head_parameters")
+@right("06.model_size")
 def int_of_numpy(*given):
-    return np.int64(solution("06.head_parameters")(*given))
+    return np.int64(solution("06.model_size")(*given))
 
 
 @right("06.left_padded_mask")
@@ -88,14 +88,6 @@ def leaks_by_a_gradient_for_each_row(layer, x):
     return found & (torch.arange(n) > torch.arange(n)[:, None])
 
 
-@right("06.head_parameters")
-def head_parameters_matrix_by_matrix(d_model, num_heads, d_head, d_head_value, bias):
-    count = 0
-    for width in (d_head, d_head, d_head_value):
-        count += num_heads * width * (d_model + bool(bias))
-    return count + d_model * (num_heads * d_head_value + bool(bias))
-
-
 @right("06.take_heads_out")
 def heads_by_views(W_q, W_k, W_v, W_o, num_heads, keep):
     d = len(W_q)
@@ -112,16 +104,6 @@ def heads_by_slices(W_q, W_k, W_v, W_o, num_heads, keep):
         *(torch.hstack([chunks[i] for i in keep]) for chunks in parts),
         torch.vstack([rows[i] for i in keep]),
     )
-
-
-@right("06.sinusoid_rows")
-def sinusoids_by_loops(places, d):
-    rows = torch.empty(len(places), d)
-    for t, place in enumerate(places.tolist()):
-        for i in range(d // 2):
-            angle = place / 10_000 ** (2 * i / d)
-            rows[t, 2 * i], rows[t, 2 * i + 1] = math.sin(angle), math.cos(angle)
-    return rows
 
 
 @right("06.sinusoid_rows")
@@ -366,15 +348,6 @@ def the_other_heads_added_up(heads, W_o, b_o):
     return torch.einsum("kh,hbmd->kbmd", others, parts) + b_o
 
 
-@right("06.attention_operations")
-def operations_of_each_product(m, n, d):
-    def product(rows, inner, columns):
-        return 2 * rows * inner * columns
-
-    projections = [(m, d, d), (n, d, d), (n, d, d), (m, d, d)]
-    return sum(product(*sizes) for sizes in [*projections, (m, d, n), (m, n, d)])
-
-
 @right("06.linformer_attention")
 def mixtures_text_by_text(query, key, value, E, F, words):
     results = []
@@ -464,7 +437,9 @@ def smoothing_by_the_library(logits, targets, pad, epsilon):
 @right("06.smooth_and_padded")
 def smoothing_with_a_wanted_distribution(logits, targets, pad, epsilon):
     size, log_p = logits.shape[-1], logits.log_softmax(-1)
-    wanted = torch.nn.functional.one_hot(targets, size) * (1 - epsilon) + epsilon / size
+    wanted = (
+        torch.nn.functional.one_hot(targets, size).to(logits.dtype) * (1 - epsilon) + epsilon / size
+    )
     losses = -(wanted * log_p).sum(-1)
     return torch.stack(
         [loss for loss, word in zip(losses.view(-1), targets.view(-1)) if word != pad]

@@ -1,6 +1,5 @@
 import math
 
-import numpy as np
 import torch
 
 from .collection import right
@@ -52,24 +51,17 @@ def block_by_a_convolution(x, W_far, W_near, b, dilation):
     return torch.cat((x, torch.tanh(f) / (1 + torch.exp(-g))), -1)
 
 
-@right("07.interval")
-def interval_by_sums(shares):
-    n = len(shares)
-    mean = sum(shares.tolist()) / n
-    variance = sum((share - mean) ** 2 for share in shares.tolist()) / (n - 1)
-    return mean, 1.96 * math.sqrt(variance / n)
-
-
-@right("07.interval")
-def interval_in_numpy(shares):
-    values = shares.double().numpy()
-    return values.mean(), 1.96 * np.std(values, ddof=1) / np.sqrt(values.size)
+@right("07.prototypes")
+def prototypes_class_by_class(support, labels, query, ways):
+    means = torch.stack([support[labels == y].mean(0) for y in range(ways)])
+    scores = -(torch.cdist(query, means, compute_mode="donot_use_mm_for_euclid_dist") ** 2)
+    return scores - scores.logsumexp(-1, keepdim=True)
 
 
 @right("07.sequences")
 def sequences_one_by_one(support, labels, query, ways):
     B, S, d = support.shape
-    result = torch.zeros(B, query.shape[1], S + 1, d + ways)
+    result = support.new_zeros(B, query.shape[1], S + 1, d + ways)
     for b in range(B):
         for i in range(query.shape[1]):
             for s in range(S):
@@ -137,13 +129,13 @@ def returns_in_python(rewards, done, first):
             if not begins[t + 1]:
                 sums[t] += sums[t + 1]
         result.append(sums)
-    return torch.tensor(result)
+    return torch.tensor(result, dtype=rewards.dtype)
 
 
 @right("07.value_iteration")
 def plan_by_loops(transitions, means, horizon):
     S, A = means.shape
-    values, actions = torch.zeros(horizon, S), torch.zeros(horizon, S, dtype=torch.long)
+    values, actions = means.new_zeros(horizon, S), torch.zeros(horizon, S, dtype=torch.long)
     for h in range(horizon):
         for s in range(S):
             worth = []

@@ -1,6 +1,5 @@
 import math
 
-import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -53,21 +52,9 @@ def map_by_convolutions(x, W_f, W_g, row, column, pooled):
     return F.softmax(query @ keys[0].flatten(1), dim=-1).reshape(keys.shape[2:])
 
 
-@right("08.hinge_losses")
-def losses_by_clamp(real, fake):
-    total_real = sum((1 - r).clamp(min=0) for r in real) / len(real)
-    total_fake = sum((1 + f).clamp(min=0) for f in fake) / len(fake)
-    return total_real + total_fake, -sum(fake) / len(fake)
-
-
 @right("08.class_scores")
 def scores_by_one_hot(h, w, b, E, labels):
     return torch.einsum("bd,bd->b", h, F.one_hot(labels, len(E)).to(h) @ E + w) + b
-
-
-@right("08.class_scores")
-def scores_one_by_one(h, w, b, E, labels):
-    return torch.stack([row @ w + row @ E[int(label)] + b for row, label in zip(h, labels)])
 
 
 @right("08.normalised")
@@ -89,21 +76,19 @@ def score_by_entropies(logits):
     mean = p.mean(0)
     of_the_mean = -torch.xlogy(mean, mean).sum()
     of_each = -torch.xlogy(p, p).sum(1).mean()
-    return torch.exp(of_the_mean - of_each).float()
+    return torch.exp(of_the_mean - of_each).to(logits.dtype)
 
 
 @right("08.two_clouds")
-def distance_by_symmetric_roots(x, y):
-    def root(matrix):
-        values, vectors = np.linalg.eigh(matrix)
-        return (vectors * np.sqrt(values.clip(min=0))) @ vectors.T
-
-    x, y = x.double().numpy(), y.double().numpy()
-    first, second = (np.atleast_2d(np.cov(one, rowvar=False)) for one in (x, y))
-    half = root(first)
-    product = root(half @ second @ half)
-    apart = ((x.mean(0) - y.mean(0)) ** 2).sum()
-    return torch.tensor(apart + np.trace(first + second - 2 * product))
+def distance_by_the_smaller_product(x, y):
+    a, b = (one.double() - one.double().mean(0) for one in (x, y))
+    if len(a) < x.shape[1]:
+        product = a @ b.T @ b @ a.T
+    else:
+        product = b.T @ b @ a.T @ a
+    values = torch.linalg.eigvals(product).real.clamp(min=0) / (len(a) - 1) / (len(b) - 1)
+    apart = (x.double().mean(0) - y.double().mean(0)).norm() ** 2
+    return apart + x.double().var(0).sum() + y.double().var(0).sum() - 2 * values.sqrt().sum()
 
 
 @right("08.exchange_gap")

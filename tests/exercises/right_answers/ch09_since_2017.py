@@ -1,11 +1,10 @@
 import math
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 
-from .collection import right, solution
+from .collection import right
 
 
 @right("09.penalty_with_a_cache")
@@ -89,11 +88,6 @@ def tiles_by_every_pair(n, rows, columns, w):
     return found
 
 
-@right("09.sink_afterwards")
-def sink_as_a_share(context, L, s):
-    return context * (L - torch.logaddexp(L, s.expand_as(L))).exp().unsqueeze(-1)
-
-
 @right("09.second_round")
 def the_window_cut_out(Q, K, V, sinks, window):
     contexts = []
@@ -110,29 +104,19 @@ def the_window_as_a_mask(Q, K, V, sinks, window):
     return F.scaled_dot_product_attention(Q[None], K[None], V[None], mask)[0]
 
 
-@right("09.gated_delta_step")
-def step_head_by_head(S, q, k, v, alpha, beta):
-    out, states = [], []
-    for state, a, b, c, keep, write in zip(S, q, k, v, alpha, beta):
-        state = keep * state
-        state = state + torch.outer(b, write * (c - b @ state))
-        out.append(a @ state)
-        states.append(state)
-    return torch.stack(out), torch.stack(states)
-
-
-@right("09.gated_delta_step")
-def step_as_a_product_of_matrices(S, q, k, v, alpha, beta):
-    erase = torch.eye(k.shape[1]) - beta[:, None, None] * torch.einsum("hi,hj->hij", k, k)
-    S = alpha[:, None, None] * (erase @ S)
-    S = S + torch.einsum("h,hi,hj->hij", beta, k, v)
-    return torch.einsum("hi,hij->hj", q, S), S
+@right("09.more_features")
+def features_by_indices(k, most):
+    n, d = k.shape
+    r = torch.stack([k, -k], 1).clamp(min=0).flatten(1)
+    i = torch.arange(2 * d)
+    offset = torch.arange(1, most + 1)[:, None]
+    return (r[:, None] * r[:, (i + offset) % (2 * d)]).reshape(n, -1)
 
 
 @right("09.decays_as_a_matrix")
 def decays_by_products(Q, K, alpha):
     n = len(Q)
-    A = torch.zeros(n, n)
+    A = Q.new_zeros(n, n)
     for i in range(n):
         for j in range(i + 1):
             A[i, j] = Q[i] @ K[j] * alpha[j + 1 : i + 1].prod()
@@ -141,7 +125,7 @@ def decays_by_products(Q, K, alpha):
 
 @right("09.after_the_prompt")
 def one_token_after_another(Q, K, V, gamma, size):
-    S, out = torch.zeros(K.shape[1], V.shape[1]), []
+    S, out = Q.new_zeros(K.shape[1], V.shape[1]), []
     for q, k, v in zip(Q, K, V):
         S = gamma * S + torch.outer(k, v)
         out.append(q @ S)
@@ -151,7 +135,7 @@ def one_token_after_another(Q, K, V, gamma, size):
 @right("09.after_the_prompt")
 def all_tokens_at_once(Q, K, V, gamma, size):
     n = len(Q)
-    place = torch.arange(n)
+    place = torch.arange(n).to(Q)
     decay = torch.where(place[:, None] >= place, gamma ** (place[:, None] - place).clamp(min=0), 0)
     last = gamma ** (n - 1 - place)
     return (Q @ K.T * decay) @ V, torch.einsum("n,nd,nv->dv", last, K, V)
@@ -233,7 +217,7 @@ def copied_row_by_row(x, c):
 @right("09.squares_back")
 def squares_put_one_by_one(patches, C, P, across):
     B, N = patches.shape[:2]
-    picture = torch.empty(B, C, N // across * P, across * P)
+    picture = patches.new_empty(B, C, N // across * P, across * P)
     for k in range(N):
         top, left = k // across * P, k % across * P
         picture[:, :, top : top + P, left : left + P] = patches[:, k].view(B, C, P, P)
@@ -279,14 +263,14 @@ def taken_from_a_queue(took, name):
 @right("09.means_of_heads")
 def heads_by_a_matrix_of_means(W, had, kept):
     width, group = W.shape[1] // had, had // kept
-    mean = torch.eye(kept).repeat_interleave(group, 0) / group
+    mean = torch.eye(kept).to(W).repeat_interleave(group, 0) / group
     return torch.einsum("dhw,hk->dkw", W.reshape(-1, had, width), mean).reshape(len(W), -1)
 
 
 @right("09.third_token")
 def turned_as_complex_numbers(q, k, v, cache):
     t, half = (0 if cache is None else len(cache)), len(q) // 2
-    turn = torch.polar(torch.ones(half), t * 10_000 ** (-torch.arange(half) / half))
+    turn = torch.polar(q.new_ones(half), t * 10_000 ** (-torch.arange(half).to(q) / half))
 
     def turned(x):
         z = torch.complex(x[:half], x[half:]) * turn
@@ -299,7 +283,7 @@ def turned_as_complex_numbers(q, k, v, cache):
 
 def _turned(x, position):
     half = len(x) // 2
-    angle = position * 10_000 ** (-torch.arange(half) / half)
+    angle = position * 10_000 ** (-torch.arange(half).to(x) / half)
     a, b = x[:half], x[half:]
     return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()])
 
@@ -326,13 +310,3 @@ def half_of_nothing(context_a, L_a, context_b, L_b):
 @right("09.one_opinion")
 def start_of_a_linear_layer(M, d):
     return torch.nn.Linear(d, M).weight.detach()
-
-
-class Written(NamedTuple):
-    o: torch.Tensor
-    S: torch.Tensor
-
-
-@right("09.gated_delta_step")
-def named(*given):
-    return Written(*solution("09.gated_delta_step")(*given))

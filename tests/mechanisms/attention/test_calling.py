@@ -9,7 +9,6 @@ import torch
 import attnbook
 
 MASKS = {"mask", "key_mask", "source_mask"}
-OF_SCORES = {"masked_softmax", "partial_context"}  # which take the mask of these beside them
 CLEAN = {"BatchNorm", "ShortConvolution", "Perceiver"}  # no attention to a source: no context
 MASKED = [
     name
@@ -45,7 +44,7 @@ def test_every_public_mechanism_takes_masks_by_name():
     seen = 0
     for name, function in takers():
         parameters = inspect.signature(function).parameters
-        for mask in MASKS & parameters.keys() if name not in OF_SCORES else ():
+        for mask in MASKS & parameters.keys():
             assert parameters[mask].kind is inspect.Parameter.KEYWORD_ONLY, (name, mask)
             seen += 1
     assert seen > 30
@@ -67,6 +66,16 @@ def test_the_old_form_works_with_a_warning(name):
             assert all(map(torch.equal, tensors(call(mask=mask)), wanted))
     with pytest.raises(TypeError), pytest.warns(FutureWarning):
         call(*before, mask, **options)
+
+
+def test_the_old_form_of_functions_of_scores_works_with_a_warning():
+    scores, value, mask = torch.randn(2, 3), torch.randn(3, 4), torch.rand(2, 3) < 0.6
+    for name, inputs in (("masked_softmax", [scores]), ("partial_context", [scores, value])):
+        function = getattr(attnbook, name)
+        with pytest.warns(FutureWarning, match=f"{name}: give mask by name") as warned:
+            found = function(*inputs, mask)
+        assert all(map(torch.equal, tensors(found), tensors(function(*inputs, mask=mask))))
+        assert warned[0].filename == __file__
 
 
 @pytest.mark.parametrize("name", MASKED)

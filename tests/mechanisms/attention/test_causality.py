@@ -1,16 +1,24 @@
 """`is_causal` and `key_mask` say what a mask of pairs says, and no such mask is made."""
 
+import json
+import math
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
 from assertions import assert_exact, refusals
+from patience import HANGS
 from watching import LargestTensor
 
 from attnbook import (
     SCORES,
+    AdditiveScore,
     LatentAttention,
     LocalAttention,
+    MemoryCompressedAttention,
     MultiHeadAttention,
     RelativeMultiHeadAttention,
     RotaryPositions,
@@ -27,6 +35,7 @@ from attnbook.mechanisms.attention.synthesizer import SynthesizerAttention
 from ..agreement import slopes
 
 B, N, D = 2, 6, 8
+LONG = 140
 KEYS = torch.tensor([[1, 1, 1, 1, 0, 1], [0, 0, 1, 1, 1, 1]]).bool()
 
 HEADS = {
@@ -37,20 +46,45 @@ HEADS = {
     "window": partial(MultiHeadAttention, D, 2, window=SlidingWindow(3)),
     "window and sinks": partial(MultiHeadAttention, D, 2, window=SlidingWindow(2, sinks=1)),
     "latent": partial(LatentAttention, D, 2, d_latent=6, d_head=4, rotary=RotaryPositions(2)),
+    "window, sink": partial(MultiHeadAttention, D, 2, window=SlidingWindow(3), learned_sink=True),
+    "window, sinks, rotary": partial(
+        MultiHeadAttention, D, 2, window=SlidingWindow(2, sinks=1), rotary=RotaryPositions(4)
+    ),
+    "window, sinks, grouped, sink": partial(
+        MultiHeadAttention,
+        D,
+        4,
+        num_kv_heads=2,
+        learned_sink=True,
+        window=SlidingWindow(3, sinks=2),
+    ),
+    "window, sinks, additive": partial(
+        MultiHeadAttention, D, 2, window=SlidingWindow(3, sinks=2), score=AdditiveScore(4, 4)
+    ),
     "relative": partial(RelativeMultiHeadAttention, D, 2, max_distance=2),
     "local": partial(LocalAttention, D, 2, block_length=4),
-    "synthesizer": partial(SynthesizerAttention, D, 2, length=N, mix="plus"),
+    "local, additive": partial(LocalAttention, D, 2, block_length=4, score=AdditiveScore(4, 4)),
+    "compressed": partial(MemoryCompressedAttention, D, 2),
+    "compressed, overlapping": partial(MemoryCompressedAttention, D, 2, kernel_size=4, stride=3),
+    "synthesizer": partial(SynthesizerAttention, D, 2, length=LONG, mix="alpha"),
+    "random synthesizer": partial(SynthesizerAttention, D, 2, length=LONG, kind="random"),
 }
+LINEAR = [name for name in HEADS if name != "random synthesizer"]  # whose parameters are n×n
+
+
+def made(name):
+    torch.manual_seed(0)
+    layer = HEADS[name]().double()
+    if getattr(layer, "sink", None) is not None:
+        torch.nn.init.normal_(layer.sink)
+    return layer
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("with_keys", [False, True])
 @pytest.mark.parametrize("name", HEADS)
 def test_heads(name, with_keys, need_weights):
-    torch.manual_seed(0)
-    layer = HEADS[name]().double()
-    if name == "sink":
-        torch.nn.init.normal_(layer.sink)
+    layer = made(name)
     x = torch.randn(B, N, D, dtype=torch.float64, requires_grad=True)
     key_mask = KEYS if with_keys else None
     pairs = causal_mask(N) & KEYS[:, None] if with_keys else causal_mask(N)
@@ -64,6 +98,74 @@ def test_heads(name, with_keys, need_weights):
     second = layer.read(x[:, 4:], is_causal=True, cache=first.cache, position=4)
     whole = layer.read(x, is_causal=True)
     assert_exact(torch.cat([first.context, second.context], dim=1), whole.context)
+
+
+@pytest.mark.parametrize("m", [1, 131, LONG])
+@pytest.mark.parametrize("name", HEADS)
+def test_no_weights_of_a_long_text(name, m, monkeypatch):
+    """Whatever is read in blocks gives what all weights at once give, under a mask of pairs."""
+    monkeypatch.setattr(soft_attention, "STORED_WEIGHTS", 20 * B * LONG)
+    layer = made(name)
+    x, there = torch.randn(B, LONG, D, dtype=torch.float64), torch.rand(B, LONG) < 0.8
+    x.requires_grad_()
+    pairs = causal_mask(m, LONG) & there[:, None]
+    results = []
+    for given in ({"is_causal": True, "key_mask": there, "need_weights": False}, {"mask": pairs}):
+        projected = layer.project(x)
+        out = layer(x[:, LONG - m :], projected=projected, position=LONG - m, **given).context
+        results.append((out, slopes(out, [x, *layer.parameters()])))
+    assert_exact(*results)
+
+
+@pytest.mark.parametrize("bad", [math.nan, -math.inf, 1e308, 1e160])
+@pytest.mark.parametrize("stored", [2**20, 20])
+@pytest.mark.parametrize("name", HEADS)
+def test_a_bad_word_reaches_no_earlier_one(name, stored, bad, monkeypatch):
+    """In value and in the gradients of all rows and parameters; nor does one that is not there, nor
+    one that is and sees nothing; nor a number that overflows in a projection or a product.
+    """
+    monkeypatch.setattr(soft_attention, "STORED_WEIGHTS", stored)
+    n, last, results = 20, 12, []
+    there = torch.ones(1, n, dtype=torch.bool)
+    there[0, [0, 1, 5]] = False
+    met = None
+    for filling in (bad, 0.0):
+        layer = made(name)
+        x = torch.randn(1, n, D, generator=torch.Generator().manual_seed(1)).double()
+        x[0, [0, 5, last]] = filling
+        x.requires_grad_()
+        context = layer(x, is_causal=True, key_mask=there, need_weights=False).context
+        met = context.isnan() if met is None else met
+        # whatever comes back to the rows that are NaN
+        ways = (
+            torch.linspace(-1, 2, context.numel())
+            .view_as(context)
+            .masked_fill(met, filling and math.nan)
+        )
+        leaves = [x, *layer.parameters()]
+        slopes_of = torch.autograd.grad(context, leaves, ways.double(), materialize_grads=True)
+        results.append((context.masked_fill(met, 0.0), slopes_of))
+    assert (results[0][0][:, 0] == 0).all() and met[0, last].all()
+    assert met[0, 5].all() or "compressed" in name  # no stretch up to it is whole
+    assert not met[0, [0, 1, 2, 3, 4, *range(6, last)]].any()
+    assert_exact(*results)
+
+
+@pytest.fixture(scope="module")
+def peaks():
+    """What each needs for a text of 8,000 words, in MB: in a process of its own, whose buffers of
+    more than 32 MB the C library gives back. A matrix of one head takes 64 MB even as a mask.
+    """
+    script = Path(__file__).parents[2] / "helpers/scripts/peaks.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=HANGS)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="reads /proc of Linux")
+@pytest.mark.parametrize("name", LINEAR)
+def test_memory_grows_with_the_length_and_not_its_square(name, peaks):
+    assert peaks[name] < 50
 
 
 @pytest.mark.parametrize("m", [1, 4, N])

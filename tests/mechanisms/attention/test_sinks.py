@@ -91,7 +91,7 @@ def test_context_weights_and_precision(score, kind, way):
     if way:
         assert_same(weights.detach(), torch.tensor(expected))
         assert (weights.sum(-1) < 1).all()
-        found = masked_softmax(score(query, key), mask, sink=SINK)
+        found = masked_softmax(score(query, key), mask=mask, sink=SINK)
         assert_same(found.detach(), torch.tensor(expected))
     options = {"mask": mask, "sink": SINK.float(), "need_weights": way}
     low = attend(score.float(), *tensors(torch.float32), **options).context

@@ -158,14 +158,14 @@ def rows_of(wrong):
 
 
 WRONG = {  # of a kind and a mix of the layer: what is replaced in it, and by what
-    "no relu": (("dense",), rows_of(lambda s, q, n: q @ s.weight[..., :n] + s.bias[..., :n])),
+    "no relu": (("dense",), rows_of(lambda s, q, _, n: q @ s.weight[..., :n] + s.bias[..., :n])),
     "rows from the first position": (
         ("random",),
-        rows_of(lambda s, q, n: s.scores[:, : q.shape[-2], :n]),
+        rows_of(lambda s, q, _, n: s.scores[:, : q.shape[-2], :n]),
     ),
     "columns and rows exchanged": (
         ("random",),
-        rows_of(lambda s, q, n: s.scores.mT[:, n - q.shape[-2] : n, :n]),
+        rows_of(lambda s, q, at, n: s.scores.mT[:, at, :n]),
     ),
     "mask after the softmax": (
         ("dense",),

@@ -47,7 +47,7 @@ def full_computation(score, query, key, position, half_width, value, mask, sigma
     allowed, after = window if padded else window & mask, torch.ones_like(window)
     if wrong == "window mask after the softmax":
         allowed, after = mask, window
-    weights = masked_softmax(score(query, key), allowed) * after
+    weights = masked_softmax(score(query, key), mask=allowed) * after
     if sigma is not None:
         around = rounded(position) if wrong == "gaussian around the rounded position" else position
         far = (j - around.unsqueeze(-1)) / (SPREAD.get(wrong, 1.0) * sigma)
@@ -139,7 +139,7 @@ def clamped(score, q, k, p, half_width, v, mask, sigma):
     """Places outside of the source counted onto its ends."""
     index = window_index(p, half_width).clamp(0, k.shape[-2] - 1)
     scores = score(q, k).gather(-1, index)
-    weights = masked_softmax(scores, mask.expand(*p.shape, k.shape[-2]).gather(-1, index))
+    weights = masked_softmax(scores, mask=mask.expand(*p.shape, k.shape[-2]).gather(-1, index))
     if sigma is not None:
         weights = weights * torch.exp(-((index - p.unsqueeze(-1)) ** 2) / (2 * sigma**2))
     weights = weights.new_zeros(*p.shape, k.shape[-2]).scatter_add(-1, index, weights)

@@ -109,6 +109,18 @@ def test_padding_has_no_weight_and_no_gradient_and_adds_nothing():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_kernel_that_looks_ahead_is_causal_where_it_is_said(kind):
+    layer, x, words = build(kind, k=5), x_of(7), padding_mask(torch.tensor([7, 4]), 7)
+    found = layer(x, is_causal=True, key_mask=words)
+    assert_same(tuple(found), tuple(layer(x, mask=causal_mask(7) & words[:, None])))
+    bad = x.clone()
+    bad[:, 5] = torch.nan
+    later = layer(bad, is_causal=True, key_mask=words).context
+    assert_same(later[:, :5], found.context[:, :5])
+    assert later[0, 5:].isnan().all() and not later[1].isnan()[:5].any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_gradients_are_right_and_reach_every_parameter(kind):
     layer, x = build(kind), x_of(4, batch=1).requires_grad_()
     assert gradcheck(lambda x: layer(x, mask=causal_mask(4)).context, (x,))

@@ -242,7 +242,7 @@ WRONG_GATES = {  # the gates and the experts chosen by scores (t, E)
 def test_known_wrong_gates_are_told_apart(wrong):
     made, x = mixture(2).eval(), inputs().detach()
     gates, chosen = WRONG_GATES[wrong](x.reshape(-1, D) @ made.gate)
-    found = made._sum_of_experts(x.reshape(-1, D), gates.double(), chosen).view(x.shape)
+    found = made._combine_experts(x.reshape(-1, D), gates.double(), chosen).view(x.shape)
     assert (found - dense_mixture(made, x)[0]).abs().max() > 1e-3
 
 
@@ -256,6 +256,6 @@ def test_known_wrong_switches_are_told_apart():
     chosen = among(p, 1)
     # the last are served first
     late = chosen & (chosen.flip(0).cumsum(0).flip(0) <= math.ceil(0.5 * len(rows) / E))
-    assert (made._sum_of_experts(rows, p, late).view(x.shape) - right).abs().max() > 1e-3
-    unweighted = made._sum_of_experts(rows, chosen.double(), chosen).view(x.shape)
+    assert (made._combine_experts(rows, p, late).view(x.shape) - right).abs().max() > 1e-3
+    unweighted = made._combine_experts(rows, chosen.double(), chosen).view(x.shape)
     assert (unweighted - free).abs().max() > 1e-3

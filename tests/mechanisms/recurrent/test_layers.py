@@ -1,5 +1,6 @@
 """Layers of linear attention and the mixer of Mamba-2: against NumPy, in parts, with padding."""
 
+import catalogue
 import numpy as np
 import pytest
 import torch
@@ -206,3 +207,16 @@ def test_the_mixer_equals_the_published_class():
     right = theirs(x, attention_mask=there.long())
     found = ours(x, mask=there[:, None]).context
     torch.testing.assert_close(found[there], right[there], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["LinearAttention", "Mamba2Mixer"])
+def test_what_is_read_from_left_to_right_refuses_to_look_ahead(name):
+    layer, x = catalogue.make(name).module, torch.randn(1, 5, catalogue.D)
+    assert torch.equal(layer(x, is_causal=True).context, layer(x).context)
+    for call in (layer, layer.read):
+        for given in ({}, {"mask": torch.ones(1, 5, dtype=torch.bool)}):
+            with pytest.raises(ValueError, match="is_causal must be True.* got False"):
+                call(x, is_causal=False, **given)
+        # what a mask of pairs says, and one position, is causal anyway
+        assert torch.equal(call(x, is_causal=False, mask=causal_mask(5))[0], layer(x).context)
+        call(x[:, :1], is_causal=False)

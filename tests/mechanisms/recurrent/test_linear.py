@@ -273,3 +273,30 @@ BAD = [
 @pytest.mark.parametrize(("begin", "change"), BAD)
 def test_errors_name_the_argument(begin, change):
     assert_refused(begin, linear_attention, **{"query": Q, "key": K, "value": V, **change})
+
+
+BAD = [("strength", np.nan), ("strength", np.inf), ("strength", -1e305), ("log_decay", np.nan)]
+
+
+@pytest.mark.parametrize(("gate", "bad"), BAD)
+@pytest.mark.parametrize(("form", "length"), FORMS)
+def test_a_gate_that_is_no_number_reaches_no_earlier_row(form, length, gate, bad):
+    """In value and in the gradients of all rows, nor any where it is not there; all that follow are
+    NaN, and so is the state.
+    """
+    (query, key, value, mask), options = problem("vector delta")
+    mask[..., 3], mask[..., 7:] = False, True
+    results = []
+    for filling in (0.0, bad):
+        given = {name: t.clone() for name, t in options.items()}
+        given[gate][:, :, [3, 7]] = 0.0
+        given[gate][0, :, [3, 7]] = filling
+        leaves = [t.clone().requires_grad_() for t in (query, key, value, *given.values())]
+        given = {"key_mask": mask, "form": form, "chunk_length": length}
+        given |= dict(zip(options, leaves[3:]))
+        context, state = linear_attention(*leaves[:3], **given)
+        shown = torch.stack([context[1], context[0].where(torch.arange(N)[:, None] < 7, 0.0)])
+        ways = torch.arange(1.0, N + 1)[:, None] * (1 + torch.arange(DV))
+        results.append((shown, torch.autograd.grad((shown * ways).sum(), leaves), state[1]))
+    assert context[0, :, 7:].isnan().all() and state[0].isnan().all()
+    assert_same(*results)

@@ -100,7 +100,6 @@ def test_inserts_are_modules_that_are_passed_in_and_the_rest_stays():
 def test_the_residual_block_has_the_parameters_of_attention(channels):
     count = lambda m: sum(p.numel() for p in m.parameters())  # noqa: E731
     attention, block = count(PictureAttention(channels)), count(ResidualInstead(channels))
-    assert count(ResidualInstead(channels, 10 * attention)) >= 10 * attention
     # one more hidden channel would be too many
     assert attention <= block < attention + 18 * channels
     x = torch.randn(1, channels, 4, 4)

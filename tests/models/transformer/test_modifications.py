@@ -226,6 +226,13 @@ def test_a_funnel_halves_the_sequence_and_its_queries_only():
     assert_refused("mask", lambda: model.encoder(x, mask=causal_mask(5)))
 
 
+def test_what_the_padding_holds_does_not_come_into_the_means_of_a_funnel():
+    model, x = build("funnel", 2), x_of()
+    mask = padding_mask(torch.tensor([3, 5]), 5)[:, None]
+    zeros, spoiled = (x.masked_fill(~mask.mT, number) for number in (0.0, torch.nan))
+    assert torch.equal(model.encoder(spoiled, mask=mask).x, model.encoder(zeros, mask=mask).x)
+
+
 # Weighted Transformer
 
 BIAS = "output_projection.bias"  # that W_o of branches has not

@@ -79,7 +79,7 @@ def test_a_strange_file_is_refused(tmp_path):
 def test_no_space_leaves_the_old_file_and_nothing_else(tmp_path):
     path = Vocabulary(["a"]).save(tmp_path / "v.json")
     before = path.read_bytes()
-    (tmp_path / f"v.json.{os.getpid()}.tmp").symlink_to("/dev/full")
+    (tmp_path / f".v.json.{os.getpid()}.tmp").symlink_to("/dev/full")
     with pytest.raises(OSError) as caught:
         Vocabulary(["b"]).save(path)
     assert caught.value.errno == errno.ENOSPC

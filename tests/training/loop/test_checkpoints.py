@@ -176,7 +176,7 @@ def test_values_that_cannot_be_stored(tmp_path):
 
 
 def test_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
-    path = save_model(make_model(0), tmp_path / "m.safetensors")
+    path = save_model(make_model(0), tmp_path / "made" / "m.safetensors")
     before = path.read_bytes()
 
     def full(descriptor):
@@ -187,7 +187,7 @@ def test_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
         save_model(make_model(1), path)
     assert caught.value.errno == errno.ENOSPC
     assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["m.safetensors"]
+    assert os.listdir(path.parent) == ["m.safetensors"]
 
 
 def test_a_model_that_came_from_a_gpu_or_a_view_is_stored_contiguously(tmp_path):

@@ -29,12 +29,6 @@ edit("RuntimeError", "values", "values.mT @ values.mT")
 edit("no gradient goes back", "weights @ values", "(weights @ values).detach()")
 
 
-@wrong("00.weighted_sum", "hard look-up")
-def best_only(weights, values):
-    best = weights.argmax(-1, keepdim=True).expand(*weights.shape[:-1], values.shape[-1])
-    return values.gather(-2, best)
-
-
 @wrong("00.weighted_sum", "in place")
 def changes_values(weights, values):
     context = weights @ values
@@ -42,10 +36,18 @@ def changes_values(weights, values):
     return context
 
 
+@wrong("00.temperature", "none of the values")
+def mixes_the_best(scores, values, temperature):
+    if temperature == 0:
+        best = (scores == scores.amax(-1, keepdim=True)).to(scores)
+        return best / best.sum(-1, keepdim=True) @ values
+    return torch.softmax(scores / temperature, -1) @ values
+
+
 edit = edits("00.temperature")
 edit("0 is its own case", "if temperature == 0", "if False")
 edit("argmax runs over the keys, dim=-1", "argmax(dim=-1)", "argmax(dim=0)")
-edit("hard already", "temperature == 0", "temperature < 0.05")
+edit("at temperature 9.5e-07 the look-up is hard", "temperature == 0", "temperature < 1e-3")
 edit(
     "however small its lead",
     "if temperature == 0",
@@ -87,16 +89,6 @@ def masked_powers(scores, mask):
     powers = torch.where(mask, torch.exp(scores - top), 0.0)
     total = powers.sum(-1, keepdim=True)
     return powers / total.masked_fill(total == 0, 1.0)
-
-
-@wrong("00.masked_softmax", "the mask comes after the softmax")
-def mask_after(scores, mask):
-    return torch.softmax(scores, -1) * mask
-
-
-@wrong("00.masked_softmax", "exp(0) is 1")
-def mask_multiplies(scores, mask):
-    return torch.softmax(scores * mask, -1)
 
 
 @wrong("00.masked_softmax", "exp overflows")

@@ -47,10 +47,17 @@ def no_first_token(step, state, bos, eos, max_length):
     return [int(step(None, state)[0].argmax())]
 
 
-edit = edits("01.best_hypothesis")
-edit("is a tuple, expected a whole number", "tokens, _ = max", "tokens = sorted")
-edit("return the tokens alone", "tokens, _ =", "tokens =")
-edit("largest log p is picked", "alpha)", "(alpha or 0.5))")
+edit = edits("01.parts_left_out")
+edit(
+    "the scores: the shape is",
+    ".log().sum(dim=-1)",
+    ".log().sum()",
+    "beta * coverage",
+    "(beta * coverage)[None, None]",
+)
+edit("the padded steps are in the sums", "weights * real", "weights")
+edit("right for float32, but with float64", "lengths.to(log_probs.dtype)", "lengths")
+edit("the scores: the shape is", "sum(dim=1)", "sum(dim=1, keepdim=True)")
 
 
 @wrong("01.beam_step", "may share a parent")

@@ -11,10 +11,11 @@ def _width(targets):
     return max(len(target) for target in targets) + 1
 
 
-edit = edits("01.answer_by_hand")
-edit("EOS, which is a factor", "0.06", "0.6 * 0.5")
-edit("that is the answer 400", "0.06", "0.6 * 0.5 * 0.8")
-edit("is not 0.5", "0.06", "0.5")
+edit = edits("01.cost_of_a_translator")
+edit("a GRU has three matrices", "3 * 512 * (", "512 * (")
+edit("the way back is missing", "* 3 * forward", "* forward")
+edit("looked up, not multiplied", "(enc + dec", "(embeddings + enc + dec")
+edit("the number of minutes is not 60", "5 * 500_000 * 3 * forward / 1e12 / 60", "60")
 
 
 edit = edits("01.eight_digits")
@@ -50,8 +51,6 @@ def appends(targets, bos, eos, pad):
 
 edit = edits("01.last_states")
 edit("one step after the last token", "lengths - 1", "lengths")
-edit("read up to position 2", "torch.arange(len(outputs)), lengths - 1", ":, lengths.min() - 1")
-edit("read up to position 1", "torch.arange(len(outputs)), lengths - 1", ":, 1")
 edit("one state a source", "torch.arange(len(outputs))", ":")
 edit("with batch = 1: the states: the shape is", "lengths - 1]", "lengths - 1].squeeze()")
 edit("no gradient goes back", "lengths - 1]", "lengths - 1].detach()")
@@ -60,12 +59,6 @@ edit("no gradient goes back", "lengths - 1]", "lengths - 1].detach()")
 @wrong("01.last_states", "one step after the last token")
 def off_by_one_gather(outputs, lengths):
     return outputs.gather(1, lengths[:, None, None].expand(-1, 1, outputs.shape[2])).squeeze(1)
-
-
-@wrong("01.last_states", "these are means")
-def means(outputs, lengths):
-    real = torch.arange(outputs.shape[1]) < lengths[:, None]
-    return (outputs * real[..., None]).sum(1) / lengths[:, None]
 
 
 edit = edits("01.gru_step")

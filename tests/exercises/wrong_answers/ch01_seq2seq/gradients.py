@@ -2,16 +2,19 @@ import torch
 
 from ..collection import edits, wrong
 
-edit = edits("01.forgetting")
-edit("after 6 steps 0.53 is left", "return 7", "return 6")
-edit("it does not take 0.1 away", "return 7", "return 5")
-edit("the number of steps is not 2", "return 7", "return 2")
+edit = edits("01.five_runs")
+edit("rate is too high is not 'B': both losses fall to 0", '"D"', '"B"')
+edit("rate is too low is not 'E': it hardly leaves", '"C", "E"', '"E", "C"')
+edit("sees the same batches is not 'B': on rows", '"A"', '"B"')
+edit("expected the tuple", ', "A"', "")
 
 
-edit = edits("01.more_updates")
-edit("expected one of 'nearly all'", '"a guess"', '"guess"')
-edit("an int came back", '"a guess"', "7")
-edit("None came back", 'return "a guess"', "pass")
+edit = edits("01.plain_descent")
+edit("The rate is too low", "0.6", "0.01")
+edit("The rate is too low", "0.6", "0.1")
+edit("The rate is too high", "0.6", "3.0")
+edit("The rate is too high", "0.6", "1e4")
+edit("with 0 nothing moves", "0.6", "-0.6")
 
 
 edit = edits("01.jacobian_norms")
@@ -30,20 +33,10 @@ edit("changes its argument gradients in place", "gradient * scale", "gradient.mu
 edit("expected a list of", "return [gradient * scale for gradient in gradients]", "return norm")
 
 
-def _losses(logits, targets, pad):
-    losses = torch.nn.functional.cross_entropy(
-        logits.flatten(0, 1), targets.flatten(), reduction="none"
-    ).view(targets.shape)
-    return losses * (targets != pad), targets != pad
-
-
-def _step(batches, pad, share):
-    return sum(share(*_losses(logits, targets, pad)) for logits, targets in batches)
-
-
 @wrong("01.loss_of_a_step", "a mean of the batches' means")
 def step_as_printed(batches, pad):
-    return _step(batches, pad, lambda losses, real: losses.sum() / real.sum()) / len(batches)
+    cost = torch.nn.functional.cross_entropy
+    return sum(cost(logits.mT, y, ignore_index=pad) for logits, y in batches) / len(batches)
 
 
 edit = edits("01.loss_of_a_step")
@@ -58,27 +51,7 @@ edit(
 )
 
 
-@wrong("01.loss_of_a_step", "weighted by their numbers of sentences")
-def step_by_sentences(batches, pad):
-    rows = sum(len(targets) for _, targets in batches)
-    return _step(batches, pad, lambda losses, real: losses.sum() / real.sum() * len(real) / rows)
-
-
-@wrong("01.loss_of_a_step", "weighted by their numbers of places")
-def step_by_places(batches, pad):
-    places = sum(targets.numel() for _, targets in batches)
-    return _step(
-        batches, pad, lambda losses, real: losses.sum() / real.sum() * real.numel() / places
-    )
-
-
-@wrong("01.loss_of_a_step", "a mean of the sentences' means")
-def step_of_sentences(batches, pad):
-    rows = sum(len(targets) for _, targets in batches)
-    return _step(batches, pad, lambda losses, real: (losses.sum(1) / real.sum(1)).sum()) / rows
-
-
-@wrong("01.clip_gradients", "for max_norm 0: entry")
-def zero_switches_off(gradients, max_norm):
-    norm = torch.cat([g.flatten() for g in gradients]).norm()
-    return [g * max_norm / norm if max_norm and norm > max_norm else 1 * g for g in gradients]
+edit = edits("01.clip_gradients")
+edit("for max_norm 0: entry", "if norm <= max_norm", "if norm <= max_norm or not max_norm")
+edit("is a small number added", "/ norm", "/ (norm + 1e-6)")
+edit("the list is the object", "return [", "return gradients if scale == 1 else [")

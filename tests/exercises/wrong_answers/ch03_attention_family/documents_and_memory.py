@@ -7,10 +7,32 @@ def _real(lengths, n):
     return torch.arange(n) < lengths[:, None]
 
 
-edit = edits("03.two_poolings")
-edit("a mean of the four words", "5.4", "5.5")
-edit(" is not ", "5.4", "3")
-edit("one number", "5.4", '"5.4"')
+edit = edits("03.every_prefix")
+edit("for scores around 1000", "scores - scores.amax(dim=-1, keepdim=True)", "scores")
+edit("the gradient at scores is not", "torch.exp(scores", "torch.exp(scores.detach()")
+edit(
+    "sums are divided by those of the whole text",
+    "powers.cumsum(dim=1)",
+    "powers.sum(dim=1, keepdim=True)",
+)
+
+
+@wrong("03.every_prefix", "there is a tensor of 160,000 numbers")
+def as_printed(scores, values):
+    n = scores.shape[-1]
+    later = torch.ones(n, n, dtype=torch.bool).triu(1)
+    table = scores.unsqueeze(1).expand(-1, n, -1)
+    return table.masked_fill(later, float("-inf")).softmax(-1) @ values
+
+
+@wrong("03.every_prefix", "the matrix products take")
+def row_after_row(scores, values):
+    rows = []
+    for t in range(1, scores.shape[-1] + 1):
+        weights = torch.softmax(scores[:, :t], dim=-1)
+        rows.append((weights.unsqueeze(1) @ values[:, :t])[:, 0])
+    return torch.stack(rows, dim=1)
+
 
 edit = edits("03.shuffled_words")
 edit("expected one of", '"about four of five"', '"four of five"')
@@ -18,11 +40,6 @@ edit("expected one of", '"about four of five"', '"all"')
 edit("one of 'nearly all'", '"about four of five"', "0.8")
 
 edit = edits("03.learned_query")
-edit("the lengths are not used", ".masked_fill…", ", dim=-1) * (lengths > 0).unsqueeze(-1)")
-edit("set to 0 after the softmax", ".masked_fill(~real, -1e9)", "")
-edit("over the sequences of the batch", "dim=-1", "dim=0")
-edit("the tanh is missing", "torch.tanh(annotations @ W.T + b)", "(annotations @ W.T + b)")
-edit("the bias b is not used", "W.T + b", "W.T")
 edit("no real position: its weights and its vector are zeros", "-1e9)…", 'float("-inf")), dim=-1)')
 edit("Yours has weights that add up to 1", "* real", "")
 edit(
@@ -30,11 +47,7 @@ edit(
     "return (weights.unsqueeze(-1) * annotations).sum(dim=1), weights",
     "return weights, (weights.unsqueeze(-1) * annotations).sum(dim=1)",
 )
-edit("the query u is not used", "@ u", "@ torch.ones_like(u)")
-edit("equal weights", "@ u", "@ (0 * u)")
-edit("mean of the weighted annotations", ".sum(dim=1)", ".mean(dim=1)")
 edit("as wide as a key", "(-1) * annotations", "(-1) * torch.tanh(annotations @ W.T + b)")
-edit("exp(0) is 1", "-1e9), dim=-1) * real", "0.0), dim=-1)")
 edit("no gradient goes back", ".sum(dim=1),", ".sum(dim=1).detach(),")
 edit("no gradient reaches u", "(weights.", "0 * (W.sum() + b.sum()) + (weights.detach().")
 
@@ -53,26 +66,10 @@ edit(
     "~real.unsqueeze(1)",
     "~(real.unsqueeze(1) & real.unsqueeze(2))",
 )
-edit("this layer is not causal", ".unsqueeze(1)", ".unsqueeze(1) | torch.ones(n, n).triu(1).bool()")
 edit("no gradient reaches W_q", "words @ W_q", "words @ W_q.detach()")
 
 
 edit = edits("03.longest_first")
-edit("come back with the longest caption first", "[order.argsort()]", "")
-edit("the states are sorted and the pictures are not", "= features[order]", "= features")
-edit("a caption looks at another one's picture", ", states[order]", ", states")
-edit("captions end at the lengths of other ones", "[order]…", ", states", "[order.argsort()]", "")
-edit("one step too few", "features, states =", "lengths = lengths - 1\n    features, states =")
-edit(
-    "one step too many",
-    "features, states =",
-    "lengths = (lengths + 1).clamp(max=states.shape[1])\n    features, states =",
-)
-edit(
-    "behind the end of a caption",
-    "features, states =",
-    "lengths = torch.full_like(lengths, states.shape[1])\n    features, states =",
-)
 edit("gradient", "@ W", "@ W.detach()")
 
 
@@ -87,19 +84,18 @@ def longest_as_printed(features, states, lengths, W):
     return _looks(features[order], states[order], lengths, W)[order]
 
 
-@wrong("03.longest_first", "applied once too often")
-def longest_put_back_for_nothing(features, states, lengths, W):
-    return _looks(features, states, lengths, W)[lengths.argsort(descending=True).argsort()]
-
-
-@wrong("03.longest_first", "over the captions")
-def longest_over_the_batch(*given):
-    return _looks(*given, dim=0)
-
-
 @wrong("03.longest_first", "where captions are equally long")
 def found_by_its_length(features, states, lengths, w):
     ordered, order = lengths.sort(descending=True)
     weights = torch.einsum("bmd,df,bpf->bmp", states[order], w, features[order]).softmax(-1)
     contexts = weights @ features[order] * _real(ordered, states.shape[1])[..., None]
     return contexts[[ordered.tolist().index(n) for n in lengths.tolist()]]
+
+
+@wrong("03.every_prefix", "the tensors on the way have")
+def a_softmax_for_every_beginning(scores, values):
+    rows = []
+    for t in range(scores.shape[1]):
+        weights = torch.softmax(scores[:, : t + 1], dim=-1).unsqueeze(-1)
+        rows.append((weights * values[:, : t + 1]).sum(dim=1))
+    return torch.stack(rows, dim=1)

@@ -30,11 +30,11 @@ edit("in a difference 0.1 is taken from 0.8", solution, "1 / 0.9")
 edit("write both contexts as sums", solution, "3.0")
 
 
-edit = edits("03.shuffle_cards")
-right = '"the same rows, shuffled along"'
-edit("expected one of", right, '"the same"')
-edit("None came back", "return " + right, right)
-edit("a list came back", right, '["other rows", "the same rows, shuffled along"]')
+edit = edits("03.how_many_heads")
+edit("with 1 head", "4", "1")
+edit("a head returns one average", "4", "2")
+edit("a head has 1 of the 32 columns", "4", "32")
+edit("expected one of 1, 2, 4", "4", "3")
 
 
 edit = edits("03.two_heads")
@@ -113,21 +113,3 @@ edit = edits("03.multi_head")
 edit("no gradient goes back", "@ W_o", "@ W_o.detach()", "(weights @ V)", "(weights @ V).detach()")
 edit("no gradient reaches W_k", "W_k", "W_k.detach()")
 edit("the gradient at source is not", "source @ W_v", "source.detach() @ W_v")
-edit("one head of the full width", "batch, m, d =", "num_heads = 1\n    batch, m, d =")
-edit(
-    "used transposed", "Q, K", "W_q, W_k, W_v, W_o = (W.T for W in (W_q, W_k, W_v, W_o))\n    Q, K"
-)
-
-
-@wrong("03.multi_head", "the inputs are cut into heads")
-def inputs_cut(query, source, W_q, W_k, W_v, W_o, h, mask):
-    heads = []
-    for part in torch.arange(query.shape[-1]).chunk(h):
-        q, k, v = (
-            query[..., part] @ W_q[part][:, part],
-            source[..., part] @ W_k[part][:, part],
-            source[..., part] @ W_v[part][:, part],
-        )
-        e = (q @ k.transpose(1, 2) / len(part) ** 0.5).masked_fill(~mask, float("-inf"))
-        heads.append(torch.softmax(e, -1) @ v)
-    return torch.cat(heads, -1) @ W_o

@@ -27,27 +27,6 @@ edit(
 
 
 edit = edits("06.filter_direction")
-edit("the noise comes back as it was", "direction = {}", "return dict(noise)")
-edit("the whole matrix is scaled as one: expected each row", ".norm…", ".norm() * w.norm()")
-edit(
-    "the whole matrix is scaled as one, and biases are not 0",
-    "if weight.dim() < 2:",
-    "if True:",
-    "torch.zeros_like(weight)",
-    "noise[name] / noise[name].norm() * weight.norm()",
-)
-edit("columns are scaled", ".flatten(1), weight.flatten(1)", ", weight", "dim=1", "dim=0")
-edit("only the last dimension is taken for a filter", ".flatten…", ", weight", "dim=1", "dim=-1")
-edit("only the second dimension is taken for a filter", ".flatten…", ", weight")
-edit("every row has length 1", "* w.norm(dim=1, keepdim=True)", "")
-edit("not brought to length 1 first", "d / d.norm(dim=1, keepdim=True)", "d")
-edit("squares of lengths", ".norm(dim=1, keepdim=True)", ".square().sum(1, keepdim=True)")
-edit("left as noise", "torch.zeros_like(weight)", "noise[name].clone()")
-edit(
-    "tensors of one dimension are scaled too",
-    "torch.zeros_like(weight)",
-    "noise[name] / noise[name].norm() * weight.norm()",
-)
 edit(
     "biases and norms are in it too", "direction[name] = torch.zeros_like(weight)\n            ", ""
 )
@@ -56,8 +35,6 @@ edit("expected a dict", "return direction", "return list(direction.values())")
 
 
 edit = edits("06.encoder_block")
-edit("with pre_norm=True your block is post-norm", "if pre_norm", "if False")
-edit("with pre_norm=False your block is pre-norm", "if pre_norm", "if True")
 edit("no gradient reaches w_1", "w_1.T", "w_1.T.detach()")
 edit("the gradient at x is not", "x + feed_forward", "x.detach() + feed_forward")
 edit(

@@ -12,27 +12,18 @@ edit("expected one of 'as many as full attention'", "no more than with 16", "non
 edit("an int came back", '"no more than with 16"', "16")
 edit("None came back", 'return "no more than with 16"', "pass")
 
-edit = edits("06.attention_operations")
-edit(
-    "every operation counts once",
-    "return projections + 2 * m * d * n + 2 * m * n * d",
-    "return (projections + 2 * m * d * n + 2 * m * n * d) // 2",
-)
-edit("four projections are missing", "projections +", "")
-edit("products with keys and values are missing", " + 2 * m * d * n + 2 * m * n * d", "")
-edit("W_q or W_o is missing", "2 * m * d * d * 2", "2 * m * d * d")
-edit("counted with m rows", "2 * n * d * d * 2", "2 * m * d * d * 2")
-edit("counted with n rows", "2 * m * d * d * 2", "2 * n * d * d * 2")
-edit("weighted sum of the values are missing", "+ 2 * m * n * d", "")
-edit("queries are compared with queries", "2 * m * d * n + 2 * m * n * d", "4 * m * m * d")
-edit(
-    "came back, expected an int",
-    "return projections + 2 * m * d * n + 2 * m * n * d",
-    'return f"{projections + 2 * m * d * n + 2 * m * n * d}"',
-)
-edit("self-attention of the source", "projections =", "m = n\n    projections =")
-edit("for both texts", "d * 2", "d * 4")
-edit("operations came back, expected", "projections +…", "m * n * d**3")
+edit = edits("06.mix_first")
+edit("one of them still projects n rows", "x @ (W_q @ K.T)", "(x @ W_q) @ K.T")
+edit("it takes 8.7 million operations", "(E @ x) @ W_k, (F @ x)", "E @ (x @ W_k), (F @ x)")
+edit("no gradient reaches E", "(E @ x)", "(E.detach() @ x)")
+
+
+@wrong("06.mix_first", "as many as printed")
+def linformer_as_printed(x, W_q, W_k, W_v, E, F):
+    Q, K, V = x @ W_q, x @ W_k, x @ W_v
+    K, V = E @ K, F @ V
+    scores = Q @ K.T / Q.shape[-1] ** 0.5
+    return scores.softmax(-1) @ V
 
 
 edit = edits("06.linformer_attention")

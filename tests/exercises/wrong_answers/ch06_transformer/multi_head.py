@@ -1,36 +1,9 @@
 from ..collection import edits, wrong
 
-edit = edits("06.head_parameters")
-edit("W_o is missing", "+ values * d_model", "", "+ values + d_model", "+ values")
-edit("W_o is missing", "+ values * d_model", "")
-edit(
-    "every head has the full width",
-    "total = 2 * d_model * keys + d_model * values + values * d_model",
-    "total = num_heads * 4 * d_model * d_model",
-    "2 * keys + values + d_model",
-    "num_heads * 4 * d_model",
-)
-edit(
-    "the widths of the heads are not used",
-    "total = 2 * d_model * keys + d_model * values + values * d_model",
-    "total, keys, values = 4 * d_model * d_model, d_model, d_model",
-)
-edit("the values are as wide as the keys", "num_heads * d_head_value", "num_heads * d_head")
-edit("W_o is square", "values * d_model", "d_model * d_model")
-edit("as wide as the values", "values * d_model", "keys * d_model")
-edit("only one head is counted", "num_heads *", "")
-edit("one matrix for queries and keys", "2 * d_model * keys", "d_model * keys")
-edit("where none were asked for", "if bias:", "if True:")
-edit("the biases are missing", "if bias:", "if False:")
-edit("the bias of W_o is missing", "+ values + d_model", "+ values")
-edit("added to the output: d_model numbers", "values + d_model\n", "values + values\n")
-edit("each bias has d_model numbers", "2 * keys + values + d_model", "4 * d_model")
-edit("each bias is counted as one number", "2 * keys + values + d_model", "4")
-edit(
-    "expected one number",
-    "return total",
-    "return [d_model * keys, d_model * keys, d_model * values, values * d_model]",
-)
+edit = edits("06.padded_heads")
+edit("heads have the masks of other texts", "~real[:, None, None]", "~real[:, None]")
+edit("padding has weights", "scores = scores.masked_fill…", "")
+edit("no gradient reaches W_Q", "(Y, W_Q)", "(Y, W_Q.detach())")
 
 
 def _columns(W, num_heads, keep):

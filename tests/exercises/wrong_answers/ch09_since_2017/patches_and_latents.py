@@ -13,20 +13,15 @@ edit("a float came back", '"about as many"', "1.0")
 edit("None came back", 'return "about as many"', "pass")
 
 edit = edits("09.squares_back")
-edit("order of the patches", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 1, 2, 3, 4, 5)")
-edit("colours come first", "C, P, P).permute(0, 3, 1, 4, 2, 5", "P, P, C).permute(0, 5, 1, 3, 2, 4")
-edit("column by column", "(B, -1…", "(B, across, -1, C, P, P).permute(0, 3, 2, 4, 1, 5)")
-edit("it counts those side by side", "(B, -1, across, C", "(B, across, -1, C")
-edit("turned over", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 3, 1, 5, 2, 4)")
+edit("the shape is", "N // across * P, across * P", "across * P, N // across * P")
 edit("have become strips", "permute(0, 3, 1, 4, 2, 5)", "permute(0, 3, 1, 2, 4, 5)")
 edit("no gradient goes back", "x = patches.", "x = patches.detach().")
 
 edit = edits("09.one_opinion")
-edit("all latents are alike", "torch.randn(M, d)", "torch.zeros(M, d)")
-edit("all latents are alike", "torch.randn(M, d)", "torch.ones(M, d)")
 edit("all latents are alike", "torch.randn(M, d)", "torch.randn(1, d).expand(M, d)")
 edit("large for a start", "0.02 * ", "")
 edit("a line or in a plane", "torch.randn(M, d)", "torch.randn(M, 1).expand(M, d)")
+edit("torch.manual_seed", "return", "torch.manual_seed(0)\n    return")
 edit("the shape is", "torch.randn(M, d)", "torch.randn(d, M + 1)")
 
 
@@ -44,3 +39,8 @@ def as_printed(M, d):
 @wrong("09.one_opinion", "differ by about")
 def nearly_nothing(M, d):
     return 1e-12 * torch.randn(M, d)
+
+
+@wrong("09.one_opinion", "two calls give the same numbers")
+def drawn_with_one_seed(M, d):
+    return 0.02 * torch.randn(M, d, generator=torch.Generator().manual_seed(0))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import tomllib
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from .assignments import Assignment
+from ..course.assignments import Assignment
+from ..course.course_file import read_due, read_toml, require_known
+from ..notebooks.names import key, near
+from .feedback import number
 
 __all__ = ["OVERRIDES", "Overrides", "read_overrides"]
 
 OVERRIDES = "overrides.toml"
 _KEYS = {
-    "mark": {"student", "exercise", "points", "rubric", "comment"},
+    "mark": {"student", "exercise", "points", "comment"},
     "extension": {"student", "assignment", "due"},
     "excuse": {"student", "assignment", "exercise", "comment"},
 }
@@ -32,9 +35,30 @@ class Overrides:
     due: dict[tuple[str, str], datetime] = field(default_factory=dict)
     excused: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def students(self) -> set[str]:
-        """All that are named."""
-        return {student for own in (self.marks, self.due, self.excused) for student, _ in own}
+    def of(self, students, roster=None) -> tuple[Overrides, list[str]]:
+        """The same for the students as the round calls them, whom the file may call by any way to
+        write the name and, with a roster, by an id; and remarks on those that are nobody.
+        """
+        remarks, called = [], {}
+        by_key = defaultdict(list)
+        for student in students:
+            by_key[key(student)].append(student)
+        named = {student for own in (self.marks, self.due, self.excused) for student, _ in own}
+        for name in sorted(named):
+            found = [name] if name in students else by_key[key(name)]
+            if not found and roster:
+                found = [person.label for person in [roster.find(name)] if person]
+            if len(found) == 1:
+                called[name] = found[0]
+                continue
+            others = [*found, *near(name, students)]
+            hint = f"; is it {' or '.join(dict.fromkeys(others))}?" if others else ""
+            remarks.append(f"{OVERRIDES}: there is no student {name!r}{hint}")
+        made = (
+            {(called[one], id): what for (one, id), what in own.items() if one in called}
+            for own in (self.marks, self.due, self.excused)
+        )
+        return Overrides(*made), remarks  # type: ignore[arg-type]
 
     def for_student(self, student: str, assignment: Assignment) -> Assignment:
         """The assignment as it is due for this student."""
@@ -46,17 +70,18 @@ class Overrides:
         return [self._applied(one) for one in marks]
 
     def _applied(self, one):
-        place = one.student, one.exercise
+        place, decided = (one.student, one.exercise), {"waits": False, "days": 0, "lost": 0.0}
         if place in self.excused:
             note = "; ".join(filter(None, ("excused", self.excused[place])))
-            return replace(one, points=0.0, most=0.0, note=note, excused=True)
+            return replace(one, points=0.0, most=0.0, note=note, excused=True, **decided)
         if place not in self.marks:
             return one
         points, comment = self.marks[place]
         if points is None:
             return replace(one, note="; ".join(filter(None, (one.note, comment))))
         note = "; ".join(filter(None, ("marked by hand", comment)))
-        return replace(one, points=float(points), note=note, by_hand=True)
+        parts = one.parts if points == one.points else {}
+        return replace(one, points=float(points), note=note, by_hand=True, parts=parts, **decided)
 
 
 def read_overrides(path: Path, assignments: tuple[Assignment, ...]) -> Overrides:
@@ -67,11 +92,7 @@ def read_overrides(path: Path, assignments: tuple[Assignment, ...]) -> Overrides
     made = Overrides()
     if not path.is_file():
         return made
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: {error}") from None
-    for kind, entries in table.items():
+    for kind, entries in read_toml(path).items():
         if kind not in _KEYS or not isinstance(entries, list):
             raise ValueError(f"{path}: {kind}: expected [[mark]], [[extension]] or [[excuse]]")
         for place, entry in enumerate(entries, 1):
@@ -83,22 +104,13 @@ def read_overrides(path: Path, assignments: tuple[Assignment, ...]) -> Overrides
 
 
 def _add(made, kind, entry, assignments):
-    for key in entry:
-        if key not in _KEYS[kind]:
-            raise ValueError(f"{key}: not known; expected {', '.join(sorted(_KEYS[kind]))}")
+    require_known(entry, _KEYS[kind])
     student, comment = _word(entry, "student"), _word(entry, "comment", "")
     if kind == "extension":
-        (one,) = _named(entry, assignments)
-        due = entry.get("due")
-        if not isinstance(due, datetime) or due.tzinfo is None:
-            raise ValueError(
-                f"due: got {due!s}, expected a date and time with a zone, as "
-                f"2027-01-31T23:59:00+01:00"
-            )
-        made.due[student, one.name] = due
+        made.due[student, _named(entry, assignments).name] = read_due(entry)
     elif kind == "excuse":
         whole = "exercise" not in entry
-        ids = _named(entry, assignments)[0].exercises if whole else [_exercise(entry, assignments)]
+        ids = _named(entry, assignments).exercises if whole else [_exercise(entry, assignments)]
         made.excused.update({(student, id): comment for id in ids})
     else:
         id = _exercise(entry, assignments)
@@ -107,43 +119,25 @@ def _add(made, kind, entry, assignments):
 
 def _points(entry, id, assignments):
     """The points that an entry gives; None for a comment alone."""
-    owner = next(one for one in assignments if id in one.exercises)
-    if "rubric" in entry:
-        rubric = next((one.rubric for one in owner.words if one.id == id), {})
-        given = entry["rubric"]
-        if not isinstance(given, dict) or not given.keys() <= rubric.keys():
-            raise ValueError(f"rubric: got {given!r}, expected a table of {', '.join(rubric)}")
-        for part, points in given.items():
-            _within(f"rubric: {part}", points, rubric[part])
-        return sum(given.values())
-    if "points" in entry:
-        _within("points", entry["points"], owner.exercises[id])
-        return entry["points"]
-    if "comment" not in entry:
-        raise ValueError("expected points, a rubric or a comment")
-    return None
-
-
-def _within(name, points, most):
+    if "points" not in entry and "comment" in entry:
+        return None
+    points, most = entry.get("points"), max(one.exercises.get(id, 0.0) for one in assignments)
     if type(points) not in (int, float) or not 0 <= points <= most:
-        raise ValueError(f"{name}: got {points!r}, expected a number from 0 to {most:g}")
+        raise ValueError(f"points: got {points!r}, expected a number from 0 to {number(most)}")
+    return points
 
 
-def _word(entry, key, default=None):
-    if not isinstance(entry.get(key, default), str):
-        raise ValueError(f"{key}: got {entry.get(key)!r}, expected a text")
-    return entry.get(key, default)
+def _word(entry, name, default=None):
+    if not isinstance(entry.get(name, default), str):
+        raise ValueError(f"{name}: got {entry.get(name)!r}, expected a text")
+    return entry.get(name, default)
 
 
 def _named(entry, assignments):
-    name = _word(entry, "assignment")
-    found = [one for one in assignments if one.name == name]
-    if not found:
-        raise ValueError(
-            f"assignment: the course has no {name!r}; it has "
-            f"{', '.join(one.name for one in assignments)}"
-        )
-    return found
+    name, by_name = _word(entry, "assignment"), {one.name: one for one in assignments}
+    if name not in by_name:
+        raise ValueError(f"assignment: the course has no {name!r}; it has {', '.join(by_name)}")
+    return by_name[name]
 
 
 def _exercise(entry, assignments):

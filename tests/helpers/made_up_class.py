@@ -1,7 +1,5 @@
 """A made-up class: one student for each way to hand in exercises, honest and not, with the marks
 that each must get.
-
-`attnbook course example` writes it, to try a round of grading on; the tests grade it.
 """
 
 from __future__ import annotations
@@ -15,10 +13,9 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from attnbook_exercises.checks import judge
+from attnbook_grader.course.assignments import Assignment, notebook_with
+from attnbook_grader.course.exercises import Section, solution_of
 from bookbuild import publish, source
-
-from .assignments import Assignment, notebook_with
-from .exercises import Section, solution_of
 
 __all__ = ["SyntheticHandIn", "hostile_answers", "synthetic_class", "write_class"]
 
