@@ -512,12 +512,13 @@ def repair_folder(answer, ctx):
             length = ctx.integers(64, 4096)
             findings += [("base", base), ("length", length)]
             config |= {
+                "rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0},
                 "rope_theta": 10_000.0,
                 "rope_scaling": {"type": "dynamic", "factor": 4.0},
                 "max_position_embeddings": 32,
             }
             rope = ("rope_parameters", "rope_theta", "rope_scaling")
-            for field in rope[: 1 + ctx.integers(0, 2)]:
+            for field in rope[: ctx.integers(0, 3)]:
                 del config[field]
         findings = [findings[i] for i in ctx.order(len(findings))]
         tensors = _shuffled(ctx, tensors)
