@@ -204,8 +204,8 @@ class RollingSource(ProjectedSource):
     def map_rows(self, function: Callable[[Tensor], Tensor]) -> RollingSource:
         """The cache of other texts: ``function`` chooses, repeats or reorders rows of a batch."""
         scored = None if self.scored is None else function(self.scored)
-        spoiled = None if self.spoiled is None else function(self.spoiled)
-        made = RollingSource(function(self.key), function(self.value), scored, spoiled)
+        nonfinite = None if self.nonfinite is None else function(self.nonfinite)
+        made = RollingSource(function(self.key), function(self.value), scored, nonfinite)
         vars(made).update(vars(self))
         if self.position.dim() == 2:
             made.position = function(self.position)
@@ -250,11 +250,11 @@ class RollingSource(ProjectedSource):
         scored = None
         if self.scored is not None and more.scored is not None:
             scored = rolled(self.scored, more.scored, -2)
-        spoiled = None
-        if self.spoiled is not None or more.spoiled is not None:
-            spoiled = rolled(self.which_spoiled(), more.which_spoiled(), -1)
+        nonfinite = None
+        if self.nonfinite is not None or more.nonfinite is not None:
+            nonfinite = rolled(self.nonfinite_rows(), more.nonfinite_rows(), -1)
         made = RollingSource(
-            rolled(self.key, more.key, -2), rolled(self.value, more.value, -2), scored, spoiled
+            rolled(self.key, more.key, -2), rolled(self.value, more.value, -2), scored, nonfinite
         )
         made.window = self.window
         # A sink may have come with the new positions.
@@ -273,8 +273,8 @@ class RollingSource(ProjectedSource):
         check_integer("number", number, 0, self.fresh)
         kept = self.key.shape[-2] - number
         scored = None if self.scored is None else self.scored[..., :kept, :]
-        spoiled = None if self.spoiled is None else self.spoiled[..., :kept]
-        made = RollingSource(self.key[..., :kept, :], self.value[..., :kept, :], scored, spoiled)
+        nonfinite = None if self.nonfinite is None else self.nonfinite[..., :kept]
+        made = RollingSource(self.key[..., :kept, :], self.value[..., :kept, :], scored, nonfinite)
         made.window, made.head = self.window, min(self.head, kept)
         made.position, made.index = self.position[..., :kept], self.index[:kept]
         made.total, made.fresh = self.total - number, self.fresh - number
@@ -282,8 +282,8 @@ class RollingSource(ProjectedSource):
         made.end = None if self.end is None else self.end - number
         return made
 
-    def with_spoiled(self, spoiled: Tensor) -> RollingSource:
-        made = RollingSource(*self[:3], spoiled)
+    def with_nonfinite(self, nonfinite: Tensor) -> RollingSource:
+        made = RollingSource(*self[:3], nonfinite)
         vars(made).update(vars(self))
         return made
 

@@ -76,7 +76,7 @@ class LocalAttention(MultiHeadAttention):
         query = _cut(query, before, blocks, length)  # (…, h, blocks, L, d_head)
         # the keys of the full text are scored: a score may count positions
         scored = source.key if source.scored is None else source.scored
-        if self.score.counts_positions:
+        if self.score.depends_on_position:
             scored = self.score.project_keys(source.key)
         scored, value = (_cut(t[..., first:, :], 0, blocks, length) for t in (scored, source.value))
         inside = _inside(visible, m, n, length)

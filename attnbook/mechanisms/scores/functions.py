@@ -74,7 +74,7 @@ class LocationScore(Score):
     name = "location"
     formula = r"(W s)_i"
     source = "Luong, Pham and Manning 2015"
-    counts_positions = True
+    depends_on_position = True
 
     def __init__(self, d_query: int, max_length: int) -> None:
         super().__init__()

@@ -137,7 +137,7 @@ class FunnelEncoder(Encoder):
             score = getattr(attention, "score", None)
             require(
                 not getattr(attention, "takes_position", False)
-                and not getattr(score, "counts_positions", False),
+                and not getattr(score, "depends_on_position", False),
                 f"layers must have an attention that asks for no positions at a seam, where a "
                 f"query stands for two of them; block {k} has one that does",
             )
