@@ -54,7 +54,7 @@ class Visible:
         mask: boolean, broadcastable to ``(…, m, n)`` and of two dimensions at least; None: all.
         reach: None, or r: query t, at the place ``i = t + (n − m)``, sees ``i − r < j ≤ i``.
             :data:`ALL_BEFORE` is causality without a window.
-        first: with a reach, so many first keys are seen from any distance behind them.
+        first: with a reach, so many first keys are seen from any distance after them.
     """
 
     __slots__ = ("_nonempty", "first", "mask", "reach")

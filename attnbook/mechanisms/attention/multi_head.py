@@ -186,7 +186,7 @@ class MultiHeadAttention(nn.Module):
         need_weights: bool = False,
     ) -> Read:
         """Attend from positions x ``(…, m, d_model)`` to those of the cache and to x itself, which
-        stands behind them from ``position`` on; the rest as in :meth:`forward`.
+        stands after them from ``position`` on; the rest as in :meth:`forward`.
 
         Args:
             cache: what the call for the positions before returned; None where there are none.
@@ -216,7 +216,7 @@ class MultiHeadAttention(nn.Module):
             mask: boolean, True = may attend. Broadcastable to ``(…, m, n)``, the same for all
                 heads; or, with one dimension more than that, to ``(…, h, m, n)``.
             key_mask, is_causal: which keys there are, ``(…, n)``, and whether the queries are the
-                last m of the keys and see none behind them, as in :func:`attnbook.attend`.
+                last m of the keys and see none after them, as in :func:`attnbook.attend`.
             need_weights: when False the m×n matrices are not returned and never stored, as in
                 :func:`attnbook.attend`.
             projected: ``project(key, value)``, instead of key and value.
@@ -302,7 +302,7 @@ class MultiHeadAttention(nn.Module):
 
     def _queries(self, query: Tensor, position: int | Tensor) -> Tensor:
         """Queries of all heads ``(…, h, m, d_head)``; where some have gone further than a window
-        with sinks reaches, what they are for the sinks stands behind each.
+        with sinks reaches, what they are for the sinks stands after each.
         """
         heads = split_heads(self.query_projection(query), self.num_heads)
         if self.query_norm is not None:

@@ -207,7 +207,7 @@ def attend_in_groups(
     """:func:`attend_unchecked` for h heads of queries and g heads of keys and values:
     ``head_i = attend(query_i, key_j, value_j)``, ``j = ⌊i g / h⌋``.
 
-    The queries of a group stand behind one another, as more queries of one head. So the keys are
+    The queries of a group stand after one another, as more queries of one head. So the keys are
     read where they lie, once for the group, and not copied for each head of queries.
 
     Args:

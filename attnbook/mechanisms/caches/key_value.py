@@ -14,7 +14,7 @@ __all__ = ["ProjectedSource", "Read", "append_rows", "positions_of", "read_sourc
 
 
 _SMALL = 2**14
-"""So many numbers are copied in less time than it takes to write behind them."""
+"""So many numbers are copied in less time than it takes to write after them."""
 
 
 class _Buffer:
@@ -27,9 +27,9 @@ class _Buffer:
 def append_rows(old: Tensor, new: Tensor) -> Tensor:
     """``[old; new]``, ``(…, n, d)`` and ``(…, m, d)``, as the cache of a decoder grows.
 
-    Without gradients ``new`` is written behind ``old`` where that ends in a buffer with room, which
+    Without gradients ``new`` is written after ``old`` where that ends in a buffer with room, which
     doubles when it is full, so that a step costs no copy of all before it. What was returned once
-    does not change: rows are written behind it alone, and only the first to go on from it finds
+    does not change: rows are written after it alone, and only the first to go on from it finds
     room there; another continuation gets a buffer of its own. Few numbers are copied, and so is
     what has not been appended to before, as in a beam search, which chooses its rows anew.
     """

@@ -110,7 +110,7 @@ class SlidingWindow(nn.Module):
         self, turned: Tensor, heads: Tensor, position: int | Tensor, rotary: nn.Module
     ) -> Tensor:
         """Queries ``(…, h, m, d_head)`` that were turned by their positions; where some have gone
-        further than the sinks can be, behind each what it is for the sinks,
+        further than the sinks can be, after each what it is for the sinks,
         ``(…, h, m, 2·d_head)``.
         """
         if self.sinks == 0:
@@ -186,7 +186,7 @@ class RollingSource(ProjectedSource):
         position: of each key in its text, ``(n,)``, or ``(batch, n)`` where texts differ.
         index: of each key among all positions so far, ``(n,)``.
         total: the number of all positions so far.
-        end: the position in the text behind the last, None where texts differ.
+        end: the position in the text after the last, None where texts differ.
         head: so many of the keys hold all sinks.
         fresh: so many of the last positions can be cut off.
         padding: the longest of a text, None where that is not known yet.
@@ -221,10 +221,10 @@ class RollingSource(ProjectedSource):
             raise ValueError(f"more must be a RollingSource, got {type(more).__name__}")
         require(
             self.end is None or more.end is None or self.end + more.total == more.end,
-            f"position must go on behind the cache, at {self.end}, got "
+            f"position must go on after the cache, at {self.end}, got "
             f"{None if more.end is None else more.end - more.total}",
         )
-        # How far the tokens of a text stand behind their positions in it: the padding so far.
+        # How far the tokens of a text stand after their positions in it: the padding so far.
         padding = 0
         if more.end is None:
             first = more.position[:, 0]
@@ -233,7 +233,7 @@ class RollingSource(ProjectedSource):
             if is_readable(first) or waits:  # a GPU is waited for once a text
                 padding = self.total - int(first.min())
         head = min(self.window.sinks + padding if self.window.sinks else 0, self.key.shape[-2])
-        kept = self.key.shape[-2] - head  # behind the sinks, of those so far
+        kept = self.key.shape[-2] - head  # after the sinks, of those so far
         tail = min(self.window.size - 1 + padding, kept)
 
         def rolled(old: Tensor, new: Tensor, dim: int) -> Tensor:

@@ -36,7 +36,7 @@ class CompressedSource(NamedTuple):
     nonfinite: Tensor | None = None
 
     def extend(self, more: CompressedSource) -> CompressedSource:
-        """The text with further positions behind it, just projected: a cache, one step on."""
+        """The text with further positions after it, just projected: a cache, one step on."""
         settled = self.settled()
         waiting = tuple(torch.cat([a, b], dim=-2) for a, b in zip(settled.waiting, more.waiting))
         nonfinite = None
@@ -86,7 +86,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
     first stretch; here they see nothing and get zeros. Nor does anybody see the newest positions
     before their stretch is complete: a layer of local attention has to tell of them.
 
-    With a cache the stretches are counted from its first position. Texts that go on behind prompts
+    With a cache the stretches are counted from its first position. Texts that go on after prompts
     of different lengths should begin with one length, since a stretch with padding in it is seen by
     nobody.
 
@@ -168,7 +168,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
         return Attended(of_all(context), None if weights is None else of_all(weights))
 
     def _turns(self, m: int, n: int) -> tuple[int, int, int]:
-        """How many of the last m of n queries see nothing, and what stands before and behind the
+        """How many of the last m of n queries see nothing, and what stands before and after the
         others so that they are whole groups of s that see the same stretches.
         """
         place = n - m - self.kernel_size + 1  # of the first, from the one that sees a stretch on

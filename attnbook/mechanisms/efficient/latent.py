@@ -27,7 +27,7 @@ __all__ = ["LatentAttention", "LatentSource", "cache_bytes"]
 
 class LatentSource(NamedTuple):
     """What a :class:`LatentAttention` caches: ``compressed (…, n, d_latent + d_rotary)``, of each
-    position its latent vector c and behind it the rotated key that all heads share; ``nonfinite
+    position its latent vector c and after it the rotated key that all heads share; ``nonfinite
     (…, n)`` as of a :class:`~attnbook.mechanisms.caches.key_value.ProjectedSource`."""
 
     compressed: Tensor

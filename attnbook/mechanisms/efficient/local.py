@@ -89,7 +89,7 @@ class PredictedPosition(nn.Module):
         d_query: width of the decoder states, and the number of rows of W.
 
     Shapes: query ``(…, m, d_query)``, lengths S ``(…,)`` → ``(…, m)``, in positions counted from 0.
-    As in the paper p_t may come to lie up to one position behind the last, S − 1.
+    As in the paper p_t may come to lie up to one position after the last, S − 1.
 
     Source: Luong, Pham and Manning 2015, equation 9.
     """

@@ -25,7 +25,7 @@ class LocalAttention(MultiHeadAttention):
     n/L matrices of L×L are.
 
     The queries are the last m of the n positions, so that a decoder may run with a cache. Blocks
-    are counted from the first position of the cache; texts that go on behind prompts of different
+    are counted from the first position of the cache; texts that go on after prompts of different
     lengths should begin with one length.
 
     Args:
@@ -80,7 +80,7 @@ class LocalAttention(MultiHeadAttention):
             scored = self.score.project_keys(source.key)
         scored, value = (_cut(t[..., first:, :], 0, blocks, length) for t in (scored, source.value))
         inside = _inside(visible, m, n, length)
-        # what fills up the last block is not there, and behind all that is
+        # what fills up the last block is not there, and after all that is
         if visible.reach is None and blocks * length > n - first:
             place = torch.arange(blocks * length, device=query.device).view(blocks, 1, length)
             there = place < n - first

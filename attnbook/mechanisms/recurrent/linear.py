@@ -97,7 +97,7 @@ def linear_attention(
         value: v, ``(…, n, d_v)``. Leading dimensions broadcast; heads are one of them.
         key_mask: which positions are there, boolean, broadcastable to ``(…, n)``. Where it is False
             nothing is written and nothing forgotten, and the context is zero: padding before a text
-            leaves the state empty, padding behind it leaves the state as it is.
+            leaves the state empty, padding after it leaves the state as it is.
         log_decay: ``log α ≤ 0``, broadcastable to ``(…, n, 1)``, one number a position, or to
             ``(…, n, d_k)``, one a feature; when not given, nothing is forgotten.
         strength: β, broadcastable to ``(…, n)``; between 0 and 2 the memory cannot grow under

@@ -74,7 +74,7 @@ class RecurrentAttention(nn.Module):
     d_model: int
 
     def run(self, x, valid, memory, recent) -> tuple[Tensor, RecurrentState]:
-        """The context of positions x, zeros where none is ``valid (…, m)``, and the state behind
+        """The context of positions x, zeros where none is ``valid (…, m)``, and the state after
         them; memory and recent are those of the state before, None at the beginning.
         """
         raise NotImplementedError(f"{type(self).__name__} must define run")

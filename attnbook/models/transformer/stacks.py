@@ -109,7 +109,7 @@ class FunnelEncoder(Encoder):
 
     Args:
         layers, norm: as in :class:`~attnbook.models.transformer.layers.Encoder`.
-        groups: number of groups G; of N blocks the k-th group ends behind block ``round(k N / G)``,
+        groups: number of groups G; of N blocks the k-th group ends after block ``round(k N / G)``,
             a half rounded to the even number.
 
     Shapes: x ``(batch, n, d)``, mask ``(batch, 1, n)`` or None → :class:`Stacked` with

@@ -390,7 +390,7 @@ def smooth_and_padded(answer, ctx):
 
 
 def _extended(words, keys, values, places, w_q, w_k, w_v):
-    """(context, keys, values) behind a cache."""
+    """(context, keys, values) after a cache."""
     m, t = words.shape[1], keys.shape[1]
     x = words + places[t + np.arange(m)]
     q, k, v = x @ w_q, x @ w_k, x @ w_v
@@ -414,7 +414,7 @@ _EXTENDED = Slips(
         "they follow one another": "[t + np.arange(m)] → [t + m - 1]",
         "the new words get the last of all places: "
         "the first one after t old words is at place t": "[t + np.arange(m)] → [-m:]",
-        "behind a cache the new words get no places": "+ places[t + np.arange(m)] →",
+        "after a cache the new words get no places": "+ places[t + np.arange(m)] →",
         "the places are added to queries and keys alone: "
         "values are made of x, too": "x @ w_v → words @ w_v",
         "the places are added to keys and values alone: "

@@ -654,7 +654,7 @@ _WRITE = Slips(
             "np.where(seen, scores, -np.inf) → scores"
         ),
         "the tokens after the prompt are turned one position too far: the first new one stands at "
-        "position n, behind n tokens": (
+        "position n, after n tokens": (
             "(start + np.arange(x.shape[1])) → (start + (start > 0) + np.arange(x.shape[1]))"
         ),
         "gate and up are exchanged": 'for p in ("gate", "up") → for p in ("up", "gate")',
