@@ -74,7 +74,8 @@ def reduced_rank(answer, ctx):
     sizes = sizes * (1 - 0.05 * torch.rand(top, generator=ctx.generator))
     full = (left * sizes) @ right
     poor = left[:, :1] * sizes[:1] @ right[:1]  # of rank 1, whatever k is
-    for w, rank, scale in ((full, min(k, top), 1), (full, top, 1), (full, top, 1e-6), (poor, top, 1)):
+    cases = (full, min(k, top), 1), (full, top, 1), (full, top, 1e-6), (poor, top, 1)
+    for w, rank, scale in cases:
         got_u, got_v = ctx.parts(ctx.call(answer, scale * w, rank), ("U", "V"))
         shapes = [(rank, d_q), (rank, d_k)]
         if [shape_of(got_u), shape_of(got_v)] == [shape[::-1] for shape in shapes] != shapes:
