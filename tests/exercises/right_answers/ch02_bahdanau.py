@@ -126,15 +126,6 @@ def with_index_add(weights, target_words, source_words):
     return total / torch.bincount(rows)[:, None]
 
 
-@right("02.merge_subwords")
-def piece_by_piece(weights, target_words, source_words):
-    merged = weights.new_zeros(max(target_words) + 1, max(source_words) + 1)
-    for row, k in zip(weights, target_words):
-        for weight, j in zip(row, source_words):
-            merged[k, j] += weight / target_words.count(k)
-    return merged
-
-
 @right("02.look_by_content")
 def with_bmm(embedded, state, annotations, W, real):
     d_e = embedded.shape[1]
@@ -142,12 +133,3 @@ def with_bmm(embedded, state, annotations, W, real):
     scores = torch.bmm(annotations, question.unsqueeze(2)).squeeze(2)
     weights = F.softmax(torch.where(real, scores, -torch.inf), dim=1)
     return torch.bmm(weights.unsqueeze(1), annotations).squeeze(1), weights
-
-
-@right("02.look_by_content")
-def word_by_word(embedded, state, annotations, W, real):
-    query = F.linear(torch.cat((embedded, state), 1), W.T)
-    scores = torch.stack([(query * h).sum(1) for h in annotations.unbind(1)], dim=1)
-    weights = (scores + real.log()).softmax(1)
-    context = sum(w[:, None] * h for w, h in zip(weights.unbind(1), annotations.unbind(1)))
-    return context, weights

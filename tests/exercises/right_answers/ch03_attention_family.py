@@ -103,18 +103,6 @@ def with_gather(logits, words, lengths):
 
 
 @right("03.words_before")
-def word_by_word(x, W_q, W_k, W_v):
-    n = x.shape[1]
-    queries, keys, values = (F.linear(x, W) for W in (W_q, W_k, W_v))
-    rows = []
-    for t in range(n):
-        scores = torch.einsum("bd,bid->bi", queries[:, t], keys[:, :t]) / W_k.shape[0] ** 0.5
-        rows.append(F.pad(scores.softmax(-1), (0, n - t)))
-    weights = torch.stack(rows, dim=1)
-    return torch.bmm(weights, values), weights
-
-
-@right("03.words_before")
 def first_row_apart(x, W_q, W_k, W_v):
     batch, n, _ = x.shape
     q, k, v = (torch.einsum("bnx,dx->bnd", x, W) for W in (W_q, W_k, W_v))
@@ -288,15 +276,6 @@ def all_words_at_once(features, states, lengths, W):
     weights = (states @ W @ features.mT).softmax(-1)
     behind = torch.arange(states.shape[1]) >= lengths[:, None]
     return (weights @ features).masked_fill(behind[..., None], 0.0)
-
-
-@right("03.longest_first")
-def picture_after_picture(features, states, lengths, W):
-    rows = []
-    for picture, said, length in zip(features, states, lengths.tolist()):
-        contexts = [torch.softmax(picture @ (s @ W), 0) @ picture for s in said[:length]]
-        rows.append(F.pad(torch.stack(contexts), (0, 0, 0, len(said) - length)))
-    return torch.stack(rows)
 
 
 @right("03.position_encoding")
