@@ -17,7 +17,7 @@ __all__ = ["gpu", "list_experiments", "reproduce"]
 def list_experiments() -> None:
     """List the recorded runs that `attnbook reproduce` remakes.
 
-    The time is that of an idle machine; behind it, what the recorded runs took, some of them beside
+    The time is that of an idle machine; after it, what the recorded runs took, some of them beside
     other work, one that was stopped since it went on."""
     from .registry import load_experiments, recorded_minutes
 

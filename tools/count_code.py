@@ -102,7 +102,7 @@ def is_check(name: str) -> bool:
 
 def _validates(node) -> bool:
     """Whether a statement does nothing but check arguments: calls `require` or `check_…`, with the
-    result kept or not, raises behind an ``if``, or defines a function ``check_…``.
+    result kept or not, raises after an ``if``, or defines a function ``check_…``.
     """
     if isinstance(node, FUNCTIONS):
         return is_check(node.name)
@@ -236,7 +236,7 @@ def _scene(tree: Path) -> tuple:
 def calls(tree: Path) -> list[Table]:
     """Calls of the library's functions in self-attention under a mask, without weights; modules are
     made before, and for `attend` the mask, too, and each has run once. Validation is what stands in
-    `validate.py` or is named ``check_…``; in the column behind it ``_check_…`` counts, too.
+    `validate.py` or is named ``check_…``; in the column after it ``_check_…`` counts, too.
     """
     attnbook, heads, x, mask = _scene(tree)
     score, rows, tables = attnbook.ScaledDotScore(), [], []

@@ -16,10 +16,10 @@ A row of data/claims.yaml:
     decides   for all but "holds": the run that would decide
 
 In `ours` and `size` a figure is {NAME: PATH} or {NAME: PATH | FORMAT}, a format of Python such as
-.1f or .0%; with "max" behind it only the largest is shown. PATH leads through the figures of the
+.1f or .0%; with "max" after it only the largest is shown. PATH leads through the figures of the
 record of the experiment NAME (or its settings), as in rows/model=full & sentences=32/loss:
 a key, a place in a list (-1 is the last), or what the one entry of a list must have; * takes all,
-or with conditions behind it all that meet them. "PATH minus PATH" and "PATH plus PATH" are of one
+or with conditions after it all that meet them. "PATH minus PATH" and "PATH plus PATH" are of one
 record. A figure of several seeds is shown as mean (least–largest).
 A comparison is "X < Y", "X > Y" or "X overlaps Y", where each side is a number or NAME: PATH; it
 has to be true of every seed on the one side with every seed on the other.
@@ -218,7 +218,7 @@ def render(rows: list[dict], root: Path = ROOT) -> str:
         "",
         *(f"- **{verdict}** ({counts[verdict]}): {what}." for verdict, what in VERDICTS.items()),
         "",
-        "A figure of several seeds is their mean, with the least and the largest behind it; ± is "
+        "A figure of several seeds is their mean, with the least and the largest after it; ± is "
         "half of a 95 % interval. The command makes the record again, with `--seed` for each seed. "
         "Figures without a command are computed while you read, in the section that is linked. "
         "The page is made from the records, and a test holds that they bear out each verdict.",

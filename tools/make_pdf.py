@@ -70,7 +70,7 @@ def typeset(source: Path) -> Path:
 
 
 def chapters(book: PdfReader) -> dict[str, tuple[int, int]]:
-    """{title: (first sheet, sheet behind the last)} of each numbered chapter, counted from 0."""
+    """{title: (first sheet, sheet after the last)} of each numbered chapter, counted from 0."""
     tops = [item for item in book.outline if not isinstance(item, list)]
     starts = [book.get_destination_page_number(item) for item in tops]
     ends = [*starts[1:], len(book.pages)]

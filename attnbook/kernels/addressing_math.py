@@ -44,7 +44,7 @@ def _uniform_shift(lowest, shift_range):
 
 
 def _circular_pad(weights, reach):
-    """The weights with the last R slots once more in front and the first R behind,
+    """The weights with the last R slots once more in front and the first R after,
     ``(…, N + 2R)``."""
     return torch.cat(
         [weights[..., weights.shape[-1] - reach :], weights, weights[..., :reach]], dim=-1

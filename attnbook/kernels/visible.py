@@ -30,7 +30,7 @@ from .precision import wide_dtype
 
 __all__ = [
     "ALL_BEFORE",
-    "Spoiled",
+    "Nonfinite",
     "Visible",
     "assume_finite",
     "band_mask",
@@ -54,7 +54,7 @@ class Visible:
         mask: boolean, broadcastable to ``(…, m, n)`` and of two dimensions at least; None: all.
         reach: None, or r: query t, at the place ``i = t + (n − m)``, sees ``i − r < j ≤ i``.
             :data:`ALL_BEFORE` is causality without a window.
-        first: with a reach, so many first keys are seen from any distance behind them.
+        first: with a reach, so many first keys are seen from any distance after them.
     """
 
     __slots__ = ("_nonempty", "first", "mask", "reach")
@@ -153,7 +153,7 @@ def band_mask(
     return (j <= i) & (near | (j < first) if first else near)
 
 
-class Spoiled(NamedTuple):
+class Nonfinite(NamedTuple):
     """Which rows were set to zero, as a number in them is not finite: ``query (…, m)``,
     ``source (…, n)``, boolean.
     """
@@ -207,7 +207,7 @@ class assume_finite:  # noqa: N801 - a context
 
 def zero_nonfinite(
     query: Tensor, key: Tensor, value: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Spoiled | None]:
+) -> tuple[Tensor, Tensor, Tensor, Nonfinite | None]:
     """``(…, m, d_q)``, ``(…, n, d_k)``, ``(…, n, d_v)`` with zeros in the rows that are not finite,
     and which these are; None where it is known that there is none, which takes a look.
     """
@@ -219,26 +219,26 @@ def zero_nonfinite(
     ):
         return query, key, value, None
     finite, same_value, same_key = _is_short(query), value is key, key is query
-    spoiled = ~finite.squeeze(-1)
+    nonfinite = ~finite.squeeze(-1)
     query = query.where(finite, 0.0)
     if same_key and same_value:
-        return query, query, query, Spoiled(spoiled, spoiled)
+        return query, query, query, Nonfinite(nonfinite, nonfinite)
     finite_key = finite if same_key else _is_short(key)
     finite_value = finite_key if same_value else _is_small(value)
     key = query if same_key else key.where(finite_key, 0.0)
     value = key if same_value else value.where(finite_value, 0.0)
-    return query, key, value, Spoiled(spoiled, ~(finite_key & finite_value).squeeze(-1))
+    return query, key, value, Nonfinite(nonfinite, ~(finite_key & finite_value).squeeze(-1))
 
 
-def zero_nonfinite_query(query: Tensor, source: Any) -> tuple[Tensor, Spoiled | None]:
+def zero_nonfinite_query(query: Tensor, source: Any) -> tuple[Tensor, Nonfinite | None]:
     """The same for queries of a source that is projected already, and knows which of its positions
-    are ``spoiled``.
+    are ``nonfinite``.
     """
     query, _, _, found = zero_nonfinite(query, query, query)
-    if found is None and source.spoiled is None:
+    if found is None and source.nonfinite is None:
         return query, None
     rows = query.new_zeros(query.shape[:-1], dtype=torch.bool) if found is None else found.query
-    return query, Spoiled(rows, source.which_spoiled())
+    return query, Nonfinite(rows, source.nonfinite_rows())
 
 
 def _is_short(rows: Tensor) -> Tensor:
@@ -258,7 +258,7 @@ def _is_small(rows: Tensor) -> Tensor:
 def restore_nonfinite(
     context: Tensor,
     weights: Tensor | None,
-    spoiled: Spoiled | None,
+    nonfinite: Nonfinite | None,
     sees: Callable[[Tensor | None], Tensor | None],
     *,
     clear: bool = False,
@@ -278,14 +278,14 @@ def restore_nonfinite(
     def any_head(rows: Tensor) -> Tensor:
         return (rows.any(-2) if heads and rows.dim() > 1 else rows).unsqueeze(-1)
 
-    if spoiled is None and not clear:
+    if nonfinite is None and not clear:
         return context, weights
     some = sees(None)
     if clear and some is not None:
         context = context.masked_fill(~any_head(some), 0.0)
-    if spoiled is None:
+    if nonfinite is None:
         return context, weights
-    query, source = (t.unsqueeze(-2) for t in spoiled) if heads else spoiled
+    query, source = (t.unsqueeze(-2) for t in nonfinite) if heads else nonfinite
     met = sees(source)
     query = query if some is None else query & some
     met = query if met is None else met | query
@@ -309,23 +309,23 @@ def zero_nonfinite_state(
 
 
 def zero_nonfinite_gate(
-    gate: Tensor | None, spoiled: Spoiled | None, n: int, *, least: float, most: float
-) -> tuple[Tensor | None, Spoiled | None]:
+    gate: Tensor | None, nonfinite: Nonfinite | None, n: int, *, least: float, most: float
+) -> tuple[Tensor | None, Nonfinite | None]:
     """A gate ``(…, n or 1, d)`` of n rows with zeros for those that do not lie between the two, and
-    these rows among the spoiled ones of the source.
+    these rows among the nonfinite ones of the source.
     """
     if gate is None or (is_readable(gate) and is_finite(gate)):
-        return gate, spoiled
+        return gate, nonfinite
     finite = ((gate >= least) & (gate <= most)).all(-1, keepdim=True)
     rows = ~finite.squeeze(-1).expand(*finite.shape[:-2], n)
-    query, source = (rows & False, rows) if spoiled is None else spoiled
-    return gate.where(finite, 0.0), Spoiled(query, source | rows)
+    query, source = (rows & False, rows) if nonfinite is None else nonfinite
+    return gate.where(finite, 0.0), Nonfinite(query, source | rows)
 
 
 def restore_nonfinite_recurrent(
     context: Tensor,
     state: Tensor,
-    spoiled: Spoiled | None,
+    nonfinite: Nonfinite | None,
     lost: Tensor | None,
     valid: Tensor | None,
     *,
@@ -335,12 +335,12 @@ def restore_nonfinite_recurrent(
     were :func:`zero_nonfinite`, and their states: what is ``valid (…, n)`` and not finite is in all
     that follows, and in the state.
     """
-    if spoiled is None and lost is None:
+    if nonfinite is None and lost is None:
         return context, state
     met: Any = lost
     source: Any = lost
-    if spoiled is not None:
-        query, source = spoiled
+    if nonfinite is not None:
+        query, source = nonfinite
         if valid is not None:
             query, source = query & valid, source & valid
         met = query | (source.cumsum(-1) > 0)

@@ -65,7 +65,7 @@ def load_decoder(
     Returns:
         The model in evaluation mode, without dropout. ``model.token_ids`` has the ids that begin,
         end and pad a text, ``model.published`` the fields of the folder's files. Every id is a
-        token: padding is what lies behind the lengths.
+        token: padding is what lies after the lengths.
 
     Raises:
         ValueError: naming it, for an architecture, an activation, a scaling of positions or another

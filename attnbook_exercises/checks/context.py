@@ -445,8 +445,8 @@ class CheckContext:
         if type(got) is tuple:
             return all(self.same(part, of_other, more) for part, of_other in zip(got, other))
         got, other = _numbers(got), _numbers(other)
-        if object in (got.dtype, other.dtype):  # an integer beyond 64 bits
-            return bool(np.array_equal(got, other))
+        if object in (got.dtype, other.dtype) or got.dtype.kind == other.dtype.kind in "iu":
+            return bool(np.array_equal(got, other))  # whole numbers, some beyond 64 bits
         return got.shape == other.shape and bool(
             np.allclose(got, other, rtol=1e-4, atol=2e-5 + more, equal_nan=True)
             if not self._double

@@ -91,7 +91,7 @@ def _read(model: nn.Module, source: Tensor, asked: Tensor) -> Tensor:
 
 
 def _pointed(model: nn.Module, source: Tensor, asked: Tensor) -> Tensor:
-    """A question stands behind the list, one copy of the list for each; a token gets what points
+    """A question stands after the list, one copy of the list for each; a token gets what points
     at it.
     """
     batch, number = asked.shape

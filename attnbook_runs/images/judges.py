@@ -13,7 +13,7 @@ from torch import Tensor
 from attnbook import resources
 from attnbook.models.gan.picture_classifier import PictureClassifier, classifier_loss
 from attnbook.modules import device_of
-from attnbook.tasks.images import color_pictures, digits, far_parts
+from attnbook.tasks.images import digits, far_parts
 from attnbook.tasks.images.labelled import Labelled, LabelledBatches, to_floats
 from attnbook.training import load_model_weights, read_metadata
 from attnbook.training.evaluation.sample_scores import fid, inception_score, intra_fid, statistics
@@ -21,6 +21,7 @@ from attnbook.validate import check_choice
 
 from ..common import save_checkpoint, select, train, training_figures
 from ..registry import register
+from .cifar10 import cifar10
 
 __all__ = [
     "JUDGES",
@@ -56,7 +57,7 @@ def _shapes_and_colours(part: str) -> Labelled:
 SETS: dict[str, Callable[[str], Labelled]] = {
     "digits": digits.small_digits,
     "far-parts": lambda part: _far_parts(part).data,
-    "cifar-10": color_pictures.cifar10,
+    "cifar-10": cifar10,
 }
 """Pictures of 32 × 32 pixels with classes, by part ("train" or "test")."""
 

@@ -55,8 +55,8 @@ def texts_of(kind: str):
     others, both ``(number, length + 1)`` and with BOS in front, ``size`` is that of the vocabulary.
 
     ``"shakespeare"``: characters of Tiny Shakespeare. ``"copies"``: letters drawn by chance, but
-    behind a trigger the letter before it comes again. So one head can do the copying, and has
-    nothing to do behind all other letters.
+    after a trigger the letter before it comes again. So one head can do the copying, and has
+    nothing to do after all other letters.
 
     Source: the copies after Guo et al. 2024 ("active-dormant attention heads"), section 2, with
     letters by chance in place of the pairs of a text.
@@ -164,7 +164,7 @@ def weight_on_first(model: TransformerLM, texts: Tensor) -> dict[str, list[list[
 @dataclass(frozen=True)
 class Settings:
     text: str = "shakespeare"  # shakespeare or copies
-    length: int = 64  # characters of a text in training, behind the first token
+    length: int = 64  # characters of a text in training, after the first token
     d_model: int = 64  # width of the model
     num_heads: int = 2  # attention heads
     num_layers: int = 4  # layers
@@ -181,8 +181,8 @@ def windows_and_sinks(settings: Settings, *, seed: int = 0) -> dict:
     """Train with the usual softmax and with a learned sink, each with all of a short text in view
     and with a window; read long texts with all in view, with windows, and with kept first tokens.
 
-    Of every way of reading the loss in stretches of ``length``, its mean behind the first stretch,
-    and how much weight goes to the first token and to none, far behind the first stretch; of every
+    Of every way of reading the loss in stretches of ``length``, its mean after the first stretch,
+    and how much weight goes to the first token and to none, far beyond the first stretch; of every
     model that share of the weights in texts as it was trained with.
     """
     draw, held_out, size = texts_of(settings.text)

@@ -45,5 +45,5 @@ def test_broken_solutions_are_refused_or_marked_with_a_reason(broken, solution_m
 def test_what_is_marked_as_right_too_is_made_and_passes(broken, solution_mutants):
     marks = [(id, one) for id, changes in solution_mutants.marked().items() for one in changes]
     assert [key for key in marks if key not in broken] == []
-    drawn = random.Random(0).sample(marks, COUNT)
+    drawn = random.Random(0).sample(marks, COUNT // 3)  # a right one runs to its end
     assert [key for key in drawn if solution_mutants.verdict(*broken[key]) != "right"] == []

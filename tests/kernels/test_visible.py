@@ -263,7 +263,7 @@ def test_what_an_attention_reads_is_looked_at_once_and_not_remembered(name, monk
         assert len(looks) == 1
         numbers[0] = np.nan  # PyTorch does not know
         context, cache, _ = module.read(x, cache=cache, position=1)
-    assert cache.spoiled.tolist() == [[False, True], [False, False]]
+    assert cache.nonfinite.tolist() == [[False, True], [False, False]]
     assert context[0].isnan().all() and context[1].isfinite().all()
 
 

@@ -23,7 +23,7 @@ from sphinx.writers.latex import LaTeXTranslator
 HERE = Path(__file__).parent
 AFTER = ["chapters/epilogue", "appendix/map", "appendix/notation", "appendix/glossary"]
 AFTER += ["appendix/slips", "references"]
-"""What stands behind the chapters. The API, the ledger, the table of claims and the
+"""What stands after the chapters. The API, the ledger, the table of claims and the
 commands for teachers are for a screen."""
 
 WORDING = [

@@ -127,7 +127,7 @@ class MultiHeadAttention(nn.Module):
             f"{rotary!r}",
         )
         require(
-            window is None or (hasattr(window, "roll") and not self.score.counts_positions),
+            window is None or (hasattr(window, "roll") and not self.score.depends_on_position),
             f"window must be a SlidingWindow, and needs a score that counts no positions, got "
             f"{describe(window)} and {type(self.score).__name__}",
         )
@@ -171,9 +171,9 @@ class MultiHeadAttention(nn.Module):
         key, value = self._check_source(key, value)
         if self.takes_position:
             check_position(position, key.shape[:-2])
-        _, key, value, spoiled = zero_nonfinite(key, key, value)  # what is not finite
+        _, key, value, nonfinite = zero_nonfinite(key, key, value)  # what is not finite
         source = self.project_heads(key, value, position)
-        return source if spoiled is None else source.with_spoiled(spoiled.source)
+        return source if nonfinite is None else source.with_nonfinite(nonfinite.source)
 
     def read(
         self,
@@ -186,7 +186,7 @@ class MultiHeadAttention(nn.Module):
         need_weights: bool = False,
     ) -> Read:
         """Attend from positions x ``(…, m, d_model)`` to those of the cache and to x itself, which
-        stands behind them from ``position`` on; the rest as in :meth:`forward`.
+        stands after them from ``position`` on; the rest as in :meth:`forward`.
 
         Args:
             cache: what the call for the positions before returned; None where there are none.
@@ -216,7 +216,7 @@ class MultiHeadAttention(nn.Module):
             mask: boolean, True = may attend. Broadcastable to ``(…, m, n)``, the same for all
                 heads; or, with one dimension more than that, to ``(…, h, m, n)``.
             key_mask, is_causal: which keys there are, ``(…, n)``, and whether the queries are the
-                last m of the keys and see none behind them, as in :func:`attnbook.attend`.
+                last m of the keys and see none after them, as in :func:`attnbook.attend`.
             need_weights: when False the m×n matrices are not returned and never stored, as in
                 :func:`attnbook.attend`.
             projected: ``project(key, value)``, instead of key and value.
@@ -234,21 +234,23 @@ class MultiHeadAttention(nn.Module):
             query, key, value, mask, key_mask, is_causal, projected, position
         )
         if projected is None:
-            query, keys, values, spoiled = zero_nonfinite(query, keys, values)  # what is not finite
+            query, keys, values, nonfinite = zero_nonfinite(
+                query, keys, values
+            )  # what is not finite
             source: Any = self.project_heads(keys, values, key_position)  # (…, g, n, d_head)
         else:
             source = projected
-            query, spoiled = zero_nonfinite_query(query, source)
+            query, nonfinite = zero_nonfinite_query(query, source)
         heads = self._queries(query, position)  # (…, h, m, d_head)
         context, weights = self.attend_heads(heads, source, visible, need_weights)
         output = self.join(context)  # (…, m, d_model)
         has_bias = getattr(self.output_projection, "bias", True) is not None
-        if spoiled is None and not has_bias:
+        if nonfinite is None and not has_bias:
             return Attended(output, weights)
         n = source.length if self.window is None else source.key.shape[-2]
         sees = partial(self.rows_that_see, visible, query.shape[-2], n)  # nothing: no bias either
         return Attended(
-            *restore_nonfinite(output, weights, spoiled, sees, clear=has_bias, heads=True)
+            *restore_nonfinite(output, weights, nonfinite, sees, clear=has_bias, heads=True)
         )
 
     def _check(
@@ -300,7 +302,7 @@ class MultiHeadAttention(nn.Module):
 
     def _queries(self, query: Tensor, position: int | Tensor) -> Tensor:
         """Queries of all heads ``(…, h, m, d_head)``; where some have gone further than a window
-        with sinks reaches, what they are for the sinks stands behind each.
+        with sinks reaches, what they are for the sinks stands after each.
         """
         heads = split_heads(self.query_projection(query), self.num_heads)
         if self.query_norm is not None:
@@ -325,7 +327,7 @@ class MultiHeadAttention(nn.Module):
         if self.rotary is not None:
             keys = self.rotary(keys, positions_of(position, keys))
         values = split_heads(self.value_projection(value), self.num_kv_heads)
-        scored = keys if self.score.counts_positions else self.score.project_keys(keys)
+        scored = keys if self.score.depends_on_position else self.score.project_keys(keys)
         source = ProjectedSource(keys, values, None if scored is keys else scored)
         return source if self.window is None else self.window.roll(source, position)
 
@@ -337,7 +339,7 @@ class MultiHeadAttention(nn.Module):
         """
         score, stored, scored = self.score, need_weights, source.scored
         if scored is None:
-            scored = score.project_keys(source.key) if score.counts_positions else source.key
+            scored = score.project_keys(source.key) if score.depends_on_position else source.key
         if query.shape[-1] > self.d_head and self.window is not None:
             score, scored, stored = self.window.near_sinks(
                 score, source, query, scored, need_weights

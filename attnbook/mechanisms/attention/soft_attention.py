@@ -111,13 +111,13 @@ def attend(
         score.check_projected(key, projected_keys)
         source = projected_keys
     check_dtypes(query, source, value)
-    query, source, value, spoiled = zero_nonfinite(query, source, value)
+    query, source, value, nonfinite = zero_nonfinite(query, source, value)
     projected = score.project_keys(source) if projected_keys is None else source
     found = attend_unchecked(score, query, projected, value, visible, need_weights, dropout, sink)
-    if spoiled is None:
+    if nonfinite is None:
         return found
     sees = partial(visible.rows, query.shape[-2], key.shape[-2])
-    return Attended(*restore_nonfinite(*found, spoiled, sees))
+    return Attended(*restore_nonfinite(*found, nonfinite, sees))
 
 
 def attend_unchecked(
@@ -207,7 +207,7 @@ def attend_in_groups(
     """:func:`attend_unchecked` for h heads of queries and g heads of keys and values:
     ``head_i = attend(query_i, key_j, value_j)``, ``j = ⌊i g / h⌋``.
 
-    The queries of a group stand behind one another, as more queries of one head. So the keys are
+    The queries of a group stand after one another, as more queries of one head. So the keys are
     read where they lie, once for the group, and not copied for each head of queries.
 
     Args:
@@ -222,7 +222,7 @@ def attend_in_groups(
     m, shared = query.shape[-2], query.shape[-3] // projected_keys.shape[-3]
     if shared > 1 and m == 1 and visible.reach is not None:
         visible = Visible(visible.matrix(m, projected_keys.shape[-2], query.device))
-    if shared > 1 and (score.counts_positions or visible.reach is not None):
+    if shared > 1 and (score.depends_on_position or visible.reach is not None):
         # a score, or a rule, has to see where a query stands, and in which head
         projected_keys, value = (t.repeat_interleave(shared, -3) for t in (projected_keys, value))
         shared = 1

@@ -14,7 +14,7 @@ __all__ = ["ProjectedSource", "Read", "append_rows", "positions_of", "read_sourc
 
 
 _SMALL = 2**14
-"""So many numbers are copied in less time than it takes to write behind them."""
+"""So many numbers are copied in less time than it takes to write after them."""
 
 
 class _Buffer:
@@ -27,9 +27,9 @@ class _Buffer:
 def append_rows(old: Tensor, new: Tensor) -> Tensor:
     """``[old; new]``, ``(…, n, d)`` and ``(…, m, d)``, as the cache of a decoder grows.
 
-    Without gradients ``new`` is written behind ``old`` where that ends in a buffer with room, which
+    Without gradients ``new`` is written after ``old`` where that ends in a buffer with room, which
     doubles when it is full, so that a step costs no copy of all before it. What was returned once
-    does not change: rows are written behind it alone, and only the first to go on from it finds
+    does not change: rows are written after it alone, and only the first to go on from it finds
     room there; another continuation gets a buffer of its own. Few numbers are copied, and so is
     what has not been appended to before, as in a beam search, which chooses its rows anew.
     """
@@ -72,15 +72,15 @@ class ProjectedSource(NamedTuple):
     ``key (…, g, n, d_head)``, ``value (…, g, n, d_head_value)`` for g heads of keys and values, as
     many as heads of queries or fewer, and ``scored``, what the score makes of the keys, or None
     where it takes them as they are, or where that depends on where in the source a key stands
-    (``counts_positions``), which the next :meth:`extend` would change: then it is made when the
-    source is read. Keys that are rotated have been so by their positions. ``spoiled (…, n)`` says
+    (``depends_on_position``), which the next :meth:`extend` would change: then it is made when the
+    source is read. Keys that are rotated have been so by their positions. ``nonfinite (…, n)`` says
     which positions came with numbers that are not finite and were projected as zeros; None: none.
     """
 
     key: Tensor
     value: Tensor
     scored: Tensor | None = None
-    spoiled: Tensor | None = None
+    nonfinite: Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -90,28 +90,30 @@ class ProjectedSource(NamedTuple):
     def extend(self, more: ProjectedSource) -> ProjectedSource:
         """The source with further positions at its end: the cache of a decoder, one step on."""
         key, value = (append_rows(*pair) for pair in zip(self[:2], more[:2]))
-        scored = spoiled = None
+        scored = nonfinite = None
         if self.scored is not None and more.scored is not None:
             scored = append_rows(self.scored, more.scored)
-        if self.spoiled is not None or more.spoiled is not None:
-            spoiled = torch.cat([self.which_spoiled(), more.which_spoiled()], dim=-1)
-        return ProjectedSource(key, value, scored, spoiled)
+        if self.nonfinite is not None or more.nonfinite is not None:
+            nonfinite = torch.cat([self.nonfinite_rows(), more.nonfinite_rows()], dim=-1)
+        return ProjectedSource(key, value, scored, nonfinite)
 
     def cut(self, number: int) -> ProjectedSource:
         """The source without its last ``number`` positions: what was read in vain is taken back."""
         kept = self.length - check_integer("number", number, 0, self.length)
         scored = None if self.scored is None else self.scored[..., :kept, :]
-        spoiled = None if self.spoiled is None else self.spoiled[..., :kept]
-        return ProjectedSource(self.key[..., :kept, :], self.value[..., :kept, :], scored, spoiled)
+        nonfinite = None if self.nonfinite is None else self.nonfinite[..., :kept]
+        return ProjectedSource(
+            self.key[..., :kept, :], self.value[..., :kept, :], scored, nonfinite
+        )
 
-    def with_spoiled(self, spoiled: Tensor) -> ProjectedSource:
+    def with_nonfinite(self, nonfinite: Tensor) -> ProjectedSource:
         """The source with what is known of its positions."""
-        return self._replace(spoiled=spoiled)
+        return self._replace(nonfinite=nonfinite)
 
-    def which_spoiled(self) -> Tensor:
-        """:attr:`spoiled`, written out."""
-        if self.spoiled is not None:
-            return self.spoiled
+    def nonfinite_rows(self) -> Tensor:
+        """:attr:`nonfinite`, written out."""
+        if self.nonfinite is not None:
+            return self.nonfinite
         return self.key.new_zeros(*self.key.shape[:-3], self.key.shape[-2], dtype=torch.bool)
 
 
@@ -136,7 +138,7 @@ def read_source(
 ) -> Read:
     """``attention.read(x, …)`` of an attention whose cache is the source that it projects."""
     source = attention.project(x, position=position)
-    with assume_finite(x, source.spoiled is None):  # and need not be looked at again
+    with assume_finite(x, source.nonfinite is None):  # and need not be looked at again
         if cache is not None:
             source = cache.extend(source)
         context, weights = attention(

@@ -102,15 +102,15 @@ class PagedSource:
     Attributes:
         table: its pages, first positions first.
         length: n, its number of positions.
-        spoiled: ``(1, n)`` or None, as of :class:`~attnbook.ProjectedSource`.
+        nonfinite: ``(1, n)`` or None, as of :class:`~attnbook.ProjectedSource`.
     """
 
     scored = None
 
     def __init__(
-        self, cache: PagedCache, table: list[int], length: int, spoiled: Tensor | None = None
+        self, cache: PagedCache, table: list[int], length: int, nonfinite: Tensor | None = None
     ) -> None:
-        self.cache, self.table, self.length, self.spoiled = cache, table, length, spoiled
+        self.cache, self.table, self.length, self.nonfinite = cache, table, length, nonfinite
 
     @property
     def key(self) -> Tensor:
@@ -156,28 +156,28 @@ class PagedSource:
             place = self.table[-1], slice(None), slice(first - done, last - done)
             cache.key[place] = more.key[0, :, first:last]
             cache.value[place] = more.value[0, :, first:last]
-        if self.spoiled is not None or more.spoiled is not None:
-            self.spoiled = torch.cat([self.which_spoiled(), more.which_spoiled()], dim=-1)
+        if self.nonfinite is not None or more.nonfinite is not None:
+            self.nonfinite = torch.cat([self.nonfinite_rows(), more.nonfinite_rows()], dim=-1)
         self.length += m
         return self
 
-    def which_spoiled(self) -> Tensor:
-        """:attr:`spoiled`, written out."""
-        if self.spoiled is not None:
-            return self.spoiled
+    def nonfinite_rows(self) -> Tensor:
+        """:attr:`nonfinite`, written out."""
+        if self.nonfinite is not None:
+            return self.nonfinite
         return torch.zeros(1, self.length, dtype=torch.bool, device=self.cache.key.device)
 
     def fork(self) -> PagedSource:
         """Another text with the same positions so far, in the same pages."""
         for page in self.table:
             self.cache.readers[page] += 1
-        return PagedSource(self.cache, list(self.table), self.length, self.spoiled)
+        return PagedSource(self.cache, list(self.table), self.length, self.nonfinite)
 
     def cut(self, number: int) -> PagedSource:
         """Take back the last ``number`` positions."""
         self.length -= check_integer("number", number, 0, self.length)
-        if self.spoiled is not None:
-            self.spoiled = self.spoiled[:, : self.length]
+        if self.nonfinite is not None:
+            self.nonfinite = self.nonfinite[:, : self.length]
         while self.length <= (len(self.table) - 1) * self.cache.page_size:
             self.cache.leave(self.table.pop())
         return self

@@ -110,7 +110,7 @@ class SlidingWindow(nn.Module):
         self, turned: Tensor, heads: Tensor, position: int | Tensor, rotary: nn.Module
     ) -> Tensor:
         """Queries ``(…, h, m, d_head)`` that were turned by their positions; where some have gone
-        further than the sinks can be, behind each what it is for the sinks,
+        further than the sinks can be, after each what it is for the sinks,
         ``(…, h, m, 2·d_head)``.
         """
         if self.sinks == 0:
@@ -186,7 +186,7 @@ class RollingSource(ProjectedSource):
         position: of each key in its text, ``(n,)``, or ``(batch, n)`` where texts differ.
         index: of each key among all positions so far, ``(n,)``.
         total: the number of all positions so far.
-        end: the position in the text behind the last, None where texts differ.
+        end: the position in the text after the last, None where texts differ.
         head: so many of the keys hold all sinks.
         fresh: so many of the last positions can be cut off.
         padding: the longest of a text, None where that is not known yet.
@@ -204,8 +204,8 @@ class RollingSource(ProjectedSource):
     def map_rows(self, function: Callable[[Tensor], Tensor]) -> RollingSource:
         """The cache of other texts: ``function`` chooses, repeats or reorders rows of a batch."""
         scored = None if self.scored is None else function(self.scored)
-        spoiled = None if self.spoiled is None else function(self.spoiled)
-        made = RollingSource(function(self.key), function(self.value), scored, spoiled)
+        nonfinite = None if self.nonfinite is None else function(self.nonfinite)
+        made = RollingSource(function(self.key), function(self.value), scored, nonfinite)
         vars(made).update(vars(self))
         if self.position.dim() == 2:
             made.position = function(self.position)
@@ -221,10 +221,10 @@ class RollingSource(ProjectedSource):
             raise ValueError(f"more must be a RollingSource, got {type(more).__name__}")
         require(
             self.end is None or more.end is None or self.end + more.total == more.end,
-            f"position must go on behind the cache, at {self.end}, got "
+            f"position must go on after the cache, at {self.end}, got "
             f"{None if more.end is None else more.end - more.total}",
         )
-        # How far the tokens of a text stand behind their positions in it: the padding so far.
+        # How far the tokens of a text stand after their positions in it: the padding so far.
         padding = 0
         if more.end is None:
             first = more.position[:, 0]
@@ -233,7 +233,7 @@ class RollingSource(ProjectedSource):
             if is_readable(first) or waits:  # a GPU is waited for once a text
                 padding = self.total - int(first.min())
         head = min(self.window.sinks + padding if self.window.sinks else 0, self.key.shape[-2])
-        kept = self.key.shape[-2] - head  # behind the sinks, of those so far
+        kept = self.key.shape[-2] - head  # after the sinks, of those so far
         tail = min(self.window.size - 1 + padding, kept)
 
         def rolled(old: Tensor, new: Tensor, dim: int) -> Tensor:
@@ -250,11 +250,11 @@ class RollingSource(ProjectedSource):
         scored = None
         if self.scored is not None and more.scored is not None:
             scored = rolled(self.scored, more.scored, -2)
-        spoiled = None
-        if self.spoiled is not None or more.spoiled is not None:
-            spoiled = rolled(self.which_spoiled(), more.which_spoiled(), -1)
+        nonfinite = None
+        if self.nonfinite is not None or more.nonfinite is not None:
+            nonfinite = rolled(self.nonfinite_rows(), more.nonfinite_rows(), -1)
         made = RollingSource(
-            rolled(self.key, more.key, -2), rolled(self.value, more.value, -2), scored, spoiled
+            rolled(self.key, more.key, -2), rolled(self.value, more.value, -2), scored, nonfinite
         )
         made.window = self.window
         # A sink may have come with the new positions.
@@ -273,8 +273,8 @@ class RollingSource(ProjectedSource):
         check_integer("number", number, 0, self.fresh)
         kept = self.key.shape[-2] - number
         scored = None if self.scored is None else self.scored[..., :kept, :]
-        spoiled = None if self.spoiled is None else self.spoiled[..., :kept]
-        made = RollingSource(self.key[..., :kept, :], self.value[..., :kept, :], scored, spoiled)
+        nonfinite = None if self.nonfinite is None else self.nonfinite[..., :kept]
+        made = RollingSource(self.key[..., :kept, :], self.value[..., :kept, :], scored, nonfinite)
         made.window, made.head = self.window, min(self.head, kept)
         made.position, made.index = self.position[..., :kept], self.index[:kept]
         made.total, made.fresh = self.total - number, self.fresh - number
@@ -282,8 +282,8 @@ class RollingSource(ProjectedSource):
         made.end = None if self.end is None else self.end - number
         return made
 
-    def with_spoiled(self, spoiled: Tensor) -> RollingSource:
-        made = RollingSource(*self[:3], spoiled)
+    def with_nonfinite(self, nonfinite: Tensor) -> RollingSource:
+        made = RollingSource(*self[:3], nonfinite)
         vars(made).update(vars(self))
         return made
 

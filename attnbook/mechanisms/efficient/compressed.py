@@ -25,7 +25,7 @@ class CompressedSource(NamedTuple):
 
     ``key``, ``value`` ``(…, h, c, d_head)`` of the c stretches that are compressed already;
     ``waiting``, the keys and values ``(…, h, w, d_head)`` of the positions from the next stretch
-    on; ``length``, the number of positions n; ``layer``, which compresses; ``spoiled (…, n)``, as
+    on; ``length``, the number of positions n; ``layer``, which compresses; ``nonfinite (…, n)``, as
     of any source."""
 
     key: Tensor
@@ -33,27 +33,27 @@ class CompressedSource(NamedTuple):
     waiting: tuple[Tensor, Tensor]
     length: int
     layer: MemoryCompressedAttention
-    spoiled: Tensor | None = None
+    nonfinite: Tensor | None = None
 
     def extend(self, more: CompressedSource) -> CompressedSource:
-        """The text with further positions behind it, just projected: a cache, one step on."""
+        """The text with further positions after it, just projected: a cache, one step on."""
         settled = self.settled()
         waiting = tuple(torch.cat([a, b], dim=-2) for a, b in zip(settled.waiting, more.waiting))
-        spoiled = None
-        if self.spoiled is not None or more.spoiled is not None:
-            spoiled = torch.cat([self.which_spoiled(), more.which_spoiled()], dim=-1)
+        nonfinite = None
+        if self.nonfinite is not None or more.nonfinite is not None:
+            nonfinite = torch.cat([self.nonfinite_rows(), more.nonfinite_rows()], dim=-1)
         return settled._replace(
-            waiting=waiting, length=settled.length + more.length, spoiled=spoiled
+            waiting=waiting, length=settled.length + more.length, nonfinite=nonfinite
         )
 
-    def with_spoiled(self, spoiled: Tensor) -> CompressedSource:
+    def with_nonfinite(self, nonfinite: Tensor) -> CompressedSource:
         """The source with what is known of its positions."""
-        return self._replace(spoiled=spoiled)
+        return self._replace(nonfinite=nonfinite)
 
-    def which_spoiled(self) -> Tensor:
-        """:attr:`spoiled`, written out."""
-        if self.spoiled is not None:
-            return self.spoiled
+    def nonfinite_rows(self) -> Tensor:
+        """:attr:`nonfinite`, written out."""
+        if self.nonfinite is not None:
+            return self.nonfinite
         return self.key.new_zeros(*self.key.shape[:-3], self.length, dtype=torch.bool)
 
     def settled(self) -> CompressedSource:
@@ -86,7 +86,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
     first stretch; here they see nothing and get zeros. Nor does anybody see the newest positions
     before their stretch is complete: a layer of local attention has to tell of them.
 
-    With a cache the stretches are counted from its first position. Texts that go on behind prompts
+    With a cache the stretches are counted from its first position. Texts that go on after prompts
     of different lengths should begin with one length, since a stretch with padding in it is seen by
     nobody.
 
@@ -168,7 +168,7 @@ class MemoryCompressedAttention(MultiHeadAttention):
         return Attended(of_all(context), None if weights is None else of_all(weights))
 
     def _turns(self, m: int, n: int) -> tuple[int, int, int]:
-        """How many of the last m of n queries see nothing, and what stands before and behind the
+        """How many of the last m of n queries see nothing, and what stands before and after the
         others so that they are whole groups of s that see the same stretches.
         """
         place = n - m - self.kernel_size + 1  # of the first, from the one that sees a stretch on

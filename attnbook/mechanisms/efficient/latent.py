@@ -27,11 +27,11 @@ __all__ = ["LatentAttention", "LatentSource", "cache_bytes"]
 
 class LatentSource(NamedTuple):
     """What a :class:`LatentAttention` caches: ``compressed (…, n, d_latent + d_rotary)``, of each
-    position its latent vector c and behind it the rotated key that all heads share; ``spoiled
+    position its latent vector c and after it the rotated key that all heads share; ``nonfinite
     (…, n)`` as of a :class:`~attnbook.mechanisms.caches.key_value.ProjectedSource`."""
 
     compressed: Tensor
-    spoiled: Tensor | None = None
+    nonfinite: Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -40,22 +40,22 @@ class LatentSource(NamedTuple):
 
     def extend(self, more: LatentSource) -> LatentSource:
         """The source with further positions at its end: the cache of a decoder, one step on."""
-        spoiled = None
-        if self.spoiled is not None or more.spoiled is not None:
-            spoiled = torch.cat([self.which_spoiled(), more.which_spoiled()], dim=-1)
-        return LatentSource(append_rows(self.compressed, more.compressed), spoiled)
+        nonfinite = None
+        if self.nonfinite is not None or more.nonfinite is not None:
+            nonfinite = torch.cat([self.nonfinite_rows(), more.nonfinite_rows()], dim=-1)
+        return LatentSource(append_rows(self.compressed, more.compressed), nonfinite)
 
-    def which_spoiled(self) -> Tensor:
-        """:attr:`spoiled`, written out."""
-        if self.spoiled is not None:
-            return self.spoiled
+    def nonfinite_rows(self) -> Tensor:
+        """:attr:`nonfinite`, written out."""
+        if self.nonfinite is not None:
+            return self.nonfinite
         return self.compressed.new_zeros(self.compressed.shape[:-1], dtype=torch.bool)
 
     def cut(self, number: int) -> LatentSource:
         """The source without its last ``number`` positions: what was read in vain is taken back."""
         kept = self.length - check_integer("number", number, 0, self.length)
-        spoiled = None if self.spoiled is None else self.spoiled[..., :kept]
-        return LatentSource(self.compressed[..., :kept, :], spoiled)
+        nonfinite = None if self.nonfinite is None else self.nonfinite[..., :kept]
+        return LatentSource(self.compressed[..., :kept, :], nonfinite)
 
 
 class LatentAttention(nn.Module):
@@ -138,11 +138,11 @@ class LatentAttention(nn.Module):
     def project(self, x: Tensor, *, position: int | Tensor = 0) -> LatentSource:
         """What of positions x ``(…, n, d_model)`` is kept; position as in :meth:`forward`."""
         check_tensor("x", x, width=self.d_model)
-        x, _, _, spoiled = zero_nonfinite(x, x, x)  # what is not finite
+        x, _, _, nonfinite = zero_nonfinite(x, x, x)  # what is not finite
         latent, shared = self.compression(x).split([self.d_latent, self.rotary.d_head], dim=-1)
         turned = self._turn(shared.unsqueeze(-3), position).squeeze(-3)
         source = torch.cat([self.latent_norm(latent), turned], dim=-1)
-        return LatentSource(source, None if spoiled is None else spoiled.source)
+        return LatentSource(source, None if nonfinite is None else nonfinite.source)
 
     def _turn(self, heads: Tensor, position: int | Tensor) -> Tensor:
         """Turn ``(…, heads, n, d_rotary)`` by positions from that of the first row on."""
@@ -200,7 +200,7 @@ class LatentAttention(nn.Module):
         visible = check_reading(x, leading, n, mask, key_mask, is_causal, self.num_heads)
         if projected is None:
             projected = self.project(x, position=position)
-        x, spoiled = zero_nonfinite_query(x, projected)
+        x, nonfinite = zero_nonfinite_query(x, projected)
         if self.query_compression is not None and self.query_norm is not None:
             x = self.query_norm(self.query_compression(x))
         heads = self.query_projection(x).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
@@ -210,7 +210,7 @@ class LatentAttention(nn.Module):
         context, weights = attend(query, turned, projected.compressed, visible, need_weights)
         context = self.output_projection(context.transpose(-3, -2).flatten(-2))
         sees = partial(visible.rows, x.shape[-2], n)
-        return Attended(*restore_nonfinite(context, weights, spoiled, sees, heads=True))
+        return Attended(*restore_nonfinite(context, weights, nonfinite, sees, heads=True))
 
     def _is_cheaper_absorbed(self, m: int, n: int) -> bool:
         """Which way takes fewer multiplications in a head for m queries and n positions."""

@@ -89,7 +89,7 @@ class PredictedPosition(nn.Module):
         d_query: width of the decoder states, and the number of rows of W.
 
     Shapes: query ``(…, m, d_query)``, lengths S ``(…,)`` → ``(…, m)``, in positions counted from 0.
-    As in the paper p_t may come to lie up to one position behind the last, S − 1.
+    As in the paper p_t may come to lie up to one position after the last, S − 1.
 
     Source: Luong, Pham and Manning 2015, equation 9.
     """
@@ -141,8 +141,8 @@ class WindowedSource:
         if projected_keys is not None:
             score.check_projected(key, projected_keys)
         rows = key if projected_keys is None else projected_keys
-        rows, _, value, spoiled = zero_nonfinite(rows, rows, value)  # what is not finite
-        self._spoiled = None if spoiled is None else spoiled.source
+        rows, _, value, nonfinite = zero_nonfinite(rows, rows, value)  # what is not finite
+        self._nonfinite = None if nonfinite is None else nonfinite.source
         self.score, self.key, self.length = score, key, key.shape[-2]
         self.mask, self.key_mask = mask, key_mask
         self._values = _Rows(value)
@@ -193,7 +193,7 @@ class WindowedSource:
         allowed = inside
         if mask is not None:
             allowed = inside & mask.expand(*batch, m, n).gather(-1, row)
-        query, _, _, spoiled = zero_nonfinite(query, query, query)
+        query, _, _, nonfinite = zero_nonfinite(query, query, query)
         keys = self._projected.take(row)  # (…, m, w, width)
         values = keys if self._projected is self._values else self._values.take(row)
         # one query a window: (…, m, w)
@@ -204,9 +204,9 @@ class WindowedSource:
             offset = index - position.unsqueeze(-1)
             weights = weights * torch.exp(offset.square() * (-0.5 / sigma**2)).to(weights.dtype)
         context = (weights.unsqueeze(-2) @ values).squeeze(-2)  # (…, m, d_v)
-        met = None if spoiled is None else spoiled.query.unsqueeze(-1) & allowed
-        if self._spoiled is not None:
-            there = self._spoiled.unsqueeze(-2).expand(*batch, m, n).gather(-1, row) & allowed
+        met = None if nonfinite is None else nonfinite.query.unsqueeze(-1) & allowed
+        if self._nonfinite is not None:
+            there = self._nonfinite.unsqueeze(-2).expand(*batch, m, n).gather(-1, row) & allowed
             met = there if met is None else met | there
         if met is not None:
             met = met.any(-1, keepdim=True)

@@ -25,7 +25,7 @@ class LocalAttention(MultiHeadAttention):
     n/L matrices of L×L are.
 
     The queries are the last m of the n positions, so that a decoder may run with a cache. Blocks
-    are counted from the first position of the cache; texts that go on behind prompts of different
+    are counted from the first position of the cache; texts that go on after prompts of different
     lengths should begin with one length.
 
     Args:
@@ -76,11 +76,11 @@ class LocalAttention(MultiHeadAttention):
         query = _cut(query, before, blocks, length)  # (…, h, blocks, L, d_head)
         # the keys of the full text are scored: a score may count positions
         scored = source.key if source.scored is None else source.scored
-        if self.score.counts_positions:
+        if self.score.depends_on_position:
             scored = self.score.project_keys(source.key)
         scored, value = (_cut(t[..., first:, :], 0, blocks, length) for t in (scored, source.value))
         inside = _inside(visible, m, n, length)
-        # what fills up the last block is not there, and behind all that is
+        # what fills up the last block is not there, and after all that is
         if visible.reach is None and blocks * length > n - first:
             place = torch.arange(blocks * length, device=query.device).view(blocks, 1, length)
             there = place < n - first

@@ -23,7 +23,7 @@ class PastValues(NamedTuple):
     value: Tensor
 
     def extend(self, more: PastValues) -> PastValues:
-        """The values with further positions behind them: the cache of a decoder, one step on."""
+        """The values with further positions after them: the cache of a decoder, one step on."""
         return PastValues(torch.cat([self.value, more.value], dim=-2))
 
 
@@ -35,7 +35,7 @@ class LightweightConvolution(nn.Module):
 
     Channel c belongs to head h = ⌊c H / d⌋. The K places of the kernel are those from ``left``
     before the position on: ``left = K − 1`` if it is causal, else ``⌊(K − 1)/2⌋``. What lies
-    outside the sequence or behind the mask counts as a zero; the kernel is not normalised again. A
+    outside the sequence or masked counts as a zero; the kernel is not normalised again. A
     position whose mask allows nothing gets zeros.
 
     It has the interface of :class:`~attnbook.mechanisms.attention.multi_head.MultiHeadAttention`
@@ -138,7 +138,7 @@ class LightweightConvolution(nn.Module):
         # (…, m, H, K)
         kernel = self.kernel(value[..., n - m :, :]).masked_fill(~inside.unsqueeze(-2), 0.0)
         seen = value[..., places, :]
-        if mask is not None or is_causal:  # not even a NaN behind the mask has influence
+        if mask is not None or is_causal:  # not even a masked NaN has influence
             seen = seen.where(inside.unsqueeze(-1), 0.0)
         seen = seen.unflatten(-1, (self.num_heads, -1))  # (…, m, K, H, d/H)
         convolved = torch.einsum("...mhk,...mkhc->...mhc", self.dropout(kernel), seen).flatten(-2)

@@ -166,7 +166,7 @@ class AdaptiveOutput(nn.Module):
     ``log p(w) = log p(band) + log p(w | band)``.
 
     The frequent words and one entry a band share the first softmax; a rarer band has a softmax of
-    its own behind a projection to ``d_model / factor^b``, which ``factor=1`` makes as wide.
+    its own with a projection to ``d_model / factor^b``, which ``factor=1`` makes as wide.
 
     All log-probabilities are returned, so that it stands where a linear layer to logits stands;
     normalising them once more changes nothing. (PyTorch's layer, which does the work here, can also

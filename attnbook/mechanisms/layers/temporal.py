@@ -159,11 +159,11 @@ class TCBlock(nn.Module):
 
 def _projected(x: Tensor, *layers: nn.Module) -> list[Tensor]:
     """x ``(…, n, d)`` through each layer; rows that are not finite give NaN, as a constant."""
-    clean, _, _, spoiled = zero_nonfinite(x, x, x)
+    clean, _, _, nonfinite = zero_nonfinite(x, x, x)
     made = [layer(clean) for layer in layers]
-    if spoiled is None:
+    if nonfinite is None:
         return made
-    return [rows.masked_fill(spoiled.query.unsqueeze(-1), math.nan) for rows in made]
+    return [rows.masked_fill(nonfinite.query.unsqueeze(-1), math.nan) for rows in made]
 
 
 class AttentionBlock(nn.Module):

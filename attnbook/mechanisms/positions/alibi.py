@@ -66,7 +66,7 @@ class ALiBi(Score):
 
     formula = r"s^\top h / \sqrt{d} - \text{slope}\,|i - j|"
     source = "Press, Smith and Lewis 2022"
-    counts_positions = True
+    depends_on_position = True
 
     def __init__(self, num_heads: int, *, causal: bool = True) -> None:
         super().__init__()

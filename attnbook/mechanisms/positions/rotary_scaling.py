@@ -1,7 +1,7 @@
 """Rotary frequencies for texts longer than those of the training: interpolation, the NTK-aware
 base, fixed and dynamic, YaRN, LongRoPE, and those of Llama 3.
 
-A model that was trained at length L and rotated by ``p · ω_k`` meets angles behind L that it never
+A model that was trained at length L and rotated by ``p · ω_k`` meets angles beyond L that it never
 saw. Each class here makes other frequencies ω_k of the old ones, for a length of s·L, and says by
 what queries and keys are multiplied. Names of fields are those of ``rope_scaling``.
 """
@@ -91,7 +91,7 @@ class DynamicNTK(RotaryScaling):
     a text of n > L positions; one of up to L is turned as it was in the training.
 
     n counts the positions up to the last that a call turns. A text that is read step by step so
-    keeps keys in its cache that were turned for a shorter text, and its logits behind L are not
+    keeps keys in its cache that were turned for a shorter text, and its logits beyond L are not
     those of the whole text read at once. (``transformers`` does the same.)
 
     Attributes:

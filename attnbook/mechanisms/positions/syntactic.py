@@ -25,7 +25,7 @@ def tree_depth(heads: Tensor, lengths: Tensor | None = None) -> Tensor:
         heads: whole numbers ``(…, n)``: of each word the position of its head, counted from 0; −1
             for the root.
         lengths: ``(…)``, number of words of each sentence; n for all when not given. What stands
-            behind is not looked at.
+            after is not looked at.
 
     Returns:
         int64 ``(…, n)``, 0 at the padding.

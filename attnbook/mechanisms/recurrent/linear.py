@@ -97,7 +97,7 @@ def linear_attention(
         value: v, ``(…, n, d_v)``. Leading dimensions broadcast; heads are one of them.
         key_mask: which positions are there, boolean, broadcastable to ``(…, n)``. Where it is False
             nothing is written and nothing forgotten, and the context is zero: padding before a text
-            leaves the state empty, padding behind it leaves the state as it is.
+            leaves the state empty, padding after it leaves the state as it is.
         log_decay: ``log α ≤ 0``, broadcastable to ``(…, n, 1)``, one number a position, or to
             ``(…, n, d_k)``, one a feature; when not given, nothing is forgotten.
         strength: β, broadcastable to ``(…, n)``; between 0 and 2 the memory cannot grow under
@@ -157,10 +157,10 @@ def linear_attention(
         if normalise:
             value = F.pad(value, (0, 1), value=1.0)
         valid = None if key_mask is None else key_mask.expand(*key_mask.shape[:-1], n)
-        query, key, value, spoiled = zero_nonfinite(query, key, value)  # what is not finite
+        query, key, value, nonfinite = zero_nonfinite(query, key, value)  # what is not finite
         most = 1e-6 * finfo(wide).max
-        strength, spoiled = zero_nonfinite_gate(strength, spoiled, n, least=-most, most=most)
-        log_decay, spoiled = zero_nonfinite_gate(log_decay, spoiled, n, least=-math.inf, most=0)
+        strength, nonfinite = zero_nonfinite_gate(strength, nonfinite, n, least=-most, most=most)
+        log_decay, nonfinite = zero_nonfinite_gate(log_decay, nonfinite, n, least=-math.inf, most=0)
         memory, lost = zero_nonfinite_state(query, state, heads=False)
         if valid is not None:
             kept = valid.unsqueeze(-1)
@@ -182,7 +182,7 @@ def linear_attention(
             # before the first position that is there all is 0
             context = context / total.where(total != 0, 1.0)
         context, after = restore_nonfinite_recurrent(
-            context, after, spoiled, lost, valid, heads=False
+            context, after, nonfinite, lost, valid, heads=False
         )
     return RecurrentOutput(context.to(dtype), after)
 

@@ -74,7 +74,7 @@ class RecurrentAttention(nn.Module):
     d_model: int
 
     def run(self, x, valid, memory, recent) -> tuple[Tensor, RecurrentState]:
-        """The context of positions x, zeros where none is ``valid (…, m)``, and the state behind
+        """The context of positions x, zeros where none is ``valid (…, m)``, and the state after
         them; memory and recent are those of the state before, None at the beginning.
         """
         raise NotImplementedError(f"{type(self).__name__} must define run")
@@ -102,11 +102,11 @@ class RecurrentAttention(nn.Module):
         valid = valid_positions(x, mask, key_mask)
         if valid is not None:
             x = x.where(valid.unsqueeze(-1), 0.0)
-        x, _, _, spoiled = zero_nonfinite(x, x, x)  # what is not finite
+        x, _, _, nonfinite = zero_nonfinite(x, x, x)  # what is not finite
         memory, recent = (None, None) if state is None else state
         memory, lost = zero_nonfinite_state(x, memory)
         context, (memory, recent) = self.run(x, valid, memory, recent)
-        context, memory = restore_nonfinite_recurrent(context, memory, spoiled, lost, valid)
+        context, memory = restore_nonfinite_recurrent(context, memory, nonfinite, lost, valid)
         return RecurrentOutput(context, RecurrentState(memory, recent))
 
     def read(

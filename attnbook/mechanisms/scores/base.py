@@ -36,7 +36,7 @@ class Score(nn.Module):
     parent, :meth:`inner_product`, :meth:`block_kernel` and :meth:`fused_attention`, are not used.
 
     A subclass whose :meth:`project_keys` depends on where a key stands, or on the other keys, sets
-    ``counts_positions``: keys that are projected one by one are then no part of a longer source,
+    ``depends_on_position``: keys that are projected one by one are then no part of a longer source,
     and a cache projects them anew."""
 
     name: ClassVar[str] = ""
@@ -44,7 +44,7 @@ class Score(nn.Module):
     source: ClassVar[str] = ""
     query_width: int | None = None
     key_width: int | None = None
-    counts_positions: ClassVar[bool] = False
+    depends_on_position: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)

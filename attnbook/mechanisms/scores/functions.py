@@ -61,7 +61,7 @@ class LocationScore(Score):
     """Scores from the query alone: it names positions, it does not look at what stands there.
 
     ``e = W s``, ``α = softmax(e)`` over the first n of ``max_length`` rows of W. In the cache of a
-    decoder the positions are those of the cache, padding counts: texts that go on behind prompts of
+    decoder the positions are those of the cache, padding counts: texts that go on after prompts of
     different lengths should begin with one length.
 
     Args:
@@ -74,7 +74,7 @@ class LocationScore(Score):
     name = "location"
     formula = r"(W s)_i"
     source = "Luong, Pham and Manning 2015"
-    counts_positions = True
+    depends_on_position = True
 
     def __init__(self, d_query: int, max_length: int) -> None:
         super().__init__()

@@ -39,9 +39,9 @@ class SoftCappedScore(Score):
         self.query_width, self.key_width = score.query_width, score.key_width
 
     @property
-    def counts_positions(self) -> bool:  # type: ignore[override]
+    def depends_on_position(self) -> bool:  # type: ignore[override]
         """As the score that is capped."""
-        return self.score.counts_positions
+        return self.score.depends_on_position
 
     def check(self, query: Tensor, key: Tensor) -> None:
         self.score.check(query, key)

@@ -169,7 +169,7 @@ DCGAN_BLOCKS = Blocks(up=ConvolutionUp, down=ConvolutionDown, final=partial(nn.L
 
 
 class _Stage(nn.Module):
-    """A block and what is inserted behind it."""
+    """A block and what is inserted after it."""
 
     def __init__(
         self, block: nn.Module, inserts: Mapping[int, Insert], side: int, width: int

@@ -50,7 +50,7 @@ class PictureGenerator(nn.Module):
         num_classes: K for conditional batch norm; None: the labels are not looked at.
         block: ``(channels, out, norm) → module``, such as
             :class:`~attnbook.models.gan.blocks.ResidualUp`.
-        inserts: ``{side: channels → module}``, what stands behind the block that reaches this side,
+        inserts: ``{side: channels → module}``, what stands after the block that reaches this side,
             such as ``{16: PictureAttention}``. Nothing when not given.
         max_channels: upper bound of the width.
 
@@ -210,7 +210,7 @@ def sagan_pair(
 
     Args:
         size, channels, colors, d_noise, num_classes, max_channels: as in :class:`PictureGenerator`.
-        attention_at: side of the feature maps, in both networks, behind which ``insert`` stands;
+        attention_at: side of the feature maps, in both networks, after which ``insert`` stands;
             None: nowhere. A side which the discriminator does not have (the full one) is an error.
         insert: ``channels → module``: :class:`PictureAttention`, ``PooledPictureAttention``, or
             ``ResidualInstead`` for a comparison.

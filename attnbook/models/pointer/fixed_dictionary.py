@@ -32,7 +32,7 @@ class FixedDictionary(PointerNetwork):
     ``a_i = softmax_j(v·tanh(W_1 e_j + W_2 d_i))``.
 
     The output layer has ``most + 1`` rows, however many inputs there are: no row stands for a
-    position behind ``most − 1``. For fewer inputs the rows of the positions that do not exist are
+    position beyond ``most − 1``. For fewer inputs the rows of the positions that do not exist are
     left out.
 
     Args:

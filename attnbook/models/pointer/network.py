@@ -17,7 +17,7 @@ __all__ = ["Answers", "PointerMemory", "PointerNetwork"]
 class PointerMemory(NamedTuple):
     """The encoded inputs.
 
-    Column n stands behind the positions 0 … n − 1.
+    Column n stands after the positions 0 … n − 1.
     """
 
     # what the decoder reads: the embedded inputs, and in column n the start, (batch, n + 1,
@@ -51,7 +51,7 @@ class PointerNetwork(nn.Module):
         d_input: width of an input, 2 for a point of the plane.
         hidden_size: width of a state of encoder and decoder.
         ends: whether the answer says itself when it ends. Then a learned state e_END is one more
-            thing to point at, in column n, behind the last position of the padded batch. Else an
+            thing to point at, in column n, after the last position of the padded batch. Else an
             answer has as many positions as its row.
         repeats: whether an answer may point at a position twice.
         d_embed: width of the learned linear map E; the paper feeds x itself, which learns slower.
@@ -60,7 +60,7 @@ class PointerNetwork(nn.Module):
     Shapes: inputs ``(batch, n, d_input)``, zeros as padding; lengths ``(batch,)``; targets
     ``(batch, m)``, positions 0 … length − 1 of the row's own inputs, n for END, −1 as padding →
     logits and weights ``(batch, m, n + 1)``. The last column is END, −∞ when not ``ends``. Where
-    nothing is left to point at, behind the last position of an answer without END, logits are not
+    nothing is left to point at, after the last position of an answer without END, logits are not
     masked and weights are 0.
 
     Source: Vinyals, Fortunato and Jaitly 2015, equation 3; e_END, E and masking used ones are ours.
@@ -132,7 +132,7 @@ class PointerNetwork(nn.Module):
         """Logits, masked, and the mask, both (batch, m, n + 1), of states (batch, m, hidden)."""
         logits = self._scores(states, memory)
         mask = memory.mask[:, None] if self.repeats else memory.mask[:, None] & ~used
-        # A row of nothing but −∞ has no softmax. It stands behind an answer that is complete, and
+        # A row of nothing but −∞ has no softmax. It stands after an answer that is complete, and
         # no loss looks at it.
         logits = logits.masked_fill(~mask & mask.any(-1, keepdim=True), -math.inf)
         return logits, mask.expand(logits.shape)
@@ -218,7 +218,7 @@ class PointerNetwork(nn.Module):
         after_end = over[:, :-1] & (targets[:, 1:] >= 0)
         require(
             not bool(after_end.any()),
-            "targets must hold nothing but −1 behind END or padding, "
+            "targets must hold nothing but −1 after END or padding, "
             f"got {targets[after_end.any(1)][:1].tolist()}",
         )
         if not self.repeats:

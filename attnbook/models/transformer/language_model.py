@@ -166,8 +166,8 @@ class TransformerLM(_OneStack):
 class TransformerEncoderModel(_OneStack):
     """An encoder-only Transformer: a distribution over words at a position, from both sides.
 
-    Trained to tell the words behind a mask token, it is the masked language model; which positions
-    are masked and counted is the task's business.
+    Trained to tell the words that mask tokens hide, it is the masked language model; which
+    positions are masked and counted is the task's business.
 
     Args:
         vocabulary_size, parts, num_layers, tie, token_ids: as in :class:`TransformerLM`.

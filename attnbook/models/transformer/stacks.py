@@ -109,7 +109,7 @@ class FunnelEncoder(Encoder):
 
     Args:
         layers, norm: as in :class:`~attnbook.models.transformer.layers.Encoder`.
-        groups: number of groups G; of N blocks the k-th group ends behind block ``round(k N / G)``,
+        groups: number of groups G; of N blocks the k-th group ends after block ``round(k N / G)``,
             a half rounded to the even number.
 
     Shapes: x ``(batch, n, d)``, mask ``(batch, 1, n)`` or None → :class:`Stacked` with
@@ -137,7 +137,7 @@ class FunnelEncoder(Encoder):
             score = getattr(attention, "score", None)
             require(
                 not getattr(attention, "takes_position", False)
-                and not getattr(score, "counts_positions", False),
+                and not getattr(score, "depends_on_position", False),
                 f"layers must have an attention that asks for no positions at a seam, where a "
                 f"query stands for two of them; block {k} has one that does",
             )

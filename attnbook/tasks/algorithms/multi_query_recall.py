@@ -60,7 +60,7 @@ def draw(
         keys, values: how many different ones there are.
 
     Shapes: :class:`Recall` of ``n = (2 told + 1) N`` tokens; keys are the ids from :data:`FIRST`,
-    values those behind the keys.
+    values those after the keys.
 
     Source: Arora et al. 2023, section 3.1, where gaps stand between the queries; keys that are told
     again: Schlag et al. 2021, section 6.1.

@@ -82,7 +82,7 @@ def _triangles_of_few(xy: np.ndarray, rows: Sequence[int]) -> dict[int, np.ndarr
     # NaN is not sure either
     sure = (abs(areas) > _SURE).all(1) & ((abs(determinants) > _SURE) | own).all((1, 2))
     empty = ~((determinants * np.sign(areas)[..., None] > 0) & ~own).any(2)
-    centres = np.where(empty[..., None], incentres(corners), np.inf)  # the others behind
+    centres = np.where(empty[..., None], incentres(corners), np.inf)  # the others after
     order = np.lexsort((centres[..., 1], centres[..., 0]))
     return {
         row: triples[ranked[:count]]

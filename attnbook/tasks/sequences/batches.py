@@ -13,7 +13,7 @@ from .vocabulary import BOS, EOS, PAD, Vocabulary
 
 
 class Batch(NamedTuple):
-    """B pairs as CPU tensors of int64, batch first, padded behind the lengths, here with PAD=0.
+    """B pairs as CPU tensors of int64, batch first, padded after the lengths, here with PAD=0.
 
     Attributes:
         source: (B, n) source tokens, without BOS or EOS: column i is token i of the source
@@ -46,7 +46,7 @@ def _encode(pairs: Sequence[Pair], source_vocab: Vocabulary, target_vocab: Vocab
 
 @drawn
 def pad_rows(rows: Sequence[Sequence[int]], fill: int = PAD) -> Tensor:
-    """Rows of different lengths as ``(B, n)``, with ``fill`` behind their ends."""
+    """Rows of different lengths as ``(B, n)``, with ``fill`` after their ends."""
     width = max(map(len, rows))
     return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows])
 

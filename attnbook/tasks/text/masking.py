@@ -41,7 +41,7 @@ def hide(
     stay, as in BERT, so that the states of tokens that are not hidden are trained too.
 
     Args:
-        tokens: ``(batch, n)``, padded behind their lengths.
+        tokens: ``(batch, n)``, padded after their lengths.
         lengths: ``(batch,)``.
         size: of the vocabulary; random tokens are none of its special ones.
 

@@ -180,7 +180,7 @@ def _encode(documents, vocab, max_sentences, max_words):
 def _pad(encoded) -> DocumentBatch:
     n = max(1, *(len(rows) for rows, _ in encoded))
     filled = [[*rows, *[[]] * (n - len(rows))] for rows, _ in encoded]
-    # behind them a row of one word: that is the least width
+    # after them a row of one word: that is the least width
     words = pad_rows([*(row for rows in filled for row in rows), [PAD]])[:-1]
     lengths = torch.tensor([[len(row) for row in rows] for rows in filled])
     labels = torch.tensor([label for _, label in encoded])

@@ -9,7 +9,7 @@ from torch import Tensor
 from ...modules import counted_targets, device_of
 from .token_loss import summed_cross_entropy
 
-FILLING = 0  # behind the end of a text, where nothing looks and nothing counts
+FILLING = 0  # after the end of a text, where nothing looks and nothing counts
 
 __all__ = ["OneText", "one_text", "prompted_loss", "whole_text_loss"]
 

@@ -60,8 +60,9 @@ _TARGET_OUT = Slips(
     "01.teacher_forcing", title="What the decoder reads, what it must say", difficulty=1, minutes=5
 )
 def teacher_forcing(answer, ctx):
-    # the last: one mark for both ends, and a target may be empty
-    for bos, eos, pad in ((1, 2, 0), (1 + i for i in ctx.order(7)[:3]), (3, 3, 0)):
+    # the last but one: T5 begins with the padding; the last: one mark for both ends, and a target
+    # may be empty
+    for bos, eos, pad in ((1, 2, 0), (1 + i for i in ctx.order(7)[:3]), (0, 1, 0), (3, 3, 0)):
         batch, longest = ctx.sizes(batch=(1, 4), longest=(1, 6))
         lengths = ctx.lengths(batch, longest, int(bos != eos)).tolist()
         targets = [ctx.integers(8, 1000, k).tolist() for k in lengths]

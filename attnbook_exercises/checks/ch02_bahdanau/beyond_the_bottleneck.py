@@ -150,6 +150,8 @@ def _translations(ctx, bins):
             prediction.reverse()
         elif what == 4:  # too long
             prediction.append(ctx.integers(3, 9))
+        elif what == 5:  # the same digits in fewer tokens
+            prediction[:2] = [10 * prediction[0] + prediction[1]]
     return predictions, references, lengths, edges
 
 

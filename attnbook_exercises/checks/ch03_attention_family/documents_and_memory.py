@@ -152,6 +152,7 @@ _ATTEND = Slips(
 def words_look_at_words(answer, ctx):
     batch, n, d = ctx.sizes(batch=(1, 4), n=(1, 9), d=(1, 4))
     words = ctx.normal(batch, n, d)
+    words[-1, 0] = 0  # the vector of a word, too, may be 0
     matrices = [0.8 * ctx.normal(d, d) for _ in range(3)]
     lengths = ctx.draw(  # the first sentence is not the longest
         lambda: ctx.lengths(batch, max(1, n - 1)), lambda ends: ends[0] < ends.max(), 20

@@ -87,6 +87,7 @@ _READ_BACK = Slips(
 def words_before(answer, ctx):
     batch, n, d, d_a = ctx.sizes(batch=(1, 3), n=(1, 7), d_x=(1, 3), d=(1, 7))
     words = ctx.normal(batch, n, d)
+    words[-1, 0] = 0  # a score of 0 hides nothing
     matrices = [ctx.normal(d_a, d) for _ in range(3)]
     got_context, got = ctx.parts(
         ctx.call(answer, words, *matrices), ("context", "weights"), ((batch, n, d_a), (batch, n, n))

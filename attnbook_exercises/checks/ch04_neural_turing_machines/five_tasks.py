@@ -86,8 +86,8 @@ _SHOWN = Slips(
 
 @exercise("04.repeat_number", title="The number of repeats", difficulty=1, minutes=5)
 def repeat_number(answer, ctx):
-    rows, least, half = ctx.sizes(sequences=(1, 6), fewest_repeats=(0, 4), half_of_the_range=(1, 5))
-    for most in (least + 2 * half, least + 2 * half - 1):
+    rows, few, half = ctx.sizes(sequences=(1, 6), fewest_repeats=(0, 4), half_of_the_range=(1, 5))
+    for least, most in ((few, few + 2 * half), (few, few + 2 * half - 1), (5000, 5003)):
         repeats = ctx.integers(least, most + 1, rows)
         repeats[0], repeats[-1] = most + 4, least  # a test may go beyond the range of training
         got = ctx.call(answer, repeats, least, most)

@@ -279,7 +279,7 @@ def content_weights(answer, ctx):
             "the weights for empty slots and a key of zeros",
             "a vector of zeros has the length 0, and 0/0 is NaN: give the lengths a lower bound",
         ),
-        ((3e-4 * memory, 3e-4 * key, strength), "the weights for short vectors", None),
+        ((1e-5 * memory, 1e-5 * key, strength), "the weights for short vectors", None),
         (
             (memory, memory[:, :1].expand(-1, heads, -1), 40 + 40 * strength),
             "the weights for a large strength and a key that a slot holds",

@@ -80,6 +80,9 @@ def left_of(answer, ctx):
         on,
         (p[0], q[0], r[0]),
         (1e-6 * p, 1e-6 * q, 1e-6 * r),  # small triangles turn as well
+        (p + 2**16, q + 2**16, r + 2**16),  # and so do those far from the origin
+        (p, p + q * torch.tensor([0.0, 1.0]), r),  # and vertical lines
+        (p, q, (p + q) / 2 + (1e-9 if ctx.case else 1e-3) * r),  # and what lies near a line
         (p.view(rows, 1, 2), q.view(rows, 1, 2), ctx.normal(rows, 4, 2)),
     ):
         shape = torch.broadcast_shapes(*(g.shape for g in given))[:-1]
@@ -399,6 +402,8 @@ def coverage(answer, ctx):
         ("an empty walk", []),
     ):
         cases.append((name, points, walk, right))
+    beads = torch.tensor([[0.0, 0.0], [1, 0], [3, 0], [4, 0], [4, 4], [0, 4]])
+    cases.append(("a walk with four points on one line", beads, [*range(6)], [0, 3, 4, 5]))
     for name, walk in (
         ("all corners", ring[::-1]),
         ("all corners, two neighbours exchanged", bow),

@@ -211,6 +211,15 @@ def point_at(answer, ctx):
             f"where all scores are far below 0, padding gets a probability of {leaked:.2g}: "
             f"masked scores have to be −∞, a number may be above the others"
         )
+    found = array(got) / array(got).sum(1, keepdims=True)  # logarithms are rounded here
+    ctx.close(found, real / real.sum(1, keepdims=True), name)
+
+    there = torch.arange(n) < lengths[:, None]
+    far = (torch.where(there[..., None], -20 + 0 * e, 20), state, 1 + 0 * w_1, 0 * w_2, 99 + 0 * v)
+    name = "probabilities where the scores of the padding are far above the others"
+    got = ctx.floats(
+        ctx.call(answer, *far, lengths), name, (batch, n), nan="0/0 is NaN: mask first"
+    )
     ctx.close(got, real / real.sum(1, keepdims=True), name)
 
 

@@ -1,5 +1,5 @@
 """Checks of the section on decoding with a cache: its memory, a prediction, caches that follow
-their beams, and attention behind a cache.
+their beams, and attention after a cache.
 """
 
 import numpy as np

@@ -169,6 +169,8 @@ def top_k_gates(answer, ctx):
             scores = factor * ctx.normal(count, experts) + shift
             if bool((scores.sort().values.diff() > 0).all()):
                 break
+        if factor == 1 and not shift:  # the best may have the score 0
+            scores = scores - scores.max()
         if factor == 1 and not shift and k < experts:  # no tie, but nearly one
             ranked = scores[0].argsort(descending=True)
             scores[0, ranked[k]] = scores[0, ranked[k - 1]] - 2e-5

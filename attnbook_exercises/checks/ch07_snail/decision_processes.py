@@ -94,6 +94,10 @@ def returns(answer, ctx):
     got = ctx.floats(got, "the returns", (rows, steps), mention="one a step")
     right, wrong = _RETURNS(*map(array, (rewards, done, first)))
     ctx.close(got, right, "the returns", wrong)
+    rewards = torch.where(first.cumsum(1) % 2 == 1, 1e8, 1.0) * rewards
+    got = ctx.floats(ctx.call(answer, rewards, done, first), "the returns", (rows, steps))
+    name = "where rewards of the worlds before and after are 10⁸ times as large, the returns"
+    ctx.close(got, _returns(*map(array, (rewards, done, first))), name)
 
 
 def _values(p, m, horizon):

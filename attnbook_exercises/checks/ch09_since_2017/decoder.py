@@ -89,6 +89,7 @@ def _words(ctx, length, count):
     yield "aaaaa", [("a", "a"), ("aa", "aa")]
     yield "abcd", [("b", "c"), ("a", "b"), ("bc", "d"), ("ab", "c")]
     yield "abc", [("a", "b"), ("b", "c"), ("a", "bc")]
+    yield "x-ray's", [("x", "-"), ("'", "s"), ("x-", "r")]
     yield "abc", [("a", "bc"), ("b", "c")]  # a merge that is passed does not come again
     for k in range(6):
         word = "".join("abc"[ctx.integers(0, 3)] for _ in range(length))

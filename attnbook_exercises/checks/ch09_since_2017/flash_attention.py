@@ -109,6 +109,7 @@ def merge_by_log_sums(answer, ctx):
     for row in range(m):
         for part in [(0, 1), (0,), (1,), (), ()][row % 5]:
             contexts[part][row], logs[part][row] = 0.0, -torch.inf
+    contexts[0][4::5] = 0.0  # what is seen may add up to 0
     logs[0][3::5] += 300.0  # the others remain of ordinary size
     where = "where a query sees nothing in a part, or in both: "
     given = _merge_once(answer, ctx, contexts, logs, where)

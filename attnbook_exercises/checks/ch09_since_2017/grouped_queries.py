@@ -104,10 +104,14 @@ _GROUPED = Slips(
     "09.right_at_both_ends", title="Find the bug: right at both ends", difficulty=3, minutes=8
 )
 def right_at_both_ends(answer, ctx):
-    g, shared, m, n, d = ctx.sizes(g=(1, 4), heads_in_a_group=(1, 3), m=(1, 3), n=(1, 5), d=(1, 6))
-    h, d_v = g * shared, d + ctx.integers(1, 4)
-    where = f"for {h} heads of queries and {g} of keys and values: the context"
-    for factor in (100.0, 1.0):  # exponentials of scores a hundred times as large overflow
+    drawn, shared, m, n, d = ctx.sizes(
+        g=(1, 4), heads_in_a_group=(1, 3), m=(1, 3), n=(1, 5), d=(1, 6)
+    )
+    d_v, few = d + ctx.integers(1, 4), (drawn * shared, drawn)
+    # exponentials of scores a hundred times as large overflow; 12 and 3: where even steps from 0 to
+    # g - 1 and groups of h / g part ways
+    for factor, (h, g) in ((100.0, few), (1.0, (12, 3)), (1.0, few)):
+        where = f"for {h} heads of queries and {g} of keys and values: the context"
         given = factor * ctx.normal(h, m, d), ctx.normal(g, n, d), ctx.normal(g, n, d_v)
         got = ctx.floats(ctx.call(answer, *given), where, (h, m, d_v))
         right, wrong = _GROUPED(*map(array, given))

@@ -1,5 +1,5 @@
 """Checks of the section on linear attention: a prediction, the features of a key, the states that a
-backward pass keeps, the matrix behind a decay, the state that chunks leave behind.
+backward pass keeps, the matrix behind a decay, the state that chunks leave.
 """
 
 import numpy as np

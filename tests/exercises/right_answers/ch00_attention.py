@@ -51,17 +51,6 @@ def some_row_or_zeros(scores, mask):
     return torch.where(mask, weights, torch.zeros_like(weights))
 
 
-@right("00.masked_softmax")
-def row_by_row(scores, mask):
-    rows = []
-    for row, allowed in zip(scores.flatten(0, -2), mask.flatten(0, -2)):
-        weights = torch.zeros_like(row)
-        if allowed.any():
-            weights[allowed] = torch.exp(row[allowed].log_softmax(0))
-        rows.append(weights)
-    return torch.stack(rows).view_as(scores)
-
-
 @right("00.leave_one_out")
 def rows_to_keep(predict, inputs):
     n, d = inputs.shape
@@ -76,14 +65,6 @@ def stacked_in_a_loop(predict, inputs):
 
 
 @right("00.gradient_times_input")
-def with_backward(predict, inputs):
-    x = inputs.clone().detach().requires_grad_(True)
-    predict(x).backward()
-    with torch.no_grad():
-        return torch.einsum("nd,nd->n", x, x.grad).abs()
-
-
-@right("00.gradient_times_input")
 def with_jacobian(predict, inputs):
     x = inputs.detach()
     slopes = torch.autograd.functional.jacobian(predict, x)
@@ -94,17 +75,6 @@ def with_jacobian(predict, inputs):
 def with_a_jacobian(predict, inputs):
     slopes = torch.autograd.functional.jacobian(predict, inputs.detach())
     return torch.abs(torch.sum(inputs.detach() * slopes, dim=1))
-
-
-@right("00.rank_agreement")
-def count_the_pairs(first, second):
-    a, b = first.tolist(), second.tolist()
-    same, pairs = 0, 0
-    for j in range(len(a)):
-        for i in range(j):
-            same += (a[i] < a[j]) == (b[i] < b[j])
-            pairs += 1
-    return (same - (pairs - same)) / pairs
 
 
 @right("00.rank_agreement")
@@ -148,11 +118,3 @@ def as_a_fraction():
 @right("00.far_away")
 def a_string_of_numpy():
     return np.array(["average", "last note"])[1]
-
-
-@right("00.masked_softmax")
-def softmax_by_the_log_of_the_sum(scores, mask):
-    hidden = scores.masked_fill(~mask, -torch.inf)
-    total = hidden.logsumexp(-1, keepdim=True)
-    nothing = total == -torch.inf
-    return (hidden - total.masked_fill(nothing, 0.0)).exp().masked_fill(nothing, 0.0)

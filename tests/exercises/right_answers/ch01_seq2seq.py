@@ -44,18 +44,6 @@ def one_token_and_the_rest(step, state, bos, eos, max_length):
     return [token, *one_token_and_the_rest(step, state, token, eos, max_length - 1)]
 
 
-@right("01.greedy")
-def while_room_is_left(step, state, bos, eos, max_length):
-    said = [torch.tensor(bos)]
-    while len(said) <= max_length:
-        log_probs, state = step(said[-1], state)
-        said.append(log_probs.topk(1).indices[0])
-        if said[-1] == eos:
-            said.pop()
-            break
-    return [int(token) for token in said[1:]]
-
-
 @right("01.beam_step")
 def sort_and_unravel(so_far, following, beam_size):
     total = so_far[:, None] + following
@@ -73,31 +61,11 @@ def partition_of_numpy(so_far, following, beam_size):
     return tuple(torch.from_numpy(part) for part in (total.flat[best], parents, tokens))
 
 
-@right("01.beam_step")
-def best_of_each_first(so_far, following, beam_size):
-    each, tokens = following.topk(min(beam_size, following.shape[1]), dim=1)
-    parents = torch.arange(len(so_far)).unsqueeze(1).expand_as(tokens)
-    scores, best = torch.topk((each + so_far.unsqueeze(1)).reshape(-1), beam_size)
-    return [scores, parents.reshape(-1)[best], tokens.reshape(-1)[best]]
-
-
 @right("01.teacher_forcing")
 def with_pad_sequence(targets, bos, eos, pad):
     read = [torch.tensor([bos, *target]) for target in targets]
     say = [torch.tensor([*target, eos]) for target in targets]
     return tuple(pad_sequence(rows, batch_first=True, padding_value=pad) for rows in (read, say))
-
-
-@right("01.teacher_forcing")
-def filled_in_place(targets, bos, eos, pad):
-    target_in = torch.full((len(targets), max(map(len, targets)) + 1), pad, dtype=torch.long)
-    target_out = target_in.clone()
-    target_in[:, 0] = bos
-    for b, target in enumerate(targets):
-        for t, token in enumerate(target):
-            target_in[b, t + 1] = target_out[b, t] = token
-        target_out[b, len(target)] = eos
-    return target_in, target_out
 
 
 @right("01.teacher_forcing")
@@ -119,28 +87,10 @@ def source_by_source(outputs, lengths):
     return torch.stack([states[:k][-1] for states, k in zip(outputs, lengths)])
 
 
-@right("01.last_states")
-def mask_of_the_last_word(outputs, lengths):
-    last = F.one_hot(lengths - 1, outputs.shape[1]).to(outputs.dtype)
-    return torch.einsum("bn,bnd->bd", last, outputs)
-
-
 @right("01.sequence_log_prob")
 def with_cross_entropy(logits, targets, pad):
     loss = F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=pad, reduction="none")
     return -loss.sum(dim=1)
-
-
-@right("01.sequence_log_prob")
-def token_by_token(logits, targets, pad):
-    totals = []
-    for rows, target in zip(logits, targets):
-        total = rows.new_zeros(())
-        for scores, token in zip(rows, target):
-            if token != pad:
-                total = total + scores.log_softmax(0)[token]
-        totals.append(total)
-    return torch.stack(totals)
 
 
 @right("01.sequence_log_prob")
@@ -165,17 +115,6 @@ def gate_by_gate(x, h, weight_ih, weight_hh, bias_ih, bias_hh):
     return torch.lerp(new, h, z)
 
 
-@right("01.gru_step")
-def stacked_gates(x, h, weight_ih, weight_hh, bias_ih, bias_hh):
-    size = h.shape[1]
-    of_x = torch.einsum("bd,gd->bg", x, weight_ih) + bias_ih
-    of_h = torch.einsum("bd,gd->bg", h, weight_hh) + bias_hh
-    gates = 1 / (1 + torch.exp(-of_x[:, : 2 * size] - of_h[:, : 2 * size]))
-    r, z = gates[:, :size], gates[:, size:]
-    new = torch.tanh(of_x[:, 2 * size :] + r * of_h[:, 2 * size :])
-    return new + z * (h - new)
-
-
 @right("01.reverse_padded")
 def flip_the_words(source, lengths):
     rows = [torch.cat([row[:k].flip(0), row[k:]]) for row, k in zip(source, lengths.tolist())]
@@ -188,13 +127,6 @@ def copy_of_numpy(source, lengths):
     for row, k in zip(result, lengths):
         row[:k] = row[:k][::-1].copy()
     return torch.from_numpy(result)
-
-
-@right("01.reverse_padded")
-def order_by_a_key(source, lengths):
-    place = torch.arange(source.shape[1])
-    key = torch.where(place < lengths[:, None], -place, place)
-    return torch.take_along_dim(source, key.argsort(dim=1), dim=1)
 
 
 @right("01.clip_gradients")
@@ -227,25 +159,6 @@ def float64_of_numpy(weight, states):
         product = (1 - h[t] ** 2)[:, None] * (U @ product)
         norms[t] = np.linalg.norm(product, 2)
     return torch.from_numpy(norms)
-
-
-@right("01.jacobian_norms")
-def root_of_an_eigenvalue(weight, states):
-    product, squares = torch.eye(len(weight)).to(weight), []
-    for h in states:
-        product = torch.einsum("i,ij,jk->ik", 1 - h * h, weight, product)
-        squares.append(torch.linalg.eigvalsh(product @ product.T)[-1])
-    return torch.stack(squares).clamp(min=0).sqrt()
-
-
-@right("01.loss_of_a_step")
-def sum_of_cross_entropies(batches, pad):
-    words = sum((targets != pad).sum() for _, targets in batches)
-    losses = [
-        F.cross_entropy(logits.mT, targets, ignore_index=pad, reduction="sum")
-        for logits, targets in batches
-    ]
-    return sum(losses) / words
 
 
 @right("01.loss_of_a_step")

@@ -103,18 +103,6 @@ def with_gather(logits, words, lengths):
 
 
 @right("03.words_before")
-def word_by_word(x, W_q, W_k, W_v):
-    n = x.shape[1]
-    queries, keys, values = (F.linear(x, W) for W in (W_q, W_k, W_v))
-    rows = []
-    for t in range(n):
-        scores = torch.einsum("bd,bid->bi", queries[:, t], keys[:, :t]) / W_k.shape[0] ** 0.5
-        rows.append(F.pad(scores.softmax(-1), (0, n - t)))
-    weights = torch.stack(rows, dim=1)
-    return torch.bmm(weights, values), weights
-
-
-@right("03.words_before")
 def first_row_apart(x, W_q, W_k, W_v):
     batch, n, _ = x.shape
     q, k, v = (torch.einsum("bnx,dx->bnd", x, W) for W in (W_q, W_k, W_v))
@@ -198,19 +186,6 @@ def with_cross_entropy(scores, chosen, log_p, baseline, entropy_weight):
     return loss / len(scores)
 
 
-@right("03.reinforce")
-def look_by_look(scores, chosen, log_p, baseline, entropy_weight):
-    batch, steps, _ = scores.shape
-    loss = 0.0
-    for b in range(batch):
-        loss = loss - log_p[b]
-        for t in range(steps):
-            logs = scores[b, t] - scores[b, t].logsumexp(0)
-            loss = loss - (log_p[b] - baseline).item() * logs[chosen[b, t]]
-            loss = loss + entropy_weight * (logs.exp() * logs).sum()
-    return loss / batch
-
-
 @right("03.two_heads")
 def repel_the_others(numbers):
     d, far = numbers + 3, 40 * numbers**0.5
@@ -253,18 +228,6 @@ def with_multi_head_attention_forward(query, source, W_q, W_k, W_v, W_o, num_hea
         need_weights=False,
     )
     return out.transpose(0, 1)
-
-
-@right("03.multi_head")
-def heads_in_the_batch(query, source, W_q, W_k, W_v, W_o, num_heads, mask):
-    def split(x):
-        return torch.cat(x.chunk(num_heads, dim=-1))
-
-    allowed = mask.repeat(num_heads, 1, 1)
-    contexts = F.scaled_dot_product_attention(
-        split(query @ W_q), split(source @ W_k), split(source @ W_v), attn_mask=allowed
-    )
-    return torch.cat(contexts.chunk(num_heads), dim=-1) @ W_o
 
 
 @right("03.learned_query")
@@ -313,26 +276,6 @@ def all_words_at_once(features, states, lengths, W):
     weights = (states @ W @ features.mT).softmax(-1)
     behind = torch.arange(states.shape[1]) >= lengths[:, None]
     return (weights @ features).masked_fill(behind[..., None], 0.0)
-
-
-@right("03.longest_first")
-def picture_after_picture(features, states, lengths, W):
-    rows = []
-    for picture, said, length in zip(features, states, lengths.tolist()):
-        contexts = [torch.softmax(picture @ (s @ W), 0) @ picture for s in said[:length]]
-        rows.append(F.pad(torch.stack(contexts), (0, 0, 0, len(said) - length)))
-    return torch.stack(rows)
-
-
-@right("03.longest_first")
-def put_back_by_index(features, states, lengths, W):
-    order = lengths.argsort(descending=True)
-    contexts = states.new_zeros(*states.shape[:2], features.shape[-1])
-    for t in range(int(lengths.max())):
-        going = order[lengths[order] > t]
-        scores = torch.einsum("bd,df,bpf->bp", states[going, t], W, features[going])
-        contexts[going, t] = torch.einsum("bp,bpf->bf", scores.softmax(-1), features[going])
-    return contexts
 
 
 @right("03.position_encoding")

@@ -42,16 +42,6 @@ def with_fourier(weights, kernel):
     return torch.fft.irfft(torch.fft.rfft(weights) * torch.fft.rfft(on_ring), n=N)
 
 
-@right("04.shift")
-def slot_after_slot(weights, kernel):
-    N, R = weights.shape[-1], kernel.shape[-1] // 2
-    slots = []
-    for i in range(N):
-        moves = range(-R, R + 1)
-        slots.append(sum(kernel[..., m + R] * weights[..., (i - m) % N] for m in moves))
-    return torch.stack(slots, dim=-1)
-
-
 @right("04.sharpen")
 def divided_by_the_largest(weights, gamma):
     powers = (weights / weights.amax(-1, keepdim=True)) ** gamma[..., None]
@@ -64,15 +54,6 @@ def zeros_left_out(weights, gamma):
     logs = torch.where(positive, weights, 1.0).log()
     scores = (gamma.unsqueeze(-1) * logs).masked_fill(~positive, -torch.inf)
     return (scores - scores.logsumexp(-1, keepdim=True)).exp()
-
-
-@right("04.sharpen")
-def head_by_head(weights, gamma):
-    sharp = torch.zeros_like(weights)
-    for b, h in product(range(weights.shape[0]), range(weights.shape[1])):
-        some = weights[b, h].nonzero()[:, 0]
-        sharp[b, h, some] = (gamma[b, h] * weights[b, h, some].log()).softmax(0)
-    return sharp
 
 
 @right("04.copy_task")
@@ -102,27 +83,10 @@ def with_cross_entropy_of_torch(logits, targets, mask):
 
 
 @right("04.bits")
-def sequence_by_sequence(logits, targets, mask):
-    costs = []
-    for z, x, counts in zip(logits, targets, mask):
-        right_side = (2 * x - 1) * z
-        costs.append(-(F.logsigmoid(right_side).sum(1) * counts).sum() / np.log(2))
-    return torch.stack(costs)
-
-
-@right("04.bits")
 def powers_of_two(logits, targets, mask):
     z = logits / math.log(2)
     paid = torch.logaddexp2(z, torch.zeros_like(z)) - targets * z
     return torch.where(mask[..., None].bool(), paid, 0.0).flatten(1).sum(1)
-
-
-@right("04.follow")
-def delays_in_a_list(write, read):
-    places, looks = write.argmax(1).tolist(), read.argmax(1).tolist()
-    n, T = len(places), len(looks)
-    hits = [sum(looks[d + t] == places[t] for t in range(n)) for d in range(T - n + 1)]
-    return hits.index(max(hits)), max(hits) / n
 
 
 @right("04.follow")
@@ -145,30 +109,6 @@ def float64_of_numpy(bits, n):
     return torch.from_numpy(np.array(solution("04.best_predictor")(bits, n), dtype=np.float64))
 
 
-@right("04.best_predictor")
-def looking_back(bits, n):
-    row = bits.tolist()
-    told = []
-    for t in range(len(row)):
-        context = row[t - n + 1 : t]
-        same = [row[s] for s in range(n - 1, t) if t >= n - 1 and row[s - n + 1 : s] == context]
-        told.append((sum(same) + 0.5) / (len(same) + 1))
-    return torch.tensor(told)
-
-
-@right("04.best_predictor")
-def counts_in_a_table(bits, n):
-    ones, zeros = torch.zeros(2 ** (n - 1)), torch.zeros(2 ** (n - 1))
-    told = torch.full((len(bits),), 0.5)
-    context = 0
-    for t, bit in enumerate(bits.tolist()):
-        if t >= n - 1:
-            told[t] = (ones[context] + 0.5) / (zeros[context] + ones[context] + 1)
-            (ones if bit else zeros)[context] += 1
-        context = (2 * context + bit) % 2 ** (n - 1)
-    return told
-
-
 @right("04.program")
 def whole_numbers(phase, vector):
     stay, step = torch.tensor([0, 1, 0]), torch.tensor([0, 0, 1])
@@ -176,15 +116,6 @@ def whole_numbers(phase, vector):
         return (0, stay), (0, step, torch.ones(len(vector), dtype=torch.long), vector)
     none = torch.zeros(len(vector))
     return (0, step if phase == "recall" else stay), (0, stay, none, none)
-
-
-@right("04.program")
-def both_heads_backwards(phase, vector):
-    back, stay, _ = torch.eye(3)
-    storing = float(phase == "store")
-    read = torch.tensor(0.0), back if phase == "recall" else stay
-    write = torch.tensor(0.0), back if storing else stay, storing * torch.ones(vector.shape), vector
-    return [read, write]
 
 
 @right("04.program")
@@ -205,14 +136,6 @@ def moments_of_numpy(repeats, least, most):
     numbers = np.arange(least, most + 1)
     shown = (repeats.numpy() - numbers.mean()) / numbers.std()
     return torch.from_numpy(shown.astype(np.float32))
-
-
-@right("04.item_after")
-def searched_in_lists(items, query):
-    found = []
-    for row, asked in zip(items.tolist(), query.tolist()):
-        found.append(row[row.index(asked) + 1])
-    return torch.tensor(found)
 
 
 @right("04.item_after")
@@ -255,31 +178,9 @@ def topk_and_gather(vectors, priorities, wanted):
 
 
 @right("04.highest_first")
-def sorted_pairs(vectors, priorities, wanted):
-    rows = []
-    for row, priority in zip(vectors, priorities.tolist()):
-        pairs = sorted(zip(priority, row), key=lambda pair: pair[0], reverse=True)
-        rows.append(torch.stack([vector for _, vector in pairs[:wanted]]))
-    return torch.stack(rows)
-
-
-@right("04.highest_first")
 def ranks_of_numpy(vectors, priorities, wanted):
     order = np.argsort(-priorities.numpy(), axis=1)[..., None]
     return torch.from_numpy(np.take_along_axis(vectors.numpy(), order, axis=1)[:, :wanted])
-
-
-@right("04.reliability")
-def part_by_part(told, came, bins):
-    parts = [min(int(p * bins), bins - 1) for p in told.tolist()]
-    said, share = told.new_zeros(2, bins)
-    count = torch.zeros(bins, dtype=torch.int32)
-    for k in range(bins):
-        inside = torch.tensor([part == k for part in parts])
-        count[k] = inside.sum()
-        if inside.any():
-            said[k], share[k] = told[inside].mean(), came[inside].mean()
-    return said, share, count
 
 
 @right("04.reliability")
@@ -290,18 +191,6 @@ def bins_of_numpy(told, came, bins):
     sums = [np.bincount(part, x.numpy(), minlength=bins) for x in (told, came)]
     said, share = (torch.from_numpy(x / np.maximum(count, 1)).to(told) for x in sums)
     return [said, share, torch.from_numpy(count)]
-
-
-@right("04.reliability")
-def bucketized_and_scattered(told, came, bins):
-    edges = told.new_tensor([k / bins for k in range(1, bins)])
-    part = torch.bucketize(told, edges, right=True)
-    count = torch.bincount(part, minlength=bins)
-    said, share = (
-        told.new_zeros(bins).scatter_reduce(0, part, x, "mean", include_self=False)
-        for x in (told, came)
-    )
-    return said, share, count
 
 
 @right("04.unknown_order")

@@ -33,18 +33,6 @@ def multiplications_of_each_product(channels, height, width, d_key, d_value, poo
 
 
 @right("08.map_of_a_query")
-def map_by_loops(x, W_f, W_g, row, column, pooled):
-    keys = torch.stack([(W_f @ x[:, r]) for r in range(x.shape[1])], 1)
-    if pooled:
-        d, height, width = keys.shape
-        keys = keys[:, : height // 2 * 2, : width // 2 * 2]
-        keys = keys.reshape(d, height // 2, 2, width // 2, 2).amax((2, 4))
-    scores = (keys * (W_g @ x[:, row, column])[:, None, None]).sum(0)
-    e = torch.exp(scores - scores.max())
-    return e / e.sum()
-
-
-@right("08.map_of_a_query")
 def map_by_convolutions(x, W_f, W_g, row, column, pooled):
     keys = F.conv2d(x[None], W_f[:, :, None, None])
     keys = F.max_pool2d(keys, 2) if pooled else keys

@@ -104,18 +104,6 @@ def message_after_message(states, annotations, lengths, W_s, W_h, v):
 
 
 @right("10.read_message")
-def powers_of_the_words(states, annotations, lengths, W_s, W_h, v):
-    inside = torch.einsum("bkd,ad->bka", states, W_s).unsqueeze(2)
-    inside = inside + torch.einsum("bnd,ad->bna", annotations, W_h).unsqueeze(1)
-    scores = torch.einsum("bkna,a->bkn", inside.tanh(), v)
-    real = torch.stack([torch.arange(scores.shape[2]) < n for n in lengths])[:, None]
-    top = scores.masked_fill(~real, torch.finfo(scores.dtype).min).amax(2, keepdim=True)
-    powers = torch.where(real, scores - top, 0.0).exp() * real
-    weights = powers / powers.sum(2, keepdim=True).clamp(min=0.5)
-    return torch.einsum("bkn,bnd->bkd", weights, annotations), weights
-
-
-@right("10.read_message")
 def without_nan_of_empty_messages(states, annotations, lengths, W_s, W_h, v):
     inside = F.linear(states, W_s)[:, :, None] + F.linear(annotations, W_h)[:, None]
     padding = torch.arange(annotations.shape[1]) >= lengths[:, None, None]

@@ -286,7 +286,7 @@ def test_far_positions_are_exact_under_autocast():
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, kind in sorted(attnbook.SCORES.items()) if not kind.counts_positions]
+    "name", [name for name, kind in sorted(attnbook.SCORES.items()) if not kind.depends_on_position]
 )
 def test_a_step_makes_as_much_for_a_long_source_as_for_a_short_one(name):
     made = []

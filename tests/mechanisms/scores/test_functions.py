@@ -106,7 +106,7 @@ def test_permuting_the_keys_permutes_the_scores_that_do_not_count_positions(scor
     query, key, _, _ = problem
     order = torch.tensor([3, 0, 6, 1, 5, 2, 4])
     moved = torch.allclose(score(query, key[:, order]), score(query, key)[..., order], atol=1e-10)
-    assert moved == (not score.counts_positions)
+    assert moved == (not score.depends_on_position)
 
 
 def test_location_looks_at_the_query_alone(problem):

@@ -61,7 +61,7 @@ def test_any_score_can_be_capped_and_keeps_what_it_is():
     for inner in (AdditiveScore(4, 4), LocationScore(4, 9)):
         inner, capped = inner.double(), SoftCappedScore(inner, 0.3)
         assert_same(capped(query, key), 0.3 * torch.tanh(inner(query, key) / 0.3))
-        assert capped.counts_positions == inner.counts_positions
+        assert capped.depends_on_position == inner.depends_on_position
         assert capped.query_width == inner.query_width
     heads = MultiHeadAttention(8, 2, score=SoftCappedScore(ALiBi(2), 1.0)).double()
     x = drawn(2, 5, 8)

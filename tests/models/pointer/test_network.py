@@ -202,7 +202,7 @@ def test_wrong_arguments_are_named(change, message):
 @pytest.mark.parametrize("row", [[0, -1, 1, 5], [5, 0, -1, -1], [1, 5, 5, -1]])
 def test_nothing_but_padding_stands_behind_an_end(row):
     targets = torch.tensor([[0, 5, -1, -1], row, [2, 1, 5, -1]])
-    message = f"targets must hold nothing but −1 behind END or padding, got [{row}]"
+    message = f"targets must hold nothing but −1 after END or padding, got [{row}]"
     assert_refused(message, network(ends=True), points(), torch.full((3,), 5), targets)
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from attnbook.tasks.archives import fetch_archive, members_digest
-from attnbook.tasks.images import color_pictures, digits
+from attnbook.tasks.images import digits
 from attnbook.tasks.images.labelled import Labelled, LabelledBatches, to_floats, to_pixels
+from attnbook_runs.images.cifar10 import COMMIT, cifar10, fetch_archive, members_digest
 
 
 def some(count, classes=3):
@@ -117,17 +117,17 @@ def test_pictures_of_an_archive(mirror):
         "train/bird/9.jpg": png((40, 50, 60)),
         "train/cat/a.txt": b"no",
     }
-    name = f"CIFAR-10-images-{color_pictures.CIFAR_COMMIT}.tar.gz"
+    name = f"CIFAR-10-images-{COMMIT}.tar.gz"
     mirror("cifar-10-images", name, archive(files))
-    data = color_pictures.cifar10("train")
+    data = cifar10("train")
     # in the order of the names
     assert [data.classes[k] for k in data.labels.tolist()] == ["bird", "cat"]
     assert data.pictures[:, :, 5, 7].tolist() == [[40, 50, 60], [10, 20, 30]]
-    assert len(color_pictures.cifar10("test")) == 1
-    assert_refused("part", color_pictures.cifar10, "valid")
+    assert len(cifar10("test")) == 1
+    assert_refused("part", cifar10, "valid")
     mirror("cifar-10-images", name, archive({"train/cat/1.jpg": png((1, 2, 3), side=16)}))
     with pytest.raises(ValueError, match="must be 32 by 32 pixels, got \\(16, 16\\)"):
-        color_pictures.cifar10()
+        cifar10()
 
 
 def test_an_archive_is_known_by_its_files_whatever_its_bytes(registry, server, tmp_path):

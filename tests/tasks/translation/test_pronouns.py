@@ -80,7 +80,7 @@ def check_described(one, count):
     said = ("elle" if feminine else "il") + "s" * (source[one.pronoun] == "they")
     assert target[one.written] == said and one.pair.alignment[one.written] == {one.pronoun}
     french = [t for t, places in enumerate(one.pair.alignment) if places == {one.antecedent}]
-    assert target[french[0] + 1] == target[-2]  # the adjective stands behind its noun
+    assert target[french[0] + 1] == target[-2]  # the adjective stands after its noun
 
 
 @given(st.integers(0, 10**6), st.integers(2, 8))

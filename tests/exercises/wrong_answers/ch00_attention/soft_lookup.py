@@ -14,11 +14,6 @@ edit("None came back", "return ", "")
 edit("a tuple came back", '"last note"', '"last note", 1.0')
 
 
-@wrong("00.weighted_sum", "the weights are not used")
-def plain_mean(weights, values):
-    return values.mean(-2, keepdim=True).expand(*weights.shape[:-1], values.shape[-1])
-
-
 edit = edits("00.weighted_sum")
 edit(
     "the shape is (3, 3, 4), expected (3, 4)", " @ values", ".unsqueeze(-1) * values.unsqueeze(-3)"
@@ -47,7 +42,6 @@ def mixes_the_best(scores, values, temperature):
 edit = edits("00.temperature")
 edit("0 is its own case", "if temperature == 0", "if False")
 edit("argmax runs over the keys, dim=-1", "argmax(dim=-1)", "argmax(dim=0)")
-edit("at temperature 9.5e-07 the look-up is hard", "temperature == 0", "temperature < 1e-3")
 edit(
     "however small its lead",
     "if temperature == 0",

@@ -19,7 +19,6 @@ def a_share():
 
 
 edit = edits("00.leave_one_out")
-edit("expected all rows but i", "predict(inputs[rows])", "predict(inputs.unsqueeze(1))")
 edit("predict got a single row", "predict(inputs[rows])", "torch.stack([*map(predict, inputs)])")
 edit("one number a row of inputs", ".abs()", ".abs().sum()")
 
@@ -77,7 +76,6 @@ def pool_as_printed(words, query, real):
 edit = edits("00.pool_a_batch")
 edit("expected (context, weights)", "context, weights", "weights, context")
 edit("no gradient reaches query", "dim=-1)", "dim=-1).detach()")
-edit("made with those of a softmax over the batch", "(weights.", "(scores.softmax(0).")
 
 
 @wrong("00.leave_one_out", "")

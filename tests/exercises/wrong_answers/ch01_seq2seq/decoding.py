@@ -55,7 +55,6 @@ edit(
     "beta * coverage",
     "(beta * coverage)[None, None]",
 )
-edit("the padded steps are in the sums", "weights * real", "weights")
 edit("right for float32, but with float64", "lengths.to(log_probs.dtype)", "lengths")
 edit("the scores: the shape is", "sum(dim=1)", "sum(dim=1, keepdim=True)")
 

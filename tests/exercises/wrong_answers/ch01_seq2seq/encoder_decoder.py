@@ -28,12 +28,6 @@ edit = edits("01.teacher_forcing")
 edit("expected the tuple (target_in, target_out)", "target_in, target_out", "target_in")
 
 
-@wrong("01.teacher_forcing", "holds EOS in the shorter rows")
-def cut_at_both_ends(targets, bos, eos, pad):
-    full = _rows([[bos, *y, eos] for y in targets], _width(targets) + 1, pad)
-    return full[:, :-1], full[:, 1:]
-
-
 @wrong("01.teacher_forcing", "takes m + 1 steps")
 def both_ends(targets, bos, eos, pad):
     full = _rows([[bos, *y, eos] for y in targets], _width(targets) + 1, pad)

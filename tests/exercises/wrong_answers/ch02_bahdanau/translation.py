@@ -43,13 +43,3 @@ def look_as_printed(embedded, state, annotations, W, real):
 edit = edits("02.look_by_content")
 edit("expected (context, weights)", "return context, weights", "return weights, context")
 edit("no gradient reaches embedded", "softmax(scores, dim=-1)", "softmax(scores, dim=-1).detach()")
-edit(
-    "the weights are equal",
-    'torch.einsum("bd…',
-    "(question * annotations.mean(1)).sum(-1, keepdim=True).expand(real.shape)",
-)
-edit(
-    "made with weights that do not know the annotations",
-    "weights, annotations)",
-    'question[:, : real.shape[1]].masked_fill(~real, float("-inf")).softmax(-1), annotations)',
-)

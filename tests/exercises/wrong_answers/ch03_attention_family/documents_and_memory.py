@@ -10,11 +10,6 @@ def _real(lengths, n):
 edit = edits("03.every_prefix")
 edit("for scores around 1000", "scores - scores.amax(dim=-1, keepdim=True)", "scores")
 edit("the gradient at scores is not", "torch.exp(scores", "torch.exp(scores.detach()")
-edit(
-    "sums are divided by those of the whole text",
-    "powers.cumsum(dim=1)",
-    "powers.sum(dim=1, keepdim=True)",
-)
 
 
 @wrong("03.every_prefix", "there is a tensor of 160,000 numbers")

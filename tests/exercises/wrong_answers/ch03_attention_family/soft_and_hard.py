@@ -17,8 +17,6 @@ edit("the gradient at scores is not", "(scores - tau)", "(scores - tau.detach())
 
 
 edit = edits("03.reinforce")
-edit("the advantage carries a gradient", ".detach()", "")
-edit("the words do not learn", "-log_p - advantage", "-advantage")
 edit("no gradient reaches the scores", "log_softmax(scores", "log_softmax(scores.detach()")
 edit("no gradient can be taken of your loss", ".mean()", ".mean().detach()")
 edit("a gradient reaches the baseline", "(log_p - baseline).detach()", "log_p.detach() - baseline")

@@ -54,7 +54,6 @@ def content_weights_as_printed(memory, key, strength):
 edit = edits("04.allocation")
 edit("no gradient reaches free", "free.unsqueeze", "free.detach().unsqueeze")
 edit("the allocation: the shape is", "(1 - used) * before)", "(1 - used) * before)[:, 1:]")
-edit("the free list begins with the lowest usage", "sort(dim=-1)", "sort(dim=-1, descending=True)")
 
 
 @wrong("04.shift", "")

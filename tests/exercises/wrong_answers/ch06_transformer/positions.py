@@ -9,7 +9,6 @@ edit("None came back", 'return "clearly fewer"', "pass")
 
 edit = edits("06.sinusoid_rows")
 edit("divided by ω", "* omega", "/ omega")
-edit("those of places 0, 1, 2", "places[:, None]", "torch.arange(len(places))[:, None]")
 edit("one row a place", ".flatten(1)", ".flatten(1).T")
 
 

@@ -35,6 +35,5 @@ def back_as_printed(x, filters, gates):
 
 
 edit = edits("07.near_and_far")
-edit("all blocks look one step back", "2**level", "1")
 edit("no gradient reaches gate 0", "pair @ W_g", "pair @ W_g.detach()")
 edit("right for small sizes", "2**level", "min(2**level, 16)")

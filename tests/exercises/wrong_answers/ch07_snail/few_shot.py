@@ -13,11 +13,6 @@ edit("None came back", 'return "the second"', "pass")
 
 
 edit = edits("07.sequences")
-edit(
-    "episodes are mixed up",
-    "[:, None].expand(-1, query.shape[1], -1, -1)",
-    ".repeat(query.shape[1], 1, 1).unflatten(0, query.shape[:2])",
-)
 edit("the queries stand in one sequence", "[:, None]…", "", ")[:, :, None]", ")", "dim=2", "dim=1")
 edit(
     "expected a one-hot vector",
@@ -36,4 +31,3 @@ edit = edits("07.prototypes")
 edit("log_softmax is finite", "log_softmax(-1)", "softmax(-1).log()")
 edit("no gradient reaches query", "query[:", "query.detach()[:")
 edit("the shape is", ".log_softmax(-1)", ".argmax(-1)")
-edit("the first of its examples", "means =…", "means = support[member.argmax(1)]")

@@ -28,17 +28,6 @@ edit("not half of them", "asking // 4", "asking // 2")
 edit("expected one number", "return…", "return channels * d_key, channels * d_value")
 
 
-def _scores(x, W_f, W_g, row, column, pooled):
-    keys = torch.einsum("dc,chw->dhw", W_f, x)
-    return torch.einsum(
-        "d,dhw->hw", W_g @ x[:, row, column], F.max_pool2d(keys, 2) if pooled else keys
-    )
-
-
-def _whole(scores):
-    return scores.flatten().softmax(0).view_as(scores)
-
-
 edit = edits("08.map_of_a_query")
 edit(
     "one weight for each place",
@@ -49,17 +38,6 @@ edit("one weight for each", "if pooled", "if False")
 edit("a vector came back", ".view_as(scores)", "")
 edit("no gradient", "W_g @", "W_g.detach() @")
 edit("no gradient goes back", ".view_as(scores)", ".view_as(scores).detach()")
-edit(
-    "queries are pooled as well",
-    "    keys = F",
-    '    query = F.max_pool2d(torch.einsum("dc,chw->dhw", W_g, x), 2)[:, row // 2, column // 2]\n'
-    "        keys = F",
-)
-edit(
-    "x is pooled before W_g",
-    "x[:, row, column]",
-    "(F.max_pool2d(x, 2)[:, row // 2, column // 2] if pooled else x[:, row, column])",
-)
 
 
 @wrong("08.map_of_a_query", "the weights of all places were computed")
@@ -69,24 +47,3 @@ def as_printed(x, W_f, W_g, row, column, pooled):
     queries = torch.tensordot(W_g, x.flatten(1), 1)
     weights = torch.tensordot(queries, keys.flatten(1), ([0], [0])).softmax(-1)
     return weights[row * x.shape[2] + column].view(keys.shape[1:])
-
-
-@wrong("08.map_of_a_query", "it says how much each place looks at the one")
-def the_column(x, W_f, W_g, row, column, pooled):
-    if pooled:
-        return _whole(_scores(x, W_f, W_g, row, column, pooled))
-    flat = x.flatten(1)
-    weights = ((W_f @ flat).T @ (W_g @ flat)).softmax(0)
-    return weights[row * x.shape[2] + column].view(x.shape[1:])
-
-
-@wrong("08.map_of_a_query", "scores were pooled")
-def pooled_scores(x, W_f, W_g, row, column, pooled):
-    scores = _scores(x, W_f, W_g, row, column, False)
-    return _whole(F.max_pool2d(scores[None], 2)[0] if pooled else scores)
-
-
-@wrong("08.map_of_a_query", "weights were added up in squares")
-def pooled_weights(x, W_f, W_g, row, column, pooled):
-    weights = _whole(_scores(x, W_f, W_g, row, column, False))
-    return 4 * F.avg_pool2d(weights[None], 2)[0] if pooled else weights

@@ -22,26 +22,16 @@ edit("expected the tuple", '"D", "B", "A"', '"DBA"')
 edit = edits("08.class_scores")
 edit("only the class of the picture counts", "h @ w…", "(h @ w + b)[:, None] + h @ E.T")
 edit("on the vectors of all pictures", "(E[labels] * h).sum(-1)", "h @ E[labels].T")
-edit("and that is added up", "(E[labels] * h).sum(-1)", "(h @ E[labels].T).sum(-1)")
 edit(", 1), expected", "h @ w…", "(h @ w + b + (E[labels] * h).sum(-1))[:, None]")
 edit("no gradient reaches E", "E[labels]", "E[labels].detach()")
 
 
 edit = edits("08.normalised")
-edit("u came back as it was", "W =", "old = u\n    W =", "v), u", "v), old")
 edit("v came back", "(u @ W @ v), u", "(u @ W @ v), F.normalize(W.T @ u, dim=0).detach()")
 edit("the weight keeps its shape", "weight / (u @ W @ v)", "W / (u @ W @ v)")
 edit("the gradient runs through u and v", "torch.no_grad()", "torch.enable_grad()")
 edit("σ is a constant in the gradient", "(u @ W @ v)", "(u @ W @ v).detach()")
 edit("expected the tuple", "(u @ W @ v), u", "(u @ W @ v)")
-edit(
-    "stand in dimension 1",
-    "(weight…",
-    "weight.flatten(1)\n    given, u = u, u.repeat(2)[: len(W)]",
-    "v), u",
-    "v), given",
-)
-edit("brought to length 1, too", "F.normalize(W.T @ u, dim=0)", "W.T @ u")
 
 
 @wrong("08.class_scores", "for 600 pictures: no loop")

@@ -6,7 +6,6 @@ edit("an int came back", '"two"', "2")
 edit("None came back", 'return "two"', "pass")
 
 edit = edits("09.cut_by_merges")
-edit("joins every occurrence", "k += 1", "k = len(parts) if joined else k + 1")
 edit("expected a list of strings", "return parts", 'return " ".join(parts)')
 edit("None came back", "return parts", "parts")
 edit("joined are not the word", "list(word)", "list(word[:-1])")

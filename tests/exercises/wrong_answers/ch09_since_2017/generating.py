@@ -50,7 +50,6 @@ def as_printed(P, Q, x, u):
 
 
 edit = edits("09.pages_given_back")
-edit("with nothing in it is kept", "-(-(length - number) // size)", "(length - number) // size + 1")
 edit("a list of whole numbers", "return pages[:need]", "return set(pages[:need])")
 edit(
     "free is a list that was given",

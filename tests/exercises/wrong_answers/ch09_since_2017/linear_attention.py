@@ -32,12 +32,6 @@ def by_quotients(Q, K, alpha):
     return (Q @ K.T * product[:, None] / product).tril()
 
 
-@wrong("09.decays_as_a_matrix", "all is 0 after a decay of 0")
-def by_safe_quotients(Q, K, alpha):
-    product = alpha.cumprod(0)
-    return (Q @ K.T * product[:, None] / product.clamp_min(1e-30)).tril()
-
-
 @wrong("09.decays_as_a_matrix", "a logarithm of 0 is taken")
 def by_logarithms(Q, K, alpha):
     log = alpha.log().cumsum(0)
@@ -51,7 +45,6 @@ def zeros_are_raised(Q, K, alpha):
 
 
 edit = edits("09.after_the_prompt")
-edit("what the last chunk adds has decayed", "n - 1 - place", "size - 1 - place")
 edit("context[", "gamma**n * S", "gamma * S")
 edit("context[", "place + 1", "place")
 edit("expected (context, state)", "return torch.cat(out), S", "return S, torch.cat(out)")
