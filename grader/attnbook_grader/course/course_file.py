@@ -46,7 +46,9 @@ def read_course(folder: str | Path, book: str | Path | None = None) -> Course:
         rules, limits = _fill(Rules, "rules", table), _fill(Limits, "limits", table)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    parts, found = sections(find_book(book)), []
+    text = path.read_text(encoding="utf-8")  # reading every section takes two seconds
+    named = {one.notebook for id, one in exercises().items() if id in text}
+    parts, found = sections(find_book(book), named), []
     for entry in table.get("assignment", []):
         name = entry.get("name") if isinstance(entry, dict) else None
         try:

@@ -105,13 +105,12 @@ def find_book(folder: str | Path | None = None) -> Path:
 
 
 def sections(book: Path, only=None) -> list[Section]:
-    """The sections of the book that have exercises, in the order of its table of contents.
-
-    only: names of sections; default all
-    Raises ValueError for a name that the book does not have.
-    """
-    found = [_read(path) for path in sorted(book.glob("sources/*/*.md")) if source.is_source(path)]
-    found = [section for section in found if section.tasks]
+    """The sections of the book that have exercises, or `only` those of these names, in the order of
+    its table of contents. Raises ValueError for a name that the book does not have."""
+    paths = [path for path in sorted(book.glob("sources/*/*.md")) if source.is_source(path)]
+    if only and set(only) <= {path.stem for path in paths}:
+        paths = [path for path in paths if path.stem in only]
+    found = [section for section in map(_read, paths) if section.tasks]
     contents = book / "_toc.yml"
     lines = contents.read_text(encoding="utf-8").split() if contents.is_file() else []
     order = {entry: place for place, entry in enumerate(lines)}
@@ -123,7 +122,7 @@ def sections(book: Path, only=None) -> list[Section]:
         raise ValueError(
             f"section: the book has no section {unknown[0]!r}; it has {', '.join(known)}"
         )
-    return [section for section in found if not only or section.name in only]
+    return found
 
 
 def solution_of(task: Task) -> str:
