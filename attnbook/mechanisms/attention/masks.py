@@ -44,9 +44,7 @@ def padding_mask(lengths: Tensor, max_length: int | None = None) -> Tensor:
         Boolean ``(batch, n)`` on the device of ``lengths``. For attention add a dimension for the
         queries: ``padding_mask(lengths)[:, None, :]``.
 
-    Raises:
-        ValueError: if ``max_length`` is no whole number, or ``lengths`` is not a vector of whole
-            numbers between 0 and ``max_length`` (their values are looked at on a CPU only).
+    The values of ``lengths`` are checked on a CPU only.
     """
     lengths = check_whole("lengths", lengths)
     require(lengths.dim() == 1, f"lengths must be a vector (batch,), got {describe(lengths)}")

@@ -290,7 +290,7 @@ def test_far_positions_are_exact_under_autocast():
 )
 def test_a_step_makes_as_much_for_a_long_source_as_for_a_short_one(name):
     made = []
-    for n in (64, 4096):
+    for n in (64, 64, 4096):  # the first fills the buffers that a thread keeps
         score, query, key = build(name), drawn(2, 1, WIDTH), drawn(2, n, WIDTH)
         position = torch.tensor([[10.2], [31.7]]).double()
         options = {"mask": padding_mask(torch.tensor([n, n - 1]))[:, None]}
@@ -301,7 +301,7 @@ def test_a_step_makes_as_much_for_a_long_source_as_for_a_short_one(name):
         with LargestTensor() as everything, torch.no_grad():
             attnbook.attend(score, query, key, **options)
         made.append((local.numel, local.total, everything.numel))
-    assert made[0][:2] == made[1][:2] and made[1][2] > 30 * made[0][2]
+    assert made[1][:2] == made[2][:2] and made[2][2] > 30 * made[1][2]
 
 
 def test_the_backward_pass_of_a_loop_makes_one_buffer_a_source_and_not_one_a_step():
