@@ -31,8 +31,8 @@ _COUNT = re.compile(
     r"batch\w*|B|b|\w*heads\w*|h|H|g|blocks|layers|hops|beam\w*|ways|classes|levels|k|K|R"
 )
 
-_NUMPY = (np.float64, np.float32, np.int64, np.int32)
-_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_UNSIGNED = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, *_UNSIGNED)
 
 
 def kind_of_size(name):
@@ -349,7 +349,8 @@ class CheckContext:
         """
         if type(value) in PLAIN_TENSORS and Tensor.numel(value) == 1:
             value = Tensor.item(Tensor.detach(self._dense(value, name)))
-        if type(value) in _NUMPY:
+        kind = value.dtype.kind if isinstance(value, (np.generic, np.ndarray)) else ""
+        if kind and kind in "iuf" and value.size == 1 and value.dtype.itemsize <= 8:
             value = value.item()
         if type(value) in (Decimal, Fraction):
             value = float(value)

@@ -320,6 +320,9 @@ def test_numbers_truths_ids_and_tuples():
     assert (
         ctx.number(torch.tensor(2.0), "x")
         == ctx.number(np.float64(2), "x")
+        == ctx.number(np.uint8(2), "x")
+        == ctx.number(np.array([2.0], np.float16), "x")
+        == ctx.number(torch.tensor(2, dtype=torch.uint16), "x")
         == ctx.number(2, "x")
         == 2.0
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -42,10 +43,14 @@ class Rules:
     library: str = "mark"
 
     def __post_init__(self):
-        for name in ("late_per_day", "latest_days"):
+        for name, most, expected in (
+            ("late_per_day", 1, "a share from 0 to 1"),
+            ("latest_days", math.inf, "a number, 0 or more"),
+        ):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-                raise ValueError(f"rules.{name}: got {value!r}, expected a number, 0 or more")
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not number or not 0 <= value <= most:
+                raise ValueError(f"rules.{name}: got {value!r}, expected {expected}")
         if not isinstance(self.notebooks, int) or self.notebooks < 1:
             raise ValueError(
                 f"rules.notebooks: got {self.notebooks!r}, expected a whole number, 1 or more"

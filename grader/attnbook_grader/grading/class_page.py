@@ -118,7 +118,7 @@ def _totals(assignment, marks):
 
     totals, most = Counter(), assignment.most
     for one in marks:
-        if one.hand_in:
+        if one.hand_in and not one.excused:
             totals[one.student] += one.points
     if not totals:
         return ""
@@ -144,7 +144,7 @@ def _table(assignment, marks):
     kinds = ("all points", "some", "none", "not handed in")
     rows = []
     for task in assignment.tasks:
-        own = [one for one in marks if one.exercise == task.id]
+        own = [one for one in marks if one.exercise == task.id and not one.excused]
         count, most = Counter(_kind(one) for one in own), sum(assignment.points[task.id])
         handed_in = [one.points for one in own if one.hand_in]
         mean = sum(handed_in) / max(1, len(handed_in))

@@ -126,8 +126,7 @@ class Journal:
 
     def forget(self, assignment: str, exercise: str) -> None:
         """Drop the fingerprints of an exercise, so that it is judged again; once only until a round
-        with it is complete, so that a round that was killed goes on with what is left.
-        """
+        with it is complete, so that a round that was killed goes on with what is left."""
         with self._transaction() as base:
             if base.execute(
                 "insert or ignore into regrade values (?, ?)", (assignment, exercise)
@@ -139,8 +138,7 @@ class Journal:
 
     def finished(self, pairs) -> None:
         """Note that a round with these (assignment, exercise) is complete: from now on, `forget`
-        drops their fingerprints again.
-        """
+        drops their fingerprints again."""
         with self._transaction() as base:
             base.executemany("delete from regrade where assignment = ? and exercise = ?", pairs)
 

@@ -25,10 +25,8 @@ _NUMBERED = re.compile(r"(.+) \(\d+\)")
 
 
 def write_wide(path: Path, students, assignments, marks, roster: Roster | None = None) -> list[str]:
-    """Write the table; returns remarks on students that a platform could not tell.
-
-    With a roster: its columns, so that the platform finds its own ids.
-    """
+    """Write the table, with a roster in its columns, by which a platform finds its own ids; returns
+    remarks on students that a platform could not tell."""
     own: dict[tuple[str, str], list[Mark]] = defaultdict(list)
     for one in marks:
         own[one.student, one.assignment].append(one)
@@ -74,14 +72,20 @@ def write_wide(path: Path, students, assignments, marks, roster: Roster | None =
                 excused = [any(mark.excused for mark in own[student, a.name]) for a in assignments]
                 cells = ["EX" if all_ and not one else one for all_, one in zip(excused, cells)]
             if not canvas:
-                total = number(sum(one or 0.0 for one in points))
-                cells.append("" if student in lacking and not any(points) else total)
+                whole = sum(one.most for one in assignments)  # as if nothing had been excused
+                free = sum(a.most for a in assignments if _is_excused(own[student, a.name]))
+                total = sum(one or 0.0 for one in points) * whole / max(1e-9, whole - free)
+                cells.append("" if student in lacking and not any(points) else number(total))
             writer.writerow([*(cell(row.get(column, "")) for column in columns), *cells])
     remarks = [f"{path.name}: without {', '.join(lost)}: not in the roster"] if lost else []
     if blank := {one: found for one, found in unclear.items() if one in lacking}:
         claims = first_of(f"{one} (is it {', '.join(found)}?)" for one, found in blank.items())
         remarks.append(f"{path.name}: nothing stands there for {claims}")
     return remarks
+
+
+def _is_excused(marks):
+    return bool(marks) and all(one.excused for one in marks)
 
 
 def _own_column(assignment, columns):

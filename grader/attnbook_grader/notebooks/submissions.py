@@ -179,8 +179,8 @@ def odd_cells(nb: NotebookNode, task: Task) -> str:
 
 
 def _retyped(nb, task, assignment):
-    """The place of the last cell that binds the task's function without being named for it; None
-    without one.
+    """The place of the last cell above the task's check, or else the last of all, that binds the
+    task's function without being named for it; None without one.
 
     Cells of the chapter do not count, which may define a function of this name; the stub does where
     there is nothing else. Several exercises may ask for a function of one name: then the cell
@@ -199,7 +199,9 @@ def _retyped(nb, task, assignment):
         and (not shared or _checked_next(checks, place, task))
         and binds(task.function, text)
     ]
-    return max(found)[1] if found else None
+    end = min((place for place, id in checks if id == task.id), default=len(nb.cells))
+    above = [one for one in found if one[0] and one[1] < end]
+    return max(above or found)[1] if found else None
 
 
 def _checks(nb):

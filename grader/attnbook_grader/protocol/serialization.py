@@ -36,9 +36,8 @@ _CONTAINERS = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _DTYPES = {
     str(d).removeprefix("torch."): d for d in vars(torch).values() if isinstance(d, torch.dtype)
 }
-_CARRIED = {
-    _DTYPES[name]
-    for name in "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64".split()
+_CARRIED = {torch.bool, torch.float16, torch.bfloat16, torch.float32, torch.float64} | {
+    _DTYPES[f"{sign}int{bits}"] for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
 _ARRAYS = "biuf"
 _GARBLED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -228,9 +227,7 @@ def tensors_in(value, but: frozenset[int] = frozenset()) -> list[torch.Tensor]:
 
 
 def _room(size):
-    """Raise MemoryError unless there are so many bytes, and some: safetensors ends the process
-    instead.
-    """
+    """Raise MemoryError unless there is so much room and some; safetensors ends the process."""
     np.empty(size + 2**22, dtype=np.uint8)
 
 

@@ -124,8 +124,7 @@ class SandboxProcess:
 
     def look(self) -> str:
         """Compare what the sandbox uses now with its limits, as the watch does all the time, and
-        end it when that is too much; returns `why`.
-        """
+        end it when that is too much; returns `why`."""
         with self._looking:
             count, mb = self._use()
             files = self._files()
@@ -164,8 +163,7 @@ class SandboxProcess:
 
     def _files(self):
         """MB of the files in the folders that it can write to: they lie in memory, whether a
-        process has them mapped or not. 0 where they are not ours to look at.
-        """
+        process has them mapped or not. 0 where they are not ours to look at."""
         total = 0
         for folder in FOLDERS if self._root else ():
             with contextlib.suppress(OSError):
@@ -221,8 +219,7 @@ class SandboxProcess:
 
     def processor_seconds(self) -> float:
         """Time on processors of all that ever ran in the sandbox, as far as it was seen; 0 where
-        nobody counts it.
-        """
+        nobody counts it."""
         with self._looking:
             return self._on_processors()
 

@@ -85,10 +85,7 @@ class Session:
         self._starts -= 1
 
     def judge(self, id: str, name: str, seed: int) -> Verdict:
-        """The verdict on the function of this name.
-
-        Raises SandboxEnded when judging it ended the sandbox.
-        """
+        """The verdict on the function of this name; SandboxEnded when judging it ended that."""
         answer = self._ask({"do": "take", "name": name}, "the cell")
         if not isinstance(answer, RemoteFunction):
             if isinstance(answer, str) and answer == "missing":

@@ -162,6 +162,7 @@ CHANGES = {
     "endless points": (POINTS, '"00.temperature" = [inf, 1]', "got [inf, 1], expected [visible"),
     "date without zone": (DUE, "due = 2027-01-31", "due: got 2027-01-31, expected a date and time"),
     "rule": ('"last"', '"worst"', "rules.repeated: got 'worst', expected one of last, first, best"),
+    "rate": ("late_per_day = 0.1", "late_per_day = 2", "rules.late_per_day: got 2, expected a share"),
     "image": ('# image = "', 'image = 5  # "', "image: got 5, expected a word"),
     "sandbox": (
         '# sandbox = "bubblewrap"',

@@ -387,6 +387,16 @@ def test_an_excused_exercise_costs_no_points_in_canvas(tmp_path, assignment):
         assert [row[-1] for row in csv.reader(file)][1:] == ["6", "4.5", "1.5"]
 
 
+def test_a_total_is_scaled_where_a_whole_assignment_is_excused(tmp_path, weeks):
+    ids = [week.tasks[0].id for week in weeks]
+    marks = [Mark(name, weeks[0].name, ids[0], "X", 3.0, 4.0, "") for name in ("Ann", "Bo")]
+    marks.append(Mark("Ann", weeks[1].name, ids[1], "Y", 0.0, 0.0, "", excused=True))
+    marks.append(Mark("Bo", weeks[1].name, ids[1], "Y", 0.0, 4.0, ""))
+    write_wide(tmp_path / "wide.csv", ["Ann", "Bo"], weeks, marks)
+    with (tmp_path / "wide.csv").open(encoding="utf-8-sig", newline="") as file:
+        assert [row[-1] for row in csv.reader(file)] == ["total", "6", "3"]
+
+
 # -- answers in words
 
 

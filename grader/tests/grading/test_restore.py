@@ -96,6 +96,19 @@ def test_the_stub_never_overrides_an_answer(assignment, right, how, left):
     assert not any(source.STUB in cell.source for cell in made.cells)
 
 
+@pytest.mark.parametrize("left", ["the stub", "no names"])
+def test_what_binds_the_name_below_the_check_is_no_answer(assignment, right, left):
+    place, own = place_of(right, NAME), new_code_cell(f"{CODE}weights @ values  # mine")
+    right.cells[place].source = cut_solution(assignment.tasks[0].solution.source)
+    right.cells.insert(place + 1, own)
+    if left == "no names":
+        for cell in right.cells:
+            cell.metadata.pop("nbgrader", None)
+    right.cells.append(new_code_cell(f"{CODE}values  # tried out"))
+    made, remarks = restore(right, assignment)
+    assert answer(made) == own.source and remarks == {}
+
+
 def test_an_answer_in_the_cell_of_another_is_found(assignment, right):
     first = right.cells.pop(place_of(right, NAME)).source
     cell_named(right, "00-temperature").source += f"\n\n{first}"
@@ -105,9 +118,11 @@ def test_an_answer_in_the_cell_of_another_is_found(assignment, right):
 
 def test_one_cell_may_hold_several_answers(assignment, hand_ins):
     nb = parse_submission(hand_ins["right without cell names"])
-    functions = [cell.source for cell in nb.cells if "\ndef " in f"\n{cell.source}"]
-    code = "\n\n".join(functions) + "\n# final"
-    nb.cells.append(new_code_cell(code))
+    functions = [cell for cell in nb.cells if "\ndef " in f"\n{cell.source}"]
+    code = "\n\n".join(cell.source for cell in functions) + "\n# final"
+    first = nb.cells.index(functions[0])
+    nb.cells = [cell for cell in nb.cells if cell not in functions]
+    nb.cells.insert(first, new_code_cell(code))
     made, remarks = restore(nb, assignment)
     assert answer(made) == answer(made, "00-temperature") == code and remarks == {}
     assert names(made) == ORDER

@@ -62,7 +62,9 @@ def test_plain_values_come_back_as_they_were(value):
     assert same(value, through(value))
 
 
-KINDS = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64".split()
+KINDS = (
+    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64"
+).split()
 DTYPES = [getattr(torch, kind) for kind in KINDS]
 
 
