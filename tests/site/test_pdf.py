@@ -129,7 +129,7 @@ class TestChapter:
         assert [item.title for item in tops] == ["0 What attention is"]
         in_order(chapter, CHAPTER)
         figure = publish.read_book(ROOT).numbers["fig-soft-lookup-arcs"]
-        assert any(f"Figure {figure} Where the trained" in page for page in chapter.pages)
+        assert any(f"Figure {figure} The trained model" in page for page in chapter.pages)
 
     def test_contents_agree_with_the_pages(self, chapter):
         listed = re.findall(r"^(0\.\d) ?(.+?)(?: ?\.)+ ?(\d+)$", chapter.pages[1], re.MULTILINE)
@@ -140,7 +140,7 @@ class TestChapter:
 
     def test_leaves_out_what_is_folded(self, chapter):
         text = " ".join(chapter.pages)
-        assert "What is the context? The numbers come out whole" in re.sub(r"\s+", " ", text)
+        assert "What is the context? The answer comes out whole" in re.sub(r"\s+", " ", text)
         assert "Write down the three exponentials" not in text  # the hint of that exercise
         assert "torch.testing.assert_close(pooled" not in text  # a cell that is hidden
         assert "layout=" not in text  # the code of a figure
