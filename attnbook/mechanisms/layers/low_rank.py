@@ -76,21 +76,20 @@ class LoRALinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = self.layer(x)
         if self.is_merged:
-            require(
-                not (self.training and torch.is_grad_enabled() and self.up.requires_grad),
-                "a merged layer must not be trained: unmerge_lora first, or eval()",
-            )
             return y
         narrow = F.linear(self.dropout(x), self.down)  # (…, r)
         return y + self.alpha / self.rank * F.linear(narrow, self.up)
 
     @torch.no_grad()
     def merge(self) -> None:
-        """Add the change to the layer's weight; nothing if that is done."""
+        """Add the change to the layer's weight, where no gradient reaches A and B any more; nothing
+        if that is done.
+        """
         if not self.is_merged:
             before, changed = self.layer.weight.clone(), self.weight
             self.layer.weight.copy_(changed)
             self.unmerged_weight = before
+            self.down.requires_grad_(False), self.up.requires_grad_(False)
 
     @torch.no_grad()
     def unmerge(self) -> None:
@@ -98,6 +97,7 @@ class LoRALinear(nn.Module):
         if self.unmerged_weight is not None:
             self.layer.weight.copy_(self.unmerged_weight)
             self.unmerged_weight = None
+            self.down.requires_grad_(), self.up.requires_grad_()
 
     def extra_repr(self) -> str:
         merged = ", merged" if self.is_merged else ""

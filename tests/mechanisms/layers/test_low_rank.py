@@ -194,16 +194,17 @@ def test_ends_of_names_choose_the_layers():
     )
 
 
-def test_a_merged_model_refuses_to_be_trained_and_to_be_taken_for_another():
-    net = moved(model())
-    fresh = moved(model())
+def test_a_merged_model_has_nothing_to_train_and_is_not_taken_for_another():
+    net, fresh = moved(model()), moved(model())
+    trained = {n for n, p in net.named_parameters() if p.requires_grad}
     merge_lora(net)
-    with pytest.raises(ValueError, match="merged"):
-        net(TOKENS)
-    with torch.no_grad():
-        net(TOKENS)
+    assert not net(TOKENS).logits.requires_grad
+    assert not any(p.requires_grad for p in net.parameters())
     with pytest.raises(RuntimeError, match="unmerged_weight"):
         fresh.load_state_dict(net.state_dict())
+    unmerge_lora(net)
+    assert {n for n, p in net.named_parameters() if p.requires_grad} == trained
+    fresh.load_state_dict(net.state_dict())
 
 
 def test_peft_makes_the_same_of_the_same_factors():
