@@ -193,7 +193,7 @@ register(
 register(
     "fine-tuning-masked",
     fine_tuning,
-    Settings(objective="masked"),
-    title="The same after masked pretraining",
-    minutes="5 minutes on one CPU core",
+    Settings(objective="masked", steps=1500),
+    title="The same after masked pretraining, which predicts three tokens in ten",
+    minutes="6 minutes on one CPU core",
 )
