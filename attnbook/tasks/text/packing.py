@@ -37,7 +37,7 @@ def pack_documents(documents: Iterable[Sequence[int]], length: int) -> PackedTex
 
     Args:
         documents: token ids, each of one document.
-        length: n.
+        length: n, the tokens in a row.
 
     Source: Raffel et al. 2020, section 3.1.1; that no token attends to another document, Krell et
     al. 2021, section 3.2.
