@@ -200,14 +200,14 @@ def test_heads(compute, page):
     select["layer"].select_option(index=1)
     select["head"].select_option(index=2)
     root.locator("svg [data-key=row-3]").click()
-    assert words.input_value() == "3" and "layer 2, head 3, “down” looks" in said(page, "heads")
+    assert words.input_value() == "3" and "layer 2, head 3, “down” attends" in said(page, "heads")
     select["attention"].select_option(index=1)
     assert words.locator("option").all_inner_texts() == ["1 so", "2 it", "3 ⟨/s⟩"]
     weights = compute("heads", part=1, layer=1, head=1, row=2)["weights"]
     assert abs(sum(weights) - 1) < 2.1e-3
     best = ["<b>the</b>", "cat", "sat", "down"][int(np.argmax(weights))]
     assert said(page, "heads").startswith(
-        "In decoder, over the source, layer 2, head 2, “⟨/s⟩” looks most at "
+        "In decoder, over the source, layer 2, head 2, “⟨/s⟩” attends most to "
         f"“{best}” ({max(weights):.3f}), then at"
     )
     shades = root.locator("svg [data-key=row-2] .weight").evaluate_all(
