@@ -47,6 +47,20 @@ def silent_texts(answer, ctx):
     return ctx.predicted(answer, "about half", "about three quarters", "nearly all")
 
 
+@read_the_curve("06.four_rates", title="four methods, five rates", difficulty=2, minutes=6)
+def four_rates():
+    """A is trained whole, B is LoRA, C begins from scratch, D is frozen."""
+    whole = "it answers everything at the smallest rate, and larger ones ruin it"
+    lora = "it wants a larger rate than the curve that is best at the smallest one"
+    scratch = "it stays at a coin at every rate: it has nothing from the texts"
+    frozen = "it stays a little above a coin at every rate: it has the texts, and a linear layer"
+    return {
+        "the letter of whole": ("A", {"B": lora, "C": scratch, "D": frozen}),
+        "the letter of LoRA": ("B", {"A": whole, "C": scratch, "D": frozen}),
+        "the letter of frozen": ("D", {"A": whole, "B": lora, "C": scratch}),
+    }
+
+
 def _restart(documents):
     rows, n = documents.shape
     found = np.zeros((rows, n), int)
@@ -157,17 +171,3 @@ def _summed(x, weight, down, up, which, alpha):
             weight = weight + alpha / down.shape[1] * up[k] @ down[k]
             found[which == k] = x[which == k] @ weight.T
     return found
-
-
-@read_the_curve("06.four_rates", title="four methods, five rates", difficulty=2, minutes=6)
-def four_rates():
-    """A is trained whole, B is LoRA, C begins from scratch, D is frozen."""
-    whole = "it answers everything at the smallest rate, and larger ones ruin it"
-    lora = "it wants a larger rate than the curve that is best at the smallest one"
-    scratch = "it stays at a coin at every rate: it has nothing from the texts"
-    frozen = "it stays a little above a coin at every rate: it has the texts, and a linear layer"
-    return {
-        "the letter of whole": ("A", {"B": lora, "C": scratch, "D": frozen}),
-        "the letter of LoRA": ("B", {"A": whole, "C": scratch, "D": frozen}),
-        "the letter of frozen": ("D", {"A": whole, "B": lora, "C": scratch}),
-    }
