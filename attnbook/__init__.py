@@ -14,11 +14,18 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .notebook import setup
-    from .pretrained import Tokenizer, load_decoder, load_tokenizer, save_decoder
+    from .pretrained import Tokenizer as Tokenizer
+    from .pretrained import load_decoder as load_decoder
+    from .pretrained import load_lora as load_lora
+    from .pretrained import load_tokenizer as load_tokenizer
+    from .pretrained import save_decoder as save_decoder
+    from .pretrained import save_lora as save_lora
+
+_FILES = ["Tokenizer", "load_decoder", "load_lora", "load_tokenizer", "save_decoder", "save_lora"]
 
 __all__ = ["__version__", "double_backward", "setup"]
 __all__ += decoding.__all__
-__all__ += ["Tokenizer", "load_decoder", "load_tokenizer", "save_decoder"]
+__all__ += _FILES
 __all__ += mechanisms.__all__
 __all__ += models.__all__
 
@@ -34,7 +41,7 @@ def __getattr__(name):
         from .notebook import setup
 
         return setup
-    if name in ("Tokenizer", "load_decoder", "load_tokenizer", "save_decoder"):
+    if name in _FILES:
         from . import pretrained
 
         return getattr(pretrained, name)

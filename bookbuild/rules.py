@@ -34,7 +34,7 @@ TAGS = {
 _ROUNDING = re.compile(r"\b\d(?:\.\d+)?e-(?:0[7-9]|[1-9]\d)\b")
 """A number so small that rounding decides it."""
 ALT_LENGTH = 30
-LONGEST = 2000, 15
+LONGEST = 1900, 15
 """Words and open code cells of a section's main path."""
 WIDEST = 88
 """Columns of code and of what it prints."""

@@ -42,10 +42,10 @@ from bookbuild.pages import CLAIMS
 
 ROOT = Path(__file__).resolve().parent.parent
 VERDICTS = {
-    "holds": "every seed bears it out, and we know of no better run that would turn it",
-    "holds in part": "one half of it does, or it does under a condition, which the row names",
-    "does not hold at this size": "our runs speak against it; what larger ones do is left open",
-    "not decided": "our runs are too short, too few or set up otherwise",
+    "holds": "every seed bears it out, and we know of no better run that would overturn it",
+    "holds in part": "one half of it does, or all of it under a condition that the row names",
+    "does not hold at this size": "our runs speak against it; what larger ones would show is open",
+    "not decided": "our runs are too short, too few or set up differently",
 }
 NEEDED = ("id", "claim", "section", "ours", "paper", "size", "verdict")
 FIELDS = (*NEEDED, "cite", "because", "decides")
@@ -128,10 +128,10 @@ def fill(text: str, root: Path = ROOT) -> str:
     def figure(found: re.Match) -> str:
         numbers, (form, _, rest) = values(found[1], root), (found[2] or ",").strip().partition(" ")
         shown = [format(n, form) for n in (mean(numbers), min(numbers), max(numbers))]
-        middle, least, largest = (n.replace("%", " %").replace("-", "−") for n in shown)
+        middle, least, largest = (n.replace("-", "−") for n in shown)
         if rest == "max" or least == largest:
             return largest
-        return f"{middle} ({least.removesuffix(' %')}–{largest})"
+        return f"{middle} ({least.removesuffix('%')}–{largest})"
 
     made = _FIGURE.sub(figure, text)
     if "{" in made:
@@ -212,16 +212,16 @@ def render(rows: list[dict], root: Path = ROOT) -> str:
         "(app-what-held)=",
         "# What held",
         "",
-        "Every claim of the literature that the book puts to a test, with our figure beside the "
-        "paper's. Our runs are small, and a small run may be wrong about a large one. So each "
-        "row says how small it is, and every verdict but the first says which run would decide.",
+        "Every claim of the literature that the book tests, with our figure beside the paper's. "
+        "Our runs are small, and a small run may be wrong about a large one. So each row gives "
+        "both sizes and, unless the claim holds, the run that would decide.",
         "",
         *(f"- **{verdict}** ({counts[verdict]}): {what}." for verdict, what in VERDICTS.items()),
         "",
-        "A figure of several seeds is their mean, with the least and the largest after it; ± is "
-        "half of a 95 % interval. The command makes the record again, with `--seed` for each seed. "
+        "A figure of several seeds is their mean, with the least and the largest in brackets; ± is "
+        "half of a 95% interval. The command repeats the recorded run, with `--seed` for a seed. "
         "Figures without a command are computed while you read, in the section that is linked. "
-        "The page is made from the records, and a test holds that they bear out each verdict.",
+        "The page is made from the records, and a test checks that they bear out each verdict.",
         "",
     ]
     chapter = None

@@ -56,7 +56,7 @@ function lookingWords(place, { source, target, weights }) {
       lines.append(line);
     });
     const most = weights[chosen].indexOf(Math.max(...weights[chosen]));
-    said.textContent = `Before it wrote “${target[chosen]}”, the model looked most at `
+    said.textContent = `Before it wrote “${target[chosen]}”, the model attended most to `
       + `“${source[most]}”, with a weight of ${weights[chosen][most].toFixed(2)}.`;
     buttons.forEach((button, t) => button.setAttribute("aria-pressed", String(t === chosen)));
   };

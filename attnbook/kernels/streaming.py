@@ -18,6 +18,7 @@ Sources: Milakov and Gimelshein 2018, algorithm 3 (online softmax); Rabe and Sta
 2022, section 3.1, for the dot product.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import groupby
@@ -26,10 +27,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..validate import check_mask, check_tensor, masks_by_name, require
+from ..validate import check_mask, check_tensor, is_readable, masks_by_name, require
 from .double_backward import check_once
 from .precision import autocast_as, autocast_state, wide_dtype, without_autocast
-from .visible import Visible
+from .visible import Visible, is_finite
 
 __all__ = [
     "BLOCK_ELEMENTS",
@@ -371,7 +372,13 @@ def partial_context(scores: Tensor, value: Tensor, *, mask: Tensor | None = None
         f"one, got shape {tuple(scores.shape)}",
     )
     check_mask(mask, tuple(scores.shape))
-    return partial_unchecked(scores.to(wide_dtype(scores, value)), value, mask)
+    scores = scores.to(wide_dtype(scores, value))
+    if mask is None or (is_readable(value) and is_finite(value)):
+        return partial_unchecked(scores, value, mask)
+    finite = value.isfinite().all(-1)  # (…, n)
+    found = partial_unchecked(scores, value.where(finite.unsqueeze(-1), 0.0), mask)
+    met = (mask & ~finite.unsqueeze(-2)).any(-1, keepdim=True)
+    return found._replace(summed=found.summed.masked_fill(met, math.nan))
 
 
 def partial_unchecked(scores: Tensor, value: Tensor, mask: Tensor | None) -> PartialContext:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..validate import is_readable
 from .precision import wide_dtype
@@ -167,27 +167,41 @@ _LARGEST_SQUARE = {t: 1e-6 * torch.finfo(t).max for t in (torch.float32, torch.f
 _NOW = -1  # of a tensor without a graph: that it is finite is known in one call, and not after
 
 
-def is_finite(tensor: Tensor) -> bool:
+def is_finite(tensor: Tensor, longest: Tensor | None = None) -> bool:
     """Whether a tensor holds finite numbers alone, of which none is so large that its square would
-    overflow: one pass over it, and a look.
+    overflow, and no row is longer than ``longest``: one pass over it, and a look.
 
     A result of autograd that is read at every step is looked at once: it notes the version of
     itself that was found finite. Any other tensor may share its memory with an array that changes
     without a new version.
     """
     version = _NOW if tensor.grad_fn is None else tensor._version
-    if getattr(tensor, "_finite_version", None) == version:
+    if longest is None and getattr(tensor, "_finite_version", None) == version:
         return True
     plain = tensor.detach() if tensor.requires_grad else tensor
     if (most := _LARGEST_SQUARE.get(plain.dtype)) is not None:
         flat = plain.reshape(-1)
         total = flat.dot(flat).item()
-        finite = math.isfinite(total) and total < most
     else:  # half precision, whose squares overflow
-        finite = math.isfinite(plain.sum(dtype=torch.float32).item())
+        most = _LARGEST_SQUARE[torch.float32]
+        total = torch.linalg.vector_norm(plain, dtype=torch.float32).item() ** 2
+    finite = math.isfinite(total) and total < most
+    if longest is not None:
+        return finite and total < longest.item() ** 2
     if finite and version is not _NOW:
         tensor._finite_version = version  # type: ignore[attr-defined]
     return finite
+
+
+def _longest_row(module: nn.Module) -> Tensor | None:
+    """How long a row may be that float16 takes through the matrices of a module: what is longer
+    could leave its range there, although it is finite itself. None without matrices.
+    """
+    matrices = [p.detach() for p in module.parameters() if p.dim() >= 2]
+    if not matrices:
+        return None
+    most = [torch.linalg.vector_norm(w, dim=-1, dtype=wide_dtype(w)).amax() for w in matrices]
+    return 0.5 * torch.finfo(torch.float16).max / torch.stack(most).amax().clamp(min=1.0)
 
 
 class assume_finite:  # noqa: N801 - a context
@@ -206,47 +220,66 @@ class assume_finite:  # noqa: N801 - a context
 
 
 def zero_nonfinite(
-    query: Tensor, key: Tensor, value: Tensor
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    module: nn.Module | None = None,
+    *,
+    projects_value: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor, Nonfinite | None]:
     """``(…, m, d_q)``, ``(…, n, d_k)``, ``(…, n, d_v)`` with zeros in the rows that are not finite,
     and which these are; None where it is known that there is none, which takes a look.
+
+    Args:
+        module: the one whose matrices these rows go through. Not finite is then, in float16, also
+            what may overflow there. Other dtypes end far beyond what counts as infinite anyway.
+        projects_value: whether the values go through them, too.
     """
+    dtype, kind = query.dtype, query.device.type
+    if kind != "meta" and torch.is_autocast_enabled(kind):
+        dtype = torch.get_autocast_dtype(kind)
+    longest = _longest_row(module) if module is not None and dtype == torch.float16 else None
+    longest_value = longest if projects_value else None
     if (
         is_readable(query)
-        and is_finite(query)
-        and (key is query or (is_readable(key) and is_finite(key)))
-        and (value is key or is_finite(value))
+        and is_finite(query, longest)
+        and (key is query or (is_readable(key) and is_finite(key, longest)))
+        and (value is key or is_finite(value, longest_value))
     ):
         return query, key, value, None
-    finite, same_value, same_key = _is_short(query), value is key, key is query
+    finite, same_value, same_key = _is_short(query, longest), value is key, key is query
     nonfinite = ~finite.squeeze(-1)
     query = query.where(finite, 0.0)
     if same_key and same_value:
         return query, query, query, Nonfinite(nonfinite, nonfinite)
-    finite_key = finite if same_key else _is_short(key)
+    finite_key = finite if same_key else _is_short(key, longest)
     finite_value = finite_key if same_value else _is_small(value)
+    if longest_value is not None and not same_value:
+        finite_value = finite_value & _is_short(value, longest_value)
     key = query if same_key else key.where(finite_key, 0.0)
     value = key if same_value else value.where(finite_value, 0.0)
     return query, key, value, Nonfinite(nonfinite, ~(finite_key & finite_value).squeeze(-1))
 
 
-def zero_nonfinite_query(query: Tensor, source: Any) -> tuple[Tensor, Nonfinite | None]:
+def zero_nonfinite_query(
+    query: Tensor, source: Any, module: nn.Module | None = None
+) -> tuple[Tensor, Nonfinite | None]:
     """The same for queries of a source that is projected already, and knows which of its positions
     are ``nonfinite``.
     """
-    query, _, _, found = zero_nonfinite(query, query, query)
+    query, _, _, found = zero_nonfinite(query, query, query, module)
     if found is None and source.nonfinite is None:
         return query, None
     rows = query.new_zeros(query.shape[:-1], dtype=torch.bool) if found is None else found.query
     return query, Nonfinite(rows, source.nonfinite_rows())
 
 
-def _is_short(rows: Tensor) -> Tensor:
+def _is_short(rows: Tensor, longest: Tensor | None = None) -> Tensor:
     """Which rows ``(…, n, d)`` are finite, and not too long: ``(…, n, 1)``."""
     rows = rows.detach()
     wide = wide_dtype(rows)
     length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True, dtype=wide)
-    return length < math.sqrt(_LARGEST_SQUARE[wide])
+    return length < (math.sqrt(_LARGEST_SQUARE[wide]) if longest is None else longest)
 
 
 def _is_small(rows: Tensor) -> Tensor:

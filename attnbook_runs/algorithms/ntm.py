@@ -23,11 +23,11 @@ from attnbook.tasks.algorithms.ntm_tasks import AlgorithmBatches
 from attnbook.training import save_model
 from attnbook.training.losses.bits import bit_loss, score_bits
 from attnbook.training.optim.recurrent_gradients import clipped_backward
-from attnbook.training.optim.rmsprop import GravesRMSProp
 from attnbook.validate import check_choice, require
 
 from ..common import select, train, training_figures
 from ..registry import register, register_family
+from .rmsprop import GravesRMSProp
 
 __all__ = ["Logits", "StackedLSTM", "algorithm", "finite", "make_model", "read_write_match"]
 

@@ -18,9 +18,9 @@ from attnbook.models import TransformerEncoderModel, paper_parts
 from attnbook.tasks import TOKEN_IDS
 from attnbook.tasks.endless_batches import GeneratedBatches
 from attnbook.training import fit
-from attnbook.training.evaluation.loss_landscape import curvatures, loss_surface, random_directions
 
 from ..registry import register
+from .loss_surface import curvatures, loss_surface, random_directions
 
 __all__ = ["DigitBatches", "around_minima", "smoothness", "sorting_loss", "sorting_stack"]
 

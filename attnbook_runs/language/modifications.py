@@ -34,8 +34,6 @@ from attnbook.mechanisms.layers.embeddings import (
 from attnbook.mechanisms.layers.feed_forward import ACTIVATIONS, GATES
 from attnbook.mechanisms.layers.fixup import Fixup, fixup_start
 from attnbook.mechanisms.layers.mixture_of_experts import MixtureOfExperts, Switch, balance_loss
-from attnbook.mechanisms.layers.product_keys import ProductKeyMemory
-from attnbook.models.transformer.evolved import evolved
 from attnbook.models.transformer.parts import Parts, paper_parts
 from attnbook.models.transformer.stacks import (
     FunnelEncoder,
@@ -56,6 +54,8 @@ from attnbook.validate import check_choice
 from ..common import count_parameters, select, train
 from ..registry import register
 from .narang import TABLE
+from .parts.evolved import evolved
+from .parts.product_keys import ProductKeyMemory
 
 __all__ = ["EXTREMES", "MODIFICATIONS", "Sizes", "build", "compare"]
 

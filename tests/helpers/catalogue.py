@@ -211,6 +211,7 @@ MAKE: dict[str, Callable[[], Entry]] = {
     "RMSNorm": _rows(lambda: attnbook.RMSNorm(D)),
     "Dropout": _rows(lambda: attnbook.Dropout(0.5)),
     "FeedForward": _rows(lambda: attnbook.FeedForward(D, 2 * D, "gelu")),
+    "LoRALinear": _rows(lambda: attnbook.LoRALinear(nn.Linear(D, 6), 2)),
     "GatedFeedForward": _rows(lambda: attnbook.GatedFeedForward(D, 2 * D)),
     "MixtureOfExperts": _rows(lambda: attnbook.MixtureOfExperts(D, 3, lambda: nn.Linear(D, D))),
     "Switch": _rows(lambda: attnbook.Switch(D, 3, lambda: nn.Linear(D, D))),

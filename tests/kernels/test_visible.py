@@ -1,5 +1,6 @@
 """What a query may not see has no influence on it, in value or gradient, even if it is NaN."""
 
+import copy
 import math
 from itertools import product
 
@@ -11,8 +12,10 @@ from assertions import assert_exact
 
 from attnbook import (
     SCORES,
+    LatentAttention,
     MultiHeadAttention,
     Perceiver,
+    RotaryPositions,
     attend,
     attend_window,
     causal_mask,
@@ -20,7 +23,7 @@ from attnbook import (
     paper_parts,
 )
 from attnbook.kernels import visible
-from attnbook.mechanisms.attention import masks
+from attnbook.mechanisms.attention import masks, partial_context
 from attnbook.mechanisms.layers.convolution import DynamicConvolution, LightweightConvolution
 
 B, M, N, D = 2, 5, 6, 8
@@ -249,6 +252,68 @@ def test_padding_leaves_no_trace_in_a_stack(number, monkeypatch):
         made = MultiHeadAttention(12, 3, d_query=8, d_key=8)
         got, right = (made(t, mask=heads).context for t in (bad, x))
         torch.testing.assert_close(got[mask], right[mask])
+
+
+READERS = {
+    **{
+        name: lambda name=name: MultiHeadAttention(16, 4, score=make_score(name, 4, 4))
+        for name in ("scaled_dot", "additive", "general")
+    },
+    "grouped": lambda: MultiHeadAttention(16, 4, num_kv_heads=2),
+    "latent": lambda: LatentAttention(16, 4, d_latent=8, d_head=4, rotary=RotaryPositions(4)),
+    "light": lambda: LightweightConvolution(16, 4, 3),
+    "dynamic": lambda: DynamicConvolution(16, 4, 3),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(
+    "dtype, autocast, bad",
+    [
+        (torch.float64, None, math.nan),
+        (torch.float16, None, 6e4),
+        (torch.bfloat16, None, 3e38),
+        (torch.float32, torch.float16, 1e6),
+        (torch.float32, torch.bfloat16, 3e38),
+    ],
+)
+def test_what_overflows_in_half_precision_is_hidden_too(name, dtype, autocast, bad, looks):
+    """A number that is finite itself, but not after a product; in value and all gradients."""
+    hidden = torch.tensor([[True] * 4 + [False, True]] * 2)
+
+    def read(number):
+        torch.manual_seed(0)
+        layer, x = READERS[name]().to(dtype), torch.randn(2, 6, 16).to(dtype)
+        x[:, 4] = number
+        x.requires_grad_()
+        with torch.autocast("cpu", autocast, enabled=autocast is not None):
+            context = layer(x, key_mask=hidden).context[hidden]
+        (context.float() ** 2).sum().backward()
+        return [context, x.grad[hidden], *(p.grad for p in layer.parameters())]
+
+    tolerance = {"rtol": 0.05, "atol": 0.05} if dtype != torch.float64 else {}
+    for got, right in zip(read(bad), read(0.0)):
+        torch.testing.assert_close(got.float(), right.float(), **tolerance)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_half_precision_reads_long_rows_that_do_not_overflow(name):
+    torch.manual_seed(0)
+    layer, x = READERS[name]().half(), torch.randn(2, 6, 16).half() * 200
+    right = copy.deepcopy(layer).double()(x.double(), key_mask=torch.ones(2, 6) > 0).context
+    got = layer(x, key_mask=torch.ones(2, 6, dtype=torch.bool)).context
+    torch.testing.assert_close(got.double(), right, rtol=0.05, atol=2.0)
+
+
+def test_a_hidden_value_has_no_part_in_a_partial_context(looks):
+    mask = torch.tensor([[True, True, False], [True, True, True], [False] * 3])
+    scores, value = drawn(3, 3).requires_grad_(), drawn(3, 4)
+    right = partial_context(scores, value, mask=mask)
+    value[2, 1] = math.nan
+    found = partial_context(scores, value, mask=mask)
+    assert_exact(found.summed[[0, 2]], right.summed[[0, 2]])
+    assert found.summed[1].isnan().all()
+    assert gradients(found.summed[0].sum(), [scores])[0].isfinite().all()
 
 
 @pytest.mark.parametrize("name", ["MultiHeadAttention", "LatentAttention"])

@@ -52,10 +52,10 @@ def test_it_works_where_it_ran_and_stays_readable_where_it_is_not_trusted(tmp_pa
             page.wait_for_selector(".jp-OutputArea .live svg")
             page.get_by_role("combobox", name="head").focus()
             page.keyboard.press("ArrowDown")
-            page.get_by_role("combobox", name="word that looks").focus()
+            page.get_by_role("combobox", name="query word").focus()
             page.keyboard.press("ArrowDown")
             page.keyboard.press("ArrowDown")
-            assert "“<i>c</i>” looks most at “b” (1.000)" in page.locator(SAID).inner_text()
+            assert "“<i>c</i>” attends most to “b” (1.000)" in page.locator(SAID).inner_text()
             assert not page.locator(".jp-OutputArea .still img").is_visible()
             assert page.locator(".jp-OutputArea i").count() == 0
             browser.close()

@@ -195,19 +195,19 @@ def test_heads(compute, page):
     root = page.locator("[data-attnbook-figure=heads]")
     names = ("attention", "layer", "head")
     select = {name: root.get_by_role("combobox", name=name) for name in names}
-    words = root.get_by_role("combobox", name="word that looks")
+    words = root.get_by_role("combobox", name="query word")
     assert [select[name].locator("option").count() for name in ("layer", "head")] == [2, 3]
     select["layer"].select_option(index=1)
     select["head"].select_option(index=2)
     root.locator("svg [data-key=row-3]").click()
-    assert words.input_value() == "3" and "layer 2, head 3, “down” looks" in said(page, "heads")
+    assert words.input_value() == "3" and "layer 2, head 3, “down” attends" in said(page, "heads")
     select["attention"].select_option(index=1)
     assert words.locator("option").all_inner_texts() == ["1 so", "2 it", "3 ⟨/s⟩"]
     weights = compute("heads", part=1, layer=1, head=1, row=2)["weights"]
     assert abs(sum(weights) - 1) < 2.1e-3
     best = ["<b>the</b>", "cat", "sat", "down"][int(np.argmax(weights))]
     assert said(page, "heads").startswith(
-        "In decoder, over the source, layer 2, head 2, “⟨/s⟩” looks most at "
+        "In decoder, over the source, layer 2, head 2, “⟨/s⟩” attends most to "
         f"“{best}” ({max(weights):.3f}), then at"
     )
     shades = root.locator("svg [data-key=row-2] .weight").evaluate_all(
@@ -297,14 +297,14 @@ def test_every_control_changes_what_is_said_or_drawn(shown, kind):
 
 def test_a_mask_is_painted_by_mouse_and_by_keys(page):
     assert said(page, "mask").startswith("No leak")
-    page.get_by_label("<b>the</b> may look at cat").click()
-    assert said(page, "mask").startswith("A leak: “<b>the</b>” looks at “cat”, which is the very")
+    page.get_by_label("<b>the</b> may attend to cat").click()
+    assert said(page, "mask").startswith("A leak: “<b>the</b>” attends to “cat”, which is the very")
     page.keyboard.press(" ")  # the cell is still the one that has the focus
     assert said(page, "mask").startswith("No leak")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    assert said(page, "mask").startswith("A leak: “cat” looks at “sat”")
+    assert said(page, "mask").startswith("A leak: “cat” attends to “sat”")
 
 
 @pytest.mark.parametrize("finger", [False, True])
@@ -340,7 +340,7 @@ def test_a_finger_on_a_phone(browser, all_figures):
     with browser.new_context(viewport=size, has_touch=True, is_mobile=True) as phone:
         page = phone.new_page()
         page.set_content(all_figures)
-        page.get_by_label("cat may look at sat").tap()
+        page.get_by_label("cat may attend to sat").tap()
         assert said(page, "mask").startswith("A leak")
         page.get_by_role("button", name="next word").tap()
         assert "“été”" in said(page, "alignment")

@@ -101,7 +101,7 @@ def row(**changes):
     ("template", "shown"),
     [
         ("{run: rows/n=5/loss | .2f}", "0.50 (0.25–0.75)"),
-        ("{run: rows/n=5/loss | .0%}", "50 % (25–75 %)"),
+        ("{run: rows/n=5/loss | .0%}", "50% (25–75%)"),
         ("{run: rows/n=5/loss | .2f max}", "0.75"),
         ("{run: rows/*/loss | .1f}", "1.0 (0.2–2.2)"),
         ("{run: rows/*best=0.2/loss | .2f}", "1.50 (0.75–2.25)"),

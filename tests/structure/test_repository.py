@@ -64,6 +64,15 @@ def test_no_path_of_one_machine_and_nothing_unfinished(pattern):
     assert hits(pattern, tracked()) == []
 
 
+def test_names_of_files_are_plain():
+    """No blank, quote or arrow, as where a shell took a line of code for the name of a file."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    names = [name for name in listed.stdout.split("\0") if name]
+    assert [
+        name for name in names if not re.fullmatch(r"\w[\w.+-]*|\.\w[\w.+-]*", Path(name).name)
+    ] == []
+
+
 def test_planted_paths_and_words_are_seen(tmp_path):
     bad = tmp_path / "a.md"
     bad.write_text("see /wo" + "rk/main/x.py\nTO" + "DO: write this\n")

@@ -1,4 +1,4 @@
-// A translation as it is written: what each word looked at, and what has been looked at so far.
+// A translation as it is written: what each word attended to, and what has been attended to so far.
 function figure(data, control) {
   const at = { t: data.t };
   let { source, target, weights } = data.sentences[0];
@@ -42,7 +42,7 @@ function figure(data, control) {
 
   function draw(place) {
     const { row, covered } = compute({ weights, t: at.t });
-    const { svg, width } = canvas(place, 0, "Lines from the word that is written to the words it looks at");
+    const { svg, width } = canvas(place, 0, "Lines from the word that is written to the words it attends to");
     const above = lines(source, width);
     const below = lines(target, width);
     const first = 48 + 44 * above.at(-1).k;
@@ -72,8 +72,8 @@ function figure(data, control) {
     const most = argmax(row);
     const forgotten = source.filter((_, s) => covered[s] < 0.2);
     const rest = at.t === target.length - 1 && forgotten.length
-      ? ` Hardly looked at by the whole sentence: ${forgotten.join(", ")}.` : "";
-    return `Before it wrote “${target[at.t]}”, the model looked most at “${source[most]}” (${row[most].toFixed(2)}). `
+      ? ` Hardly attended to by the whole sentence: ${forgotten.join(", ")}.` : "";
+    return `Before it wrote “${target[at.t]}”, the model attended most to “${source[most]}” (${row[most].toFixed(2)}). `
       + `The green bars add up what each word got so far; a full one means 1 or more.${rest}`;
   }
   return { compute, draw };

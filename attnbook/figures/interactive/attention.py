@@ -44,7 +44,7 @@ def softmax_of_products(query: Any, keys: Any, *, width: int, still: Figure) -> 
 def mask_painter(
     words: Sequence[str], *, real: int | None = None, still: Figure
 ) -> InteractiveFigure:
-    """Show the causal mask of a sentence, for the reader to repaint: who may look at whom, what
+    """Show the causal mask of a sentence, for the reader to repaint: who may attend to whom, what
     comes in over several layers, and where an answer leaks.
 
     Args:
@@ -55,7 +55,7 @@ def mask_painter(
     require(len(words) > 0, "words must hold at least one word, got none")
     real = check_integer("real", len(words) if real is None else real, 1, len(words))
     data = {"words": words, "real": real}
-    label = "A mask to paint: who may look at whom in a sentence"
+    label = "A mask to paint: who may attend to whom in a sentence"
     return InteractiveFigure("mask", label, data, still)
 
 
@@ -124,7 +124,7 @@ def rotary_scores(
 def alignment_steps(
     sentences: Sequence[tuple[Any, Sequence[str], Sequence[str]]], *, word: int = 0, still: Figure
 ) -> InteractiveFigure:
-    """Show a translation word by word: what each looked at, how much each source word got so far.
+    """Show a translation word by word: what each attended to, how much each source word got so far.
 
     Args:
         sentences: the weights ``(m, n)`` of each, a row for each word that was written; the n words
@@ -135,7 +135,7 @@ def alignment_steps(
     data = {"sentences": [_sentence(*one) for one in sentences], "t": word}
     words = min(len(one["target"]) for one in data["sentences"])
     check_integer("word", word, 0, words - 1)
-    label = "A translation, word by word, and what each word looked at"
+    label = "A translation, word by word, and what each word attended to"
     return InteractiveFigure("alignment", label, data, still)
 
 

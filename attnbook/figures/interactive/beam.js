@@ -1,4 +1,4 @@
-// Beam search, step by step, over the beginnings that a real decoder gave their probabilities.
+// Beam search, step by step, over the hypotheses that a real decoder gave their probabilities.
 function figure(data, control) {
   const at = { size: 1, step: 1 };
   const end = data.end;
@@ -57,8 +57,8 @@ function figure(data, control) {
     return whole
       ? `Finished: a beam of ${at.size} answers “${told(beam[0][0])}”, with probability `
         + `${Math.exp(beam[0][1]).toPrecision(3)}${data.truth ? ` (right is “${data.truth}”)` : ""}.`
-      : `${beam.length === 1 ? "The likeliest beginning is kept and goes" : `The ${beam.length} likeliest beginnings are kept and go`} `
-        + "on. Crossed out are the likeliest of those that are dropped.";
+      : `${beam.length === 1 ? "The most likely hypothesis is kept and goes" : `The ${beam.length} most likely hypotheses are kept and go`} `
+        + "on. Crossed out are the most likely of those that are dropped.";
   }
   return { compute, draw, shown: { nodes: data.nodes } };
 }

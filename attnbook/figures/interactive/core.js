@@ -39,7 +39,7 @@ function write(svg, x, y, text, more = {}) {
   return put(svg, "text", { x, y, "text-anchor": "middle", ...more }, text);
 }
 
-/** Bars over names, from a common ground; `faint` draws a second height behind each. */
+/** Bars over names, from a common ground; `faint` draws a second height in the background of each. */
 function bars(svg, { x, y, width, height, values, names, hue = HUES[0], top = 1, digits = 2, faint }) {
   const step = width / values.length;
   put(svg, "line", { x1: x, x2: x + width, y1: y, y2: y, class: "axis" });

@@ -24,7 +24,7 @@ def beam_steps(
 ) -> InteractiveFigure:
     """Show beam search over a decoder's own probabilities, step by step, at beam sizes from 1.
 
-    A beginning that has said ``end`` is finished and keeps its place in the beam.
+    A hypothesis that ends with ``end`` is finished and stays in the beam.
 
     Args:
         following: the words so far → each next word with its probability.
@@ -41,7 +41,7 @@ def beam_steps(
     opened: dict[int, list[int]] = {}
 
     def candidates(node: int) -> list[int]:
-        """The next words of a beginning, the best that a beam of this size can use."""
+        """The next words of a hypothesis, the best that a beam of this size can use."""
         if node not in opened:
             given = following(prefixes[node])
             best = sorted(given.items(), key=lambda pair: -pair[1])[: beam_size + 3]

@@ -65,7 +65,7 @@ function figure(data, control) {
       write(svg, x, below + 10, `read with ${name}`, begin);
       cells(x, below + 16, read, true);
       if (told) {
-        write(svg, x, below + 62, "told last", begin);
+        write(svg, x, below + 62, "written last", begin);
         cells(x, below + 68, told.value, false);
       }
     };
@@ -74,9 +74,9 @@ function figure(data, control) {
 
     const list = (values) => values.map(two).join(", ");
     const gives = `With ${name} the sum gives ${list(found.reads.added)} and the delta rule ${list(found.reads.delta)}`;
-    if (!told) return `${gives}; nothing has been told of ${name} yet.`;
+    if (!told) return `${gives}; nothing has been written for ${name} yet.`;
     const off = (read) => Math.hypot(...read.map((v, c) => v - told.value[c])).toFixed(2);
-    return `${gives}. Told last was ${told.names.join(" → ")}: the sum is ${off(found.reads.added)} away from it, `
+    return `${gives}. Written last was ${told.names.join(" → ")}: the sum is ${off(found.reads.added)} away from it, `
       + `the delta rule ${off(found.reads.delta)}.`;
   }
   return { compute, draw };

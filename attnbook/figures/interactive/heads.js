@@ -27,7 +27,7 @@ function figure(data, control) {
     });
   }
   for (const [key, names] of Object.entries(choices)) {
-    const label = key === "row" ? "word that looks" : key;
+    const label = key === "row" ? "query word" : key;
     offer[key] = control.choice(label, names(parts[at.part]), at[key], (v) => { at[key] = v; });
   }
 
@@ -39,7 +39,7 @@ function figure(data, control) {
     const matrix = p.weights[at.layer][at.head];
     const { weights } = compute(at);
     const { svg, width } = canvas(place, 0, `Map of ${p.name}, layer ${at.layer + 1}, head `
-      + `${at.head + 1}: a row for each word that looks, a column for each word that is looked at`);
+      + `${at.head + 1}: a row for each query word, a column for each key word`);
     const left = room(p.rows);
     const top = 0.8 * room(p.columns) + 6;
     const beside = width > 520; // the numbers, or below the map
@@ -97,8 +97,8 @@ function figure(data, control) {
 
     const order = weights.map((_, c) => c).sort((a, b) => weights[b] - weights[a]).slice(0, 3);
     const looks = order.map((c) => `“${p.columns[c]}” (${weights[c].toFixed(3)})`);
-    return `In ${p.name}, layer ${at.layer + 1}, head ${at.head + 1}, “${p.rows[at.row]}” looks most `
-      + `at ${looks.join(", then at ")}.`;
+    return `In ${p.name}, layer ${at.layer + 1}, head ${at.head + 1}, “${p.rows[at.row]}” attends most `
+      + `to ${looks.join(", then to ")}.`;
   }
   return { compute, draw };
 }

@@ -31,7 +31,7 @@ def head_viewer(
     Args:
         weights: ``(layers, h, n, n)``, or ``(h, n, n)``, or ``(n, n)``, each between 0 and 1. More
             rows and columns than tokens (padding) are cut off.
-        rows: the tokens, which look and are looked at.
+        rows: the tokens, which attend and are attended to.
         layer, head, row: what is shown first, counted from 0. (The viewer itself counts from 1.)
 
     Source: the idea of figures 3 to 5 of Vaswani et al. 2017, and of the tools after it.
@@ -58,10 +58,10 @@ def view_heads(
             sequence of them, one a layer; or several such sequences by name, as the fields of
             :class:`~attnbook.models.transformer.encoder_decoder.HeadWeights` (encoder, decoder,
             cross) or a dict.
-        source: the tokens of the source. With one tensor or sequence and no target, these look and
-            are looked at.
+        source: the tokens of the source. With one tensor or sequence and no target, these attend
+            and are attended to.
         target: the tokens of the target, without begin and end. A row of the decoder is named for
-            the token that it writes; what it looks at, of its own sentence, for the token that was
+            the token that it writes; what it attends to, of its own sentence, for the token that was
             read.
         index: which sentence of the batch.
         part: which attention is shown first, by name; the first one when not given.

@@ -1,4 +1,4 @@
-// A machine with a memory at work, step by step: what comes in, where the heads look, what the
+// A machine with a memory at work, step by step: what comes in, where the heads read and write, what the
 // memory holds, what is said.
 function figure(data, control) {
   const at = { t: data.t };

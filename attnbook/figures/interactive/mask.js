@@ -1,4 +1,4 @@
-// Who may look at whom: a mask to paint, and the leak that appears. A frame marks the word that a
+// Who may attend to whom: a mask to paint, and the leak that appears. A frame marks the word that a
 // row has to guess; what comes from a later word is orange.
 function figure(data, control) {
   const words = data.words;
@@ -33,7 +33,7 @@ function figure(data, control) {
     const { reach } = compute({ mask, layers });
     const leaks = words.map((_, i) => reach[i].findIndex((has, j) => has && j > i && j < data.real));
     const left = 86;
-    const room = canvas(place, 0, "Mask: a row for each word that looks, a column for each looked at");
+    const room = canvas(place, 0, "Mask: a row for each query, a column for each key");
     const cell = Math.min(44, (room.width - left - 4) / n);
     const top = 62;
     const height = top + n * cell + 34;
@@ -64,7 +64,7 @@ function figure(data, control) {
           "fill-opacity": mask[i][j] ? 1 : seen ? (later ? 0.45 : 0.22) : 0.06,
           stroke: j === i + 1 && later ? HUES[1] : "none", "stroke-width": 2.5,
           tabindex: i === cursor[0] && j === cursor[1] ? 0 : -1, role: "checkbox",
-          "aria-checked": String(mask[i][j]), "aria-label": `${word} may look at ${other}`,
+          "aria-checked": String(mask[i][j]), "aria-label": `${word} may attend to ${other}`,
           "data-key": `${i}-${j}`, "data-lm-suppress-shortcuts": "true",
         });
         box.addEventListener("click", () => turn(i, j));
@@ -89,7 +89,7 @@ function figure(data, control) {
       const text = write(room.svg, x + 20, height - 6, label, { "text-anchor": "start", class: "small" });
       x += 32 + text.getComputedTextLength();
     };
-    key("may look", { fill: HUES[0] });
+    key("may attend", { fill: HUES[0] });
     key("word to guess", { fill: "none", stroke: HUES[1], "stroke-width": 2.5 });
     key("leak", { fill: HUES[1] });
     const first = leaks.findIndex((j) => j >= 0);
@@ -97,12 +97,12 @@ function figure(data, control) {
     if (first >= 0) {
       const direct = mask[first][leaks[first]];
       const answer = leaks[first] === first + 1 ? ", which is the very word that it has to guess" : "";
-      return `A leak: “${words[first]}” ${direct ? "looks at" : `is reached, over ${layers} layers, by`} `
+      return `A leak: “${words[first]}” ${direct ? "attends to" : `is reached, over ${layers} layers, by`} `
         + `“${words[leaks[first]]}”${answer}.`;
     }
-    if (blind >= 0) return `“${words[blind]}” may look at nothing; its weights are all zero.`;
+    if (blind >= 0) return `“${words[blind]}” may attend to nothing; its weights are all zero.`;
     const padded = data.real < n && mask.some((row) => row.some((m, j) => m && j >= data.real))
-      ? " Padding is looked at too." : "";
+      ? " Padding is attended to as well." : "";
     const back = Math.max(...reach.map((row, i) => i - row.indexOf(true)));
     return `No leak: after ${layers} ${layers === 1 ? "layer" : "layers"} each word knows itself and at most `
       + `${back} ${back === 1 ? "word" : "words"} before it.${padded}`;

@@ -67,7 +67,7 @@ def machine_steps(
     still: Figure,
 ) -> InteractiveFigure:
     """Show a machine with a memory at work, a step at a time or played: what comes in, where the
-    heads look, what the memory holds, what is said.
+    heads read and write, what the memory holds, what is said.
 
     Args:
         memory: ``(T, N, M)``, the memory after each step.

@@ -23,6 +23,7 @@ __all__ = [
     "causal_mask",
     "check_reading",
     "check_visible",
+    "document_mask",
     "masked_softmax",
     "masks_by_name",
     "padding_mask",
@@ -52,6 +53,25 @@ def padding_mask(lengths: Tensor, max_length: int | None = None) -> Tensor:
         max_length = max(0, int(lengths.max())) if lengths.numel() else 0
     check_values("lengths", lengths, 0, check_integer("max_length", max_length, 0))
     return torch.arange(max_length, device=lengths.device) < lengths[:, None]
+
+
+def document_mask(documents: Tensor) -> Tensor:
+    """Keep documents that are packed into one row apart.
+
+    ``mask[b, i, j] = documents[b, i] = documents[b, j]``
+
+    Args:
+        documents: whole numbers ``(…, n)``, which document each position belongs to.
+
+    Returns:
+        Boolean ``(…, n, n)``; with ``is_causal`` a token attends to those before it in its own
+        document.
+
+    Source: Raffel et al. 2020, section 3.1.1, packs without it; Krell et al. 2021, section 3.2.
+    """
+    documents = check_whole("documents", documents)
+    require(documents.dim() >= 1, f"documents must be (…, n), got {describe(documents)}")
+    return documents.unsqueeze(-1) == documents.unsqueeze(-2)
 
 
 def causal_mask(m: int, n: int | None = None, device: torch.device | str | None = None) -> Tensor:

@@ -171,7 +171,7 @@ class MultiHeadAttention(nn.Module):
         key, value = self._check_source(key, value)
         if self.takes_position:
             check_position(position, key.shape[:-2])
-        _, key, value, nonfinite = zero_nonfinite(key, key, value)  # what is not finite
+        _, key, value, nonfinite = zero_nonfinite(key, key, value, self)
         source = self.project_heads(key, value, position)
         return source if nonfinite is None else source.with_nonfinite(nonfinite.source)
 
@@ -234,13 +234,11 @@ class MultiHeadAttention(nn.Module):
             query, key, value, mask, key_mask, is_causal, projected, position
         )
         if projected is None:
-            query, keys, values, nonfinite = zero_nonfinite(
-                query, keys, values
-            )  # what is not finite
+            query, keys, values, nonfinite = zero_nonfinite(query, keys, values, self)
             source: Any = self.project_heads(keys, values, key_position)  # (…, g, n, d_head)
         else:
             source = projected
-            query, nonfinite = zero_nonfinite_query(query, source)
+            query, nonfinite = zero_nonfinite_query(query, source, self)
         heads = self._queries(query, position)  # (…, h, m, d_head)
         context, weights = self.attend_heads(heads, source, visible, need_weights)
         output = self.join(context)  # (…, m, d_model)

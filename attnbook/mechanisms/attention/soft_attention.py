@@ -111,7 +111,9 @@ def attend(
         score.check_projected(key, projected_keys)
         source = projected_keys
     check_dtypes(query, source, value)
-    query, source, value, nonfinite = zero_nonfinite(query, source, value)
+    query, source, value, nonfinite = zero_nonfinite(
+        query, source, value, score, projects_value=value is source
+    )
     projected = score.project_keys(source) if projected_keys is None else source
     found = attend_unchecked(score, query, projected, value, visible, need_weights, dropout, sink)
     if nonfinite is None:

@@ -138,7 +138,7 @@ class LatentAttention(nn.Module):
     def project(self, x: Tensor, *, position: int | Tensor = 0) -> LatentSource:
         """What of positions x ``(…, n, d_model)`` is kept; position as in :meth:`forward`."""
         check_tensor("x", x, width=self.d_model)
-        x, _, _, nonfinite = zero_nonfinite(x, x, x)  # what is not finite
+        x, _, _, nonfinite = zero_nonfinite(x, x, x, self)
         latent, shared = self.compression(x).split([self.d_latent, self.rotary.d_head], dim=-1)
         turned = self._turn(shared.unsqueeze(-3), position).squeeze(-3)
         source = torch.cat([self.latent_norm(latent), turned], dim=-1)
@@ -200,7 +200,7 @@ class LatentAttention(nn.Module):
         visible = check_reading(x, leading, n, mask, key_mask, is_causal, self.num_heads)
         if projected is None:
             projected = self.project(x, position=position)
-        x, nonfinite = zero_nonfinite_query(x, projected)
+        x, nonfinite = zero_nonfinite_query(x, projected, self)
         if self.query_compression is not None and self.query_norm is not None:
             x = self.query_norm(self.query_compression(x))
         heads = self.query_projection(x).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)

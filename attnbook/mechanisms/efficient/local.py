@@ -141,7 +141,9 @@ class WindowedSource:
         if projected_keys is not None:
             score.check_projected(key, projected_keys)
         rows = key if projected_keys is None else projected_keys
-        rows, _, value, nonfinite = zero_nonfinite(rows, rows, value)  # what is not finite
+        rows, _, value, nonfinite = zero_nonfinite(
+            rows, rows, value, score, projects_value=value is rows
+        )
         self._nonfinite = None if nonfinite is None else nonfinite.source
         self.score, self.key, self.length = score, key, key.shape[-2]
         self.mask, self.key_mask = mask, key_mask
@@ -193,7 +195,7 @@ class WindowedSource:
         allowed = inside
         if mask is not None:
             allowed = inside & mask.expand(*batch, m, n).gather(-1, row)
-        query, _, _, nonfinite = zero_nonfinite(query, query, query)
+        query, _, _, nonfinite = zero_nonfinite(query, query, query, score)
         keys = self._projected.take(row)  # (…, m, w, width)
         values = keys if self._projected is self._values else self._values.take(row)
         # one query a window: (…, m, w)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.layers import Dropout
+from ...kernels.visible import zero_nonfinite
 from ...validate import check_integer, check_number, check_tensor, require
 from ..attention.masks import check_visible, masks_by_name
 from ..attention.soft_attention import Attended
@@ -18,13 +20,25 @@ __all__ = ["DynamicConvolution", "LightweightConvolution", "PastValues"]
 
 
 class PastValues(NamedTuple):
-    """The input of a convolution: ``value (…, n, d_model)``, after the gate."""
+    """The input of a convolution: ``value (…, n, d_model)``, after the gate, and ``nonfinite
+    (…, n)`` as in :class:`~attnbook.mechanisms.caches.key_value.ProjectedSource`.
+    """
 
     value: Tensor
+    nonfinite: Tensor | None = None
 
     def extend(self, more: PastValues) -> PastValues:
         """The values with further positions after them: the cache of a decoder, one step on."""
-        return PastValues(torch.cat([self.value, more.value], dim=-2))
+        nonfinite = None
+        if self.nonfinite is not None or more.nonfinite is not None:
+            nonfinite = torch.cat([self.nonfinite_rows(), more.nonfinite_rows()], dim=-1)
+        return PastValues(torch.cat([self.value, more.value], dim=-2), nonfinite)
+
+    def nonfinite_rows(self) -> Tensor:
+        """:attr:`nonfinite`, written out."""
+        if self.nonfinite is not None:
+            return self.nonfinite
+        return self.value.new_zeros(self.value.shape[:-1], dtype=torch.bool)
 
 
 class LightweightConvolution(nn.Module):
@@ -53,6 +67,9 @@ class LightweightConvolution(nn.Module):
 
     Source: Wu et al. 2019, section 3.
     """
+
+    reads_itself: ClassVar[bool] = False
+    """Whether the kernel of a position is made of what stands there."""
 
     def __init__(
         self,
@@ -92,7 +109,9 @@ class LightweightConvolution(nn.Module):
     def project(self, x: Tensor) -> PastValues:
         """The gated values of positions ``(…, n, d_model)``."""
         check_tensor("x", x, width=self.d_model)
-        return PastValues(F.glu(self.input_projection(x), -1))
+        x, _, _, nonfinite = zero_nonfinite(x, x, x, self)
+        value = F.glu(self.input_projection(x), -1)
+        return PastValues(value, None if nonfinite is None else nonfinite.source)
 
     def read(
         self,
@@ -124,7 +143,8 @@ class LightweightConvolution(nn.Module):
     ) -> Attended:
         """Convolve; x are the last m positions of ``projected`` (``project(x)`` when not given)."""
         check_tensor("x", x, width=self.d_model)
-        value = (self.project(x) if projected is None else projected).value
+        past = self.project(x) if projected is None else projected
+        value = past.value
         m, n = x.shape[-2], value.shape[-2]
         require(n >= m, f"projected must hold at least the {m} positions of x, got {n}")
         visible = check_visible(mask, key_mask, is_causal, x.shape[:-2], m, n)
@@ -148,6 +168,14 @@ class LightweightConvolution(nn.Module):
             weights = kernel.new_zeros(*kernel.shape[:-1], n).scatter_add(-1, at, kernel)
             weights = weights.transpose(-3, -2)
         output = self.output_projection(convolved)
+        if past.nonfinite is not None:  # who sees such a row, or makes a kernel of it
+            met = (past.nonfinite[..., places] & inside).any(-1)
+            if self.reads_itself:
+                met = met | past.nonfinite[..., n - m :]
+            output = output.masked_fill(met.unsqueeze(-1), math.nan)
+            if weights is not None:
+                met = met[..., None, :, None]
+                weights = weights.masked_fill(met & (weights != 0), math.nan)
         some = visible.rows(m, n)
         if some is not None:
             output = output.masked_fill(~some.unsqueeze(-1), 0.0)
@@ -162,6 +190,8 @@ class DynamicConvolution(LightweightConvolution):
 
     Source: Wu et al. 2019, section 4; the kernel from the gated value, as in the authors' code.
     """
+
+    reads_itself = True
 
     def _make_kernel(self) -> None:
         rows = self.num_heads * self.kernel_size

@@ -40,7 +40,9 @@ class _Experts(nn.Module):
         An expert reads the rows that chose it, and no others.
         """
         self.counts = chosen.detach().sum(0)
-        y = torch.zeros_like(rows) if len(rows) else rows.clone()  # nothing, with a graph
+        y = torch.zeros_like(rows)
+        if not len(rows):  # nothing, with a graph
+            y = rows + gates.to(y.dtype).sum(1, keepdim=True)
         for i, (expert, routed) in enumerate(zip(self.experts, _routes(chosen, self.counts))):
             if torch.compiler.is_compiling() or len(routed):
                 output = expert(rows[routed]) * gates[routed, i, None]

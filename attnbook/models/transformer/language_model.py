@@ -76,11 +76,20 @@ class TransformerLM(_OneStack):
     """
 
     def forward(
-        self, tokens: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
+        self,
+        tokens: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        need_weights: bool = False,
     ) -> Decoded:
-        """Score the token after each token, all positions at once."""
+        """Score the token after each token, all positions at once; ``mask (batch, n, n)``, such as
+        :func:`~attnbook.document_mask`, says which of those before it each one may attend to.
+        """
         check_text(tokens, lengths, self.vocabulary_size)
-        stacked = self.stack(self._embed(tokens), is_causal=True, need_weights=need_weights)
+        stacked = self.stack(
+            self._embed(tokens), mask=mask, is_causal=True, need_weights=need_weights
+        )
         return Decoded(self.output(stacked.x), stacked.weights)
 
     def encode(self, source: Tensor, lengths: Tensor) -> TextState:
@@ -179,20 +188,27 @@ class TransformerEncoderModel(_OneStack):
     Source: Devlin et al. 2019, section 3, without the segments and the sentence pairs.
     """
 
-    def encode(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def encode(
+        self, tokens: Tensor, lengths: Tensor | None = None, *, mask: Tensor | None = None
+    ) -> Tensor:
         """The vectors of the last block, ``(batch, n, d_model)``."""
-        return self._stacked(tokens, lengths, False).x
+        return self._stacked(tokens, lengths, mask, False).x
 
     def forward(
-        self, tokens: Tensor, lengths: Tensor | None = None, *, need_weights: bool = False
+        self,
+        tokens: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        need_weights: bool = False,
     ) -> Decoded:
-        """Score the word at each position."""
-        stacked = self._stacked(tokens, lengths, need_weights)
+        """Score the word at each position; ``mask (batch, n, n)`` as in :class:`TransformerLM`."""
+        stacked = self._stacked(tokens, lengths, mask, need_weights)
         return Decoded(self.output(stacked.x), stacked.weights)
 
-    def _stacked(self, tokens, lengths, need_weights):
+    def _stacked(self, tokens, lengths, mask, need_weights):
         check_text(tokens, lengths, self.vocabulary_size)
-        mask = None
         if lengths is not None:
-            mask = padding_mask(lengths.to(tokens.device), tokens.shape[1])[:, None]
+            there = padding_mask(lengths.to(tokens.device), tokens.shape[1])[:, None]
+            mask = there if mask is None else mask & there
         return self.stack(self._embed(tokens), mask=mask, need_weights=need_weights)

@@ -22,7 +22,8 @@ def language_loss(model, batch, *, ignore_index: int = IGNORED) -> tuple[Tensor,
         batch: a NamedTuple, or a mapping as a DataLoader gives, with target_in (B, n), the words
             that are read, and target_out (B, n), the word after each of them. Where it has
             target_lengths (B,), as :class:`~attnbook.tasks.Batch` may have, only what lies within
-            them is read and counts; otherwise all of it is.
+            them is read and counts; otherwise all of it is. Where it has documents (B, n), as
+            :class:`~attnbook.tasks.text.packing.PackedText`, no token attends to another document.
         ignore_index: a target that does not count.
 
     Returns:
@@ -35,7 +36,11 @@ def language_loss(model, batch, *, ignore_index: int = IGNORED) -> tuple[Tensor,
     lengths = getattr(batch, "target_lengths", None)
     if lengths is None:
         lengths = torch.full((len(counted),), counted.shape[1])
-    logits = model(batch.target_in.to(device), lengths).logits
+    packed = {}
+    if (documents := getattr(batch, "documents", None)) is not None:
+        documents = documents.to(device)
+        packed["mask"] = documents[:, :, None] == documents[:, None, :]
+    logits = model(batch.target_in.to(device), lengths, **packed).logits
     target = batch.target_out.to(device)
     return summed_cross_entropy(model, logits, target, counted), counted.sum()
 

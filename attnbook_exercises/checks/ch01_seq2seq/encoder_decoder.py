@@ -24,7 +24,7 @@ _TARGET_IN = Slips(
         "it reads the answer. Shift it by one, BOS first": "[bos, *y] → [*y, eos]",
         "target_in is padded with 0: expected pad": "[pad] → [0]",
         "target_in is padded with EOS: "
-        "the places after the last token are filled with pad": "[pad] → [eos]",
+        "the positions after the last token are filled with pad": "[pad] → [eos]",
         "target_in is padded at the left: the row begins with BOS, pad comes after the last "
         "token": "row + [pad] * (width - len(row)) → [pad] * (width - len(row)) + row",
         "target_in holds EOS in the shorter rows: to cut off the last column takes it from the "

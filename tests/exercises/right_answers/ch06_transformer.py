@@ -448,3 +448,20 @@ def one_word_after_another(words, keys, values, places, W_q, W_k, W_v):
 def stretches_by_unfolding(n, width, stride):
     last = torch.arange(n).unfold(0, width, stride)[:, -1]
     return torch.arange(n).unsqueeze(1) >= last
+
+
+@right("06.restart_positions")
+def restart_by_counting(documents):
+    found = torch.zeros_like(documents)
+    for i in range(1, documents.shape[1]):
+        same = documents[:, i] == documents[:, i - 1]
+        found[:, i] = torch.where(same, found[:, i - 1] + 1, 0)
+    return found
+
+
+@right("06.adapter_bug")
+def each_row_merged_by_itself(x, weight, down, up, which, alpha):
+    rows = []
+    for row, k in zip(x, which.tolist()):
+        rows.append((weight + alpha / len(down[k]) * (up[k] @ down[k])) @ row)
+    return torch.stack(rows)

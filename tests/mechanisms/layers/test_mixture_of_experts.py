@@ -200,8 +200,9 @@ def test_copies_leave_the_last_pass_behind_and_bfloat16_works(kind):
 
 
 @pytest.mark.parametrize("make", [mixture, switch])
-def test_an_empty_batch_has_a_balance_of_zero(make):
-    made, x = make(), inputs(n=0).requires_grad_()
+@pytest.mark.parametrize("differentiated", [True, False])
+def test_an_empty_batch_has_a_balance_of_zero(make, differentiated):
+    made, x = make(), inputs(n=0).requires_grad_(differentiated)
     y = made(x)
     y.sum().backward(retain_graph=True)  # without the balance, too
     assert y.shape == x.shape and balance_loss(made).item() == 0

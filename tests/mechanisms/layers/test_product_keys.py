@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 from watching import LargestTensor
 
-from attnbook.mechanisms.layers.product_keys import ProductKeyMemory
+from attnbook_runs.language.parts.product_keys import ProductKeyMemory
 
 from ..agreement import assert_same, drawn, randomised
 

@@ -38,9 +38,7 @@ from attnbook.mechanisms.layers.embeddings import (
 )
 from attnbook.mechanisms.layers.fixup import Fixup, fixup_start
 from attnbook.mechanisms.layers.norms import LayerNorm
-from attnbook.mechanisms.layers.product_keys import ProductKeyMemory
 from attnbook.mechanisms.positions.absolute import sinusoids
-from attnbook.models.transformer.evolved import EvolvedEncoderLayer, SequenceConvolution, evolved
 from attnbook.models.transformer.layers import EncoderLayer
 from attnbook.models.transformer.stacks import (
     FunnelEncoder,
@@ -56,6 +54,8 @@ from attnbook.models.transformer.weighted import (
     branched,
 )
 from attnbook.tasks import TOKEN_IDS
+from attnbook_runs.language.parts.evolved import EvolvedEncoderLayer, SequenceConvolution, evolved
+from attnbook_runs.language.parts.product_keys import ProductKeyMemory
 
 from ..properties import assert_steps_are_the_whole
 from .oracles_transformer import FF, D, H, randomised

@@ -34,10 +34,10 @@ from attnbook import (
 from attnbook.decoding import beam_search, greedy
 from attnbook.mechanisms import NoPositions, ReZero, make_score
 from attnbook.mechanisms.caches.key_value import ProjectedSource, Read
-from attnbook.models.transformer.evolved import evolved
 from attnbook.modules import map_tensors
 from attnbook.tasks import TOKEN_IDS
 from attnbook.training.loop.nested import tensors_of
+from attnbook_runs.language.parts.evolved import evolved
 
 from ..properties import assert_steps_are_the_whole
 from .oracles_transformer import FF, D, H, copy_weights, embedded, layer_pairs, randomised

@@ -11,9 +11,9 @@ from attnbook import NTM, resources
 from attnbook.tasks.algorithms import ntm_tasks
 from attnbook.training import load_model_weights
 from attnbook.training.losses.bits import score_bits
-from attnbook.training.optim.rmsprop import GravesRMSProp
 from attnbook_runs import common, load_experiments
 from attnbook_runs.algorithms import ntm as experiments
+from attnbook_runs.algorithms.rmsprop import GravesRMSProp
 
 TINY = {"steps": 4, "batch_size": 3, "test_sequences": 5, "evaluations": 2}
 MACHINES = {

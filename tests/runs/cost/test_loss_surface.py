@@ -5,7 +5,7 @@ import torch
 from assertions import assert_refused
 from torch import nn
 
-from attnbook.training.evaluation.loss_landscape import curvatures, loss_surface, random_directions
+from attnbook_runs.cost.loss_surface import curvatures, loss_surface, random_directions
 
 
 def net(dtype=torch.float64):

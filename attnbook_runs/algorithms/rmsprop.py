@@ -5,7 +5,7 @@
 
 import torch
 
-from ...validate import check_number
+from attnbook.validate import check_number
 
 __all__ = ["GravesRMSProp"]
 

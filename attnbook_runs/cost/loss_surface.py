@@ -6,7 +6,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from ...validate import check_seed, require
+from attnbook.validate import check_seed, require
 
 __all__ = ["curvatures", "loss_surface", "random_directions"]
 

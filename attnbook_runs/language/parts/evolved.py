@@ -9,15 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...mechanisms.attention.masks import masks_by_name
-from ...mechanisms.attention.multi_head import MultiHeadAttention
-from ...mechanisms.caches.key_value import ProjectedSource
-from ...mechanisms.layers.feed_forward import FeedForward
-from ...mechanisms.layers.norms import LayerNorm
-from ...mechanisms.layers.residual import ResidualConnection
-from ...validate import check_integer
-from .layers import Attention, LayerOutput
-from .parts import Parts
+from attnbook.mechanisms.attention.masks import masks_by_name
+from attnbook.mechanisms.attention.multi_head import MultiHeadAttention
+from attnbook.mechanisms.caches.key_value import ProjectedSource
+from attnbook.mechanisms.layers.feed_forward import FeedForward
+from attnbook.mechanisms.layers.norms import LayerNorm
+from attnbook.mechanisms.layers.residual import ResidualConnection
+from attnbook.models.transformer.layers import Attention, LayerOutput
+from attnbook.models.transformer.parts import Parts
+from attnbook.validate import check_integer
 
 __all__ = ["EvolvedCache", "EvolvedDecoderLayer", "EvolvedEncoderLayer"]
 __all__ += ["SequenceConvolution", "evolved"]

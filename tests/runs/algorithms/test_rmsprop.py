@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnbook.training.optim.rmsprop import GravesRMSProp
+from attnbook_runs.algorithms.rmsprop import GravesRMSProp
 
 
 def by_hand(gradients, lr, clip=10.0, rho=0.95, momentum=0.9, eps=1e-4):

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...validate import check_integer, check_tensor, require
-from .norms import LayerNorm
+from attnbook.mechanisms.layers.norms import LayerNorm
+from attnbook.validate import check_integer, check_tensor, require
 
 __all__ = ["ProductKeyMemory"]
 
