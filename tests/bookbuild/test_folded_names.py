@@ -10,7 +10,7 @@ from bookbuild.folded_names import folded_names
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_YET = set(
-    "weights_as_explanation documents_and_memory global_and_local memory_networks soft_and_hard "
+    "weights_as_explanation documents_and_memory global_and_local soft_and_hard "
     "decision_processes patches_and_latents dictated_numbers repair_a_decoder".split()
 )
 """Sections whose open cells still use such names. A section that is clean leaves the list."""

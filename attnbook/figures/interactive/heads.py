@@ -61,8 +61,8 @@ def view_heads(
         source: the tokens of the source. With one tensor or sequence and no target, these attend
             and are attended to.
         target: the tokens of the target, without begin and end. A row of the decoder is named for
-            the token that it writes; what it attends to, of its own sentence, for the token that was
-            read.
+            the token that it writes; what it attends to, of its own sentence, for the token that
+            was read.
         index: which sentence of the batch.
         part: which attention is shown first, by name; the first one when not given.
         layer, head, row: as in :func:`head_viewer`.
