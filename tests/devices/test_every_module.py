@@ -26,7 +26,10 @@ def there_and_back(entry, device):
     total, slopes = catalogue.total_of(outputs), []
     if total.requires_grad:
         slopes = torch.autograd.grad(
-            total, [*module.parameters()], allow_unused=True, materialize_grads=True
+            total,
+            [p for p in module.parameters() if p.requires_grad],
+            allow_unused=True,
+            materialize_grads=True,
         )
     return [*outputs, *slopes]
 

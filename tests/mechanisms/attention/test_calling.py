@@ -10,10 +10,12 @@ import attnbook
 
 MASKS = {"mask", "key_mask", "source_mask"}
 CLEAN = {"BatchNorm", "ShortConvolution", "Perceiver"}  # no attention to a source: no context
+MODELS = {"TransformerEncoderModel", "TransformerLM"}  # they give logits, and never had the old form
 MASKED = [
     name
     for name in catalogue.MAKE
-    if MASKS & inspect.signature(getattr(attnbook, name).forward).parameters.keys()
+    if name not in MODELS
+    and MASKS & inspect.signature(getattr(attnbook, name).forward).parameters.keys()
 ]
 
 
