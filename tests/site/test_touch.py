@@ -208,7 +208,7 @@ def test_heads(compute, page):
     best = ["<b>the</b>", "cat", "sat", "down"][int(np.argmax(weights))]
     assert said(page, "heads").startswith(
         "In decoder, over the source, layer 2, head 2, “⟨/s⟩” attends most to "
-        f"“{best}” ({max(weights):.3f}), then at"
+        f"“{best}” ({max(weights):.3f}), then to"
     )
     shades = root.locator("svg [data-key=row-2] .weight").evaluate_all(
         "cells => cells.map(cell => +cell.getAttribute('fill-opacity'))"
