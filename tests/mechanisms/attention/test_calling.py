@@ -10,7 +10,8 @@ import attnbook
 
 MASKS = {"mask", "key_mask", "source_mask"}
 CLEAN = {"BatchNorm", "ShortConvolution", "Perceiver"}  # no attention to a source: no context
-MODELS = {"TransformerEncoderModel", "TransformerLM"}  # they give logits, and never had the old form
+MODELS = {"TransformerEncoderModel", "TransformerLM"}
+"""They give logits, and never had the old form."""
 MASKED = [
     name
     for name in catalogue.MAKE
