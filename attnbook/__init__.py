@@ -14,12 +14,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .notebook import setup
-    from .pretrained import Tokenizer as Tokenizer
-    from .pretrained import load_decoder as load_decoder
-    from .pretrained import load_lora as load_lora
-    from .pretrained import load_tokenizer as load_tokenizer
-    from .pretrained import save_decoder as save_decoder
-    from .pretrained import save_lora as save_lora
+    from .pretrained import *  # noqa: F403
 
 _FILES = ["Tokenizer", "load_decoder", "load_lora", "load_tokenizer", "save_decoder", "save_lora"]
 

@@ -43,7 +43,7 @@ from bookbuild.pages import CLAIMS
 ROOT = Path(__file__).resolve().parent.parent
 VERDICTS = {
     "holds": "every seed bears it out, and we know of no better run that would overturn it",
-    "holds in part": "one half of it does, or all of it under a condition that the row names",
+    "holds in part": "part of the claim holds, or all of it under a condition that the row names",
     "does not hold at this size": "our runs speak against it; what larger ones would show is open",
     "not decided": "our runs are too short, too few or set up differently",
 }

@@ -35,6 +35,7 @@ __all__ = [
     "assume_finite",
     "band_mask",
     "is_finite",
+    "join_nonfinite",
     "restore_nonfinite",
     "restore_nonfinite_recurrent",
     "zero_masked_nonfinite",
@@ -272,6 +273,13 @@ def zero_nonfinite_query(
         return query, None
     rows = query.new_zeros(query.shape[:-1], dtype=torch.bool) if found is None else found.query
     return query, Nonfinite(rows, source.nonfinite_rows())
+
+
+def join_nonfinite(source: Any, more: Any) -> Tensor | None:
+    """Which positions of a source and of what goes on after it are ``nonfinite``; None: none."""
+    if source.nonfinite is None and more.nonfinite is None:
+        return None
+    return torch.cat([source.nonfinite_rows(), more.nonfinite_rows()], dim=-1)
 
 
 def _is_short(rows: Tensor, longest: Tensor | None = None) -> Tensor:

@@ -72,14 +72,8 @@ def load_lora(model: nn.Module, path: str | os.PathLike) -> dict[str, LoRALinear
 
 def _factors(tensors: dict[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
     down, up = (tensors.get(f"{name}.{factor}") for factor in ("down", "up"))
-    require(
-        down is not None
-        and up is not None
-        and down.dim() == up.dim() == 2
-        and len(down) == up.shape[1] > 0,
-        f"path must hold the two matrices of {name}, it does not",
-    )
-    assert down is not None and up is not None
+    if down is None or up is None or not down.dim() == up.dim() == 2 or len(down) != up.shape[1]:
+        raise ValueError(f"path must hold the two matrices of {name}, it does not")
     return down, up
 
 
@@ -90,11 +84,7 @@ def _linear(model: nn.Module, name: str, down: Tensor, up: Tensor) -> nn.Linear:
     except AttributeError:
         raise ValueError(f"path must be of this model's layers, it has no {name}") from None
     layer = layer.layer if isinstance(layer, LoRALinear) else layer
-    wanted = len(up), down.shape[1]
-    require(
-        isinstance(layer, nn.Linear) and (layer.out_features, layer.in_features) == wanted,
-        f"path must be of this model's layers, {name} is no linear layer from {wanted[1]} to "
-        f"{wanted[0]}",
-    )
-    assert isinstance(layer, nn.Linear)
+    if not isinstance(layer, nn.Linear) or layer.weight.shape != (len(up), down.shape[1]):
+        wanted = f"linear layer from {down.shape[1]} to {len(up)}"
+        raise ValueError(f"path must be of this model's layers, {name} is no {wanted}")
     return layer

@@ -71,7 +71,7 @@ def write_index(app, exception):
         for section in article.iter("section"):
             anchor, heading, text = _entry(section)
             # what an exercise is about stands at its beginning
-            kept = 200 if heading.startswith("Exercise ") else length
+            kept = 120 if heading.startswith("Exercise ") else length
             entries.append([here, anchor, heading, text[:kept]])
     index = {
         "pages": pages,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ...kernels.visible import assume_finite
+from ...kernels.visible import assume_finite, join_nonfinite
 from ...validate import check_integer, is_transforming
 
 __all__ = ["ProjectedSource", "Read", "append_rows", "positions_of", "read_source"]
@@ -90,12 +90,10 @@ class ProjectedSource(NamedTuple):
     def extend(self, more: ProjectedSource) -> ProjectedSource:
         """The source with further positions at its end: the cache of a decoder, one step on."""
         key, value = (append_rows(*pair) for pair in zip(self[:2], more[:2]))
-        scored = nonfinite = None
+        scored = None
         if self.scored is not None and more.scored is not None:
             scored = append_rows(self.scored, more.scored)
-        if self.nonfinite is not None or more.nonfinite is not None:
-            nonfinite = torch.cat([self.nonfinite_rows(), more.nonfinite_rows()], dim=-1)
-        return ProjectedSource(key, value, scored, nonfinite)
+        return ProjectedSource(key, value, scored, join_nonfinite(self, more))
 
     def cut(self, number: int) -> ProjectedSource:
         """The source without its last ``number`` positions: what was read in vain is taken back."""

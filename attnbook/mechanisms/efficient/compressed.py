@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...kernels.visible import Visible
+from ...kernels.visible import Visible, join_nonfinite
 from ...validate import check_choice, check_integer, require
 from ..attention.multi_head import MultiHeadAttention, split_heads
 from ..attention.soft_attention import Attended, attend_unchecked
@@ -39,11 +39,10 @@ class CompressedSource(NamedTuple):
         """The text with further positions after it, just projected: a cache, one step on."""
         settled = self.settled()
         waiting = tuple(torch.cat([a, b], dim=-2) for a, b in zip(settled.waiting, more.waiting))
-        nonfinite = None
-        if self.nonfinite is not None or more.nonfinite is not None:
-            nonfinite = torch.cat([self.nonfinite_rows(), more.nonfinite_rows()], dim=-1)
         return settled._replace(
-            waiting=waiting, length=settled.length + more.length, nonfinite=nonfinite
+            waiting=waiting,
+            length=settled.length + more.length,
+            nonfinite=join_nonfinite(self, more),
         )
 
     def with_nonfinite(self, nonfinite: Tensor) -> CompressedSource:

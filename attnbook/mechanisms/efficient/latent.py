@@ -9,7 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from ...kernels.layers import Linear
-from ...kernels.visible import restore_nonfinite, zero_nonfinite, zero_nonfinite_query
+from ...kernels.visible import (
+    join_nonfinite,
+    restore_nonfinite,
+    zero_nonfinite,
+    zero_nonfinite_query,
+)
 from ...validate import check_integer, check_position, check_tensor, describe, require
 from ..attention.masks import check_reading, masks_by_name
 from ..attention.multi_head import MultiHeadAttention
@@ -40,10 +45,9 @@ class LatentSource(NamedTuple):
 
     def extend(self, more: LatentSource) -> LatentSource:
         """The source with further positions at its end: the cache of a decoder, one step on."""
-        nonfinite = None
-        if self.nonfinite is not None or more.nonfinite is not None:
-            nonfinite = torch.cat([self.nonfinite_rows(), more.nonfinite_rows()], dim=-1)
-        return LatentSource(append_rows(self.compressed, more.compressed), nonfinite)
+        return LatentSource(
+            append_rows(self.compressed, more.compressed), join_nonfinite(self, more)
+        )
 
     def nonfinite_rows(self) -> Tensor:
         """:attr:`nonfinite`, written out."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...kernels.layers import Dropout
-from ...kernels.visible import zero_nonfinite
+from ...kernels.visible import join_nonfinite, zero_nonfinite
 from ...validate import check_integer, check_number, check_tensor, require
 from ..attention.masks import check_visible, masks_by_name
 from ..attention.soft_attention import Attended
@@ -29,10 +29,7 @@ class PastValues(NamedTuple):
 
     def extend(self, more: PastValues) -> PastValues:
         """The values with further positions after them: the cache of a decoder, one step on."""
-        nonfinite = None
-        if self.nonfinite is not None or more.nonfinite is not None:
-            nonfinite = torch.cat([self.nonfinite_rows(), more.nonfinite_rows()], dim=-1)
-        return PastValues(torch.cat([self.value, more.value], dim=-2), nonfinite)
+        return PastValues(torch.cat([self.value, more.value], dim=-2), join_nonfinite(self, more))
 
     def nonfinite_rows(self) -> Tensor:
         """:attr:`nonfinite`, written out."""

@@ -100,17 +100,12 @@ def compare(
     language: Nouns, among: Sequence[str], count: int, generator: random.Random
 ) -> Comparisons:
     """Questions on two of these nouns, one half of the same kind."""
-    words, rows, labels = vocabulary(), [], []
+    words, kind, rows, labels = vocabulary(), language.kind, [], []
     for k in range(check_integer("count", count)):
         first = generator.choice(among)
-        fits = [n for n in among if n != first and same(language, first, n) == k % 2]
+        fits = [n for n in among if n != first and (kind[n] == kind[first]) == k % 2]
         require(bool(fits), f"among must have nouns of both kinds, got {len(among)} nouns")
         question = ["the", first, "and", "the", generator.choice(fits), "same", "?"]
         rows.append([words.token_ids.start, *words.encode(question)])
         labels.append(k % 2)
     return Comparisons(torch.tensor(rows), torch.tensor(labels))
-
-
-def same(language: Nouns, first: str, second: str) -> int:
-    """1 for two nouns of the same kind, else 0."""
-    return int(language.kind[first] == language.kind[second])
